@@ -13,10 +13,10 @@ PLAIN  := $(VENV)/.plain
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-slow test-scale mutations test-claude test-clients test-browser lint docs site man papers bench wheel-check clean
+.PHONY: help demo check test test-slow test-scale mutations test-claude test-clients test-browser lint prose docs site man papers bench wheel-check release-check clean
 
 help:            ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -71,6 +71,9 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+prose: $(STAMP)  ## the limits of plain prose: README, pages, help and messages
+	$(BIN)/python -m pytest -q -n 0 tests/test_prose.py
+
 docs: $(STAMP)   ## write what is generated: pages of docs/, and the public surface, tests/surface.txt
 	$(BIN)/python -m tests.surface
 
@@ -88,11 +91,14 @@ papers: $(STAMP) ## what a release needs besides code: workflows, the next chang
 	$(BIN)/towncrier build --draft --version next >/dev/null
 	$(MAKE) site man
 
-bench: $(STAMP)  ## every figure the README quotes, each beside its floor
+bench: $(STAMP)  ## every figure of docs/install.md, each beside its floor
 	$(BIN)/python -m benchmarks
 
 wheel-check: $(STAMP) ## build wheel and sdist twice, install outside the checkout (lowest, newest), run it there
 	bash .ci/wheel-check
+
+release-check: $(STAMP) ## install what a release would publish, run it, and print the commands to publish
+	bash .ci/release-check
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -70,7 +70,7 @@ def _keep(name: str, command: str, printed: str) -> None:
         [head, *(f"## {name}\n\n{tables[name].strip()}\n" for name in sorted(tables))]
     )
     file.write_text(results, "utf-8")
-    readme_block.fill(FOLDER.parent / "README.md", results)
+    readme_block.fill(FOLDER.parent / "docs" / "install.md", results)
 
 
 def _sqlite_versions() -> list[str]:

@@ -1,6 +1,6 @@
-"""The table in the README, made from RESULTS.md.
+"""The table of docs/install.md, made from RESULTS.md.
 
-Invariant: the README shows no figure that is not in RESULTS.md, and the rows of `SHOWN` whether
+Invariant: the page shows no figure that is not in RESULTS.md, and the rows of `SHOWN` whether
 their goals were met or missed; a test holds the two together.
 """
 
@@ -34,7 +34,7 @@ def block(results: str) -> str:
     ]
     table = ["| " + " | ".join(_COLUMNS) + " |", "|---|--:|--:|--:|--:|"]
     table += ["| " + " | ".join(row) + " |" for row in shown]
-    more = f"{measured} [Every row, with what its floor is](benchmarks/RESULTS.md)."
+    more = f"{measured} [Every row, with what its floor is](../benchmarks/RESULTS.md)."
     return "\n".join([*table, "", more]) + "\n"
 
 

@@ -70,10 +70,10 @@ _POWERS = {
 
 #: What was a setting once: read past, and named by `doctor`.
 GONE = {
-    "judgement_weights": "rules judge with the weights that ship",
-    "session_tokens": "monthly_tokens limits what is spent",
-    "gate": "every window that cites a bullet is judged",
-    "ranking": "what does not fit has its turn",
+    "judgement_weights": "the built-in rules have fixed weights",
+    "session_tokens": "monthly_tokens limits the spending",
+    "gate": "every session that cites a rule is judged",
+    "ranking": "rules that do not fit are shown in turn",
 }
 
 #: Where the layer stands of a `ledger_url` in a repository's file, which decides nothing: `doctor`
@@ -320,10 +320,10 @@ def _refuse_costs(
     """Raise ConfigError if the file of a project that the user did not name sets costs or a team's
     playbook.
     """
-    reasons = {"model": "decides what a request costs"}
+    reasons = {"model": "sets the price of a request"}
     if config.layer("ledger_url") == "user":
         reasons["playbook"] = "names a playbook of a ledger that you named"
-    way_out = f'if that is as you want it, put projects = ["{project}"] into {user_file}'
+    way_out = f'to allow it, put projects = ["{project}"] into {user_file}'
     for key in reasons.keys() & values:
         raise ConfigError(f"{project_config(project)}: {key} {reasons[key]}; {way_out}")
 
@@ -360,7 +360,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(
-                f"{path}: {key} is {shown}, which is yours to say; put it into {home}"
+                f"{path}: {key} is {shown}, which only your own file may set; move it to {home}"
             )
     if users.layer("backend") == "user" and users.backend == projects.backend:
         # Who chose a backend has chosen it also where a project's file repeats it.
@@ -527,8 +527,8 @@ def _measured_fault(value: str) -> str:
     found = [word for word in _FOUND if word in measured]
     if _MEASURED.sub("", value).strip():
         return (
-            "it is how many of 100 verdicts are right by how sure the judge is, such as 'sure=95 "
-            "likely=80', and how many of 100 cases it finds, such as 'helpful=36 harmful=73'"
+            "write the percentage of right verdicts for each confidence, such as 'sure=95 "
+            "likely=80', and the percentage of cases found, such as 'helpful=36 harmful=73'"
         )
     if len(measured) < len(_MEASURED.findall(value)):
         return "give each word once"

@@ -99,8 +99,8 @@ def find_extension(kind: Kind, name: str) -> Extension:
     allowed = [extension for extension in candidates if not extension.refused]
     if not candidates:
         raise ExtensionError(
-            f"the setting {kind} lists {name!r}, which no installed distribution offers; install "
-            f"it beside reflector, or remove it: reflector config set --global {kind} …"
+            f"the setting {kind} lists {name!r}, but no installed package offers it; install the "
+            f"package next to reflector, or remove the name: reflector config set --global {kind} …"
         )
     if not allowed:
         refused = candidates[0]
@@ -111,8 +111,8 @@ def find_extension(kind: Kind, name: str) -> Extension:
     if len(allowed) > 1:
         distributions = ", ".join(extension.distribution for extension in allowed)
         raise ExtensionError(
-            f"the setting {kind} lists {name!r}, which several distributions offer: "
-            f"{distributions}; uninstall all but one"
+            f"the setting {kind} lists {name!r}, which several packages offer: {distributions}; "
+            f"uninstall all but one"
         )
     return allowed[0]
 

@@ -26,14 +26,13 @@ NO_FOLLOW, NO_WAIT = system.O_NOFOLLOW, system.O_NONBLOCK
 FOLDER = system.O_RDONLY | system.O_DIRECTORY
 NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL
 NOT_OURS = (
-    "is a link, or a file in the place of a folder: put there what should be there, or name the "
-    "project that it leads "
-    "to with --project"
+    "is a link, or a file instead of a folder; replace it, or name the project that it leads to "
+    "with --project"
 )
-_NOT_REGULAR = "is not a regular file; put one there, or remove it"
-_NOT_COPIED = "is a link, or not a regular file; put a copy of the file there, or remove it"
+_NOT_REGULAR = "is not a regular file; replace it by one, or remove it"
+_NOT_COPIED = "is a link, or not a regular file; replace it by a copy of the file, or remove it"
 _TOO_LARGE = "has more than {:,} bytes; make it smaller, or remove it"
-_LINKED = "is a link, or a file in the place of a folder; name the folder that it leads to"
+_LINKED = "is a link, or a file instead of a folder; name the folder that it leads to"
 #: The bits of a mode that tell what kind of file it is of, and those of a regular one.
 _KIND, _REGULAR = 0o170000, 0o100000
 #: Tells names apart that one process makes within one tick of a coarse clock.
@@ -237,9 +236,7 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
                 inside = f"{below}/{name}".lstrip("/")
                 mode = folder.stat(name).st_mode
                 if len(files_below) >= most_files:
-                    raise OSError(
-                        27, f"has more than {most_files:,} files; leave some out", str(path)
-                    )
+                    raise OSError(27, f"has more than {most_files:,} files; remove some", str(path))
                 if mode & _KIND == 0o040000:
                     folders_to_read.append(inside)
                     files_below.append(Brought(inside, mode & 0o777, None))
@@ -316,7 +313,7 @@ def replace_read(
         except FileNotFoundError:
             now = None
         if now != read:
-            raise Changed(f"{path} was changed since it was read, and is left as it is; try again")
+            raise Changed(f"{path} changed after it was read, and was not written; try again")
 
     if content is None:
         last_look()
@@ -507,7 +504,7 @@ def open_state(project: str) -> str:
     """
     if not project:
         raise FileNotFoundError(
-            2, ("the hook ran in a folder that is gone, and no project was named")
+            2, ("the hook ran in a deleted folder, and its input does not name a project")
         )
     state = state_folder(project)
     try:

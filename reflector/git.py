@@ -71,7 +71,7 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
         )
     except subprocess.TimeoutExpired as error:
         raise GitUnavailable(
-            f"git did not answer within {_TIMEOUT_S} s; see whether its disk hangs"
+            f"git did not answer within {_TIMEOUT_S} s; check whether its disk hangs"
         ) from error
     except OSError as error:
         raise GitUnavailable(f"git cannot be run ({error.strerror})") from error
@@ -114,7 +114,7 @@ def tracked_below(folder: Path) -> str | None:
         *([f":(top,literal,icase){below.as_posix()}"] if below.parts else []),
     )
     if output is None:
-        raise GitUnavailable(f"git cannot list what it tracks in {root}; run `git ls-files` there")
+        raise GitUnavailable(f"git cannot list its files in {root}; run `git ls-files` there")
     return os.fsdecode(output.split(b"\0")[0]) if output else None
 
 

@@ -105,9 +105,8 @@ class Project:
         outer = cls.at(root.absolute(), flags=flags)
         if outer.config.ledger_url and outer.config.playbook == dataset:
             raise Mistake(
-                f"the dataset {dataset!r} is called as the project's own playbook, and ledger_url "
-                "puts both into one "
-                "ledger, where they would be one; choose another name for the dataset"
+                f"the dataset {dataset!r} has the name of the project's own playbook, and "
+                f"ledger_url puts both into one ledger; choose another name for the dataset"
             )
         config = replace(load_config(outer.root, flags=flags), playbook=dataset)
         layers: Mapping[str, Layer] = {**config.layers, "playbook": "default"}
@@ -170,7 +169,7 @@ class Project:
             open_state(absolute(self.root))
         except OSError as error:
             raise LedgerUnavailable(
-                f"{error.filename or self.state_dir} cannot be made or used ({error.strerror}); "
+                f"{error.filename or self.state_dir} cannot be created or used ({error.strerror}); "
                 "check the permissions, "
                 "or name another project with --project"
             ) from error

@@ -768,7 +768,7 @@ MUTATIONS = [
     Mutation(COMPARED, '"state", "attempts", "changed_at"', '"state", "changed_at"', VERIFY),
     Mutation(
         COMPARED,
-        ('yield position, f"{name} is in the table, and the events have none there"'),
+        ('yield position, f"{name} is in the table, but not in the events"'),
         "pass",
         VERIFY,
     ),

@@ -208,7 +208,7 @@ def test_moved_project_takes_its_ledger_along(agent: Agent, tmp_path: Path, how:
 def test_no_transcript_vouches_for_a_ledger(agent: Agent) -> None:
     before = said(agent)
     agent.loses_its_copy()
-    assert "is not known to be yours" in agent.call("list", code=1).err
+    assert "is not known as yours" in agent.call("list", code=1).err
     agent.call("ledger", "take", "--yes")
     assert said(agent) == before
 
@@ -245,7 +245,7 @@ def test_ledger_with_a_nonsense_head_is_refused(
     shutil.copy(theirs.ledger, agent.ledger.with_name("new"))
     agent.ledger.with_name("new").rename(agent.ledger)
     for command in ("list", "verify", "log"):
-        assert "cannot be looked at" in agent.call(command, code=1).err
+        assert "cannot be read" in agent.call(command, code=1).err
 
 
 def few_blocks() -> None:

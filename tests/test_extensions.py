@@ -183,7 +183,7 @@ def test_doctor_lists_extensions_and_what_is_missing(agent: Agent, site: Path) -
     list_names(agent, readers="odd gone")
     out = " ".join(agent.call("doctor", code=1).out.split())
     assert f"odd (odd-pack 1.5), {site}" in out
-    assert "the setting readers lists 'gone', which no installed distribution offers" in out
+    assert "the setting readers lists 'gone', but no installed package offers it" in out
 
 
 @pytest.mark.usefixtures("site")
@@ -289,7 +289,7 @@ def test_another_distribution_needs_a_new_consent(agent: Agent, site: Path, tmp_
     metadata.write_text(metadata.read_text().replace("odd-pack", "other-pack"))
     judged(agent, tmp_path)
     (failure,) = agent.events("reflection.failed")
-    assert "you have not let odd-judge (other-pack 1.5) judge" in failure["data"]["message"]
+    assert "you have not allowed odd-judge (other-pack 1.5) to judge" in failure["data"]["message"]
 
 
 @pytest.mark.usefixtures("site")

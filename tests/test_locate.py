@@ -391,7 +391,7 @@ def test_unreadable_index_and_missing_git_are_errors(
 ) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / ".git" / "index").write_bytes(b"DIRC\0\0\0\4\xff\xff\xff\xff" + b"\x80" * 90)
-    with pytest.raises(GitUnavailable, match="git cannot list what it tracks"):
+    with pytest.raises(GitUnavailable, match="git cannot list its files"):
         tracked_below(tmp_path / STATE)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(GitUnavailable, match="git is not installed"):

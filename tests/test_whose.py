@@ -219,7 +219,7 @@ def test_a_ledger_that_is_taken_is_proved_first(tmp_path: Path) -> None:
             connection, lambda c: c.execute("UPDATE event SET data = replace(data, 'One', 'Evil')")
         )
     refused = theirs.call("ledger", "take", "--yes", code=1).err
-    assert "position 1 is not what was appended" in refused
+    assert "position 1 was changed after it was written" in refused
     assert "reflector ledger restore FILE" in refused
 
 

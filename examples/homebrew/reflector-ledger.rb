@@ -2,7 +2,7 @@
 class ReflectorLedger < Formula
   include Language::Python::Virtualenv
 
-  desc "Event-sourced playbook ledger for coding agents: every helpful/harmful count can be explained"
+  desc "See which rules of your CLAUDE.md your coding agent breaks, and which ones help"
   url "@URL@"
   sha256 "@SHA256@"
   license "MIT"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: The reason why a tag does not count whose bullet a merge recounted.
-IN_A_MERGE = "what the merge counted holds it, unless counters set by hand had taken it out"
+IN_A_MERGE = "it is part of the merged count, unless counters set by hand had removed it"
 
 
 class UnknownBullet(LookupError):

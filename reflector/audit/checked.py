@@ -52,8 +52,8 @@ _HIGH_SHARE = 0.8
 class Answered:
     """How many sessions answered one question with yes and with no.
 
-    share      of yes; of help corrected for what the judge misses, if that was measured, as are
-               `low` and `high`, the ends of its 90 % interval; null without an answer
+    share      of yes; of help corrected for cases that the judge misses, if that was measured, as
+               are `low` and `high`, the ends of its 90 % interval; null without an answer
     evidence   how much likelier these answers are than at even chances; a result from 50 on
     """
 
@@ -142,7 +142,7 @@ class Checked:
     alike     lines that say the same or the opposite
     sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in
               USD is of those whose price is known, `unpriced` how many others there are
-    corrected  whether the shares of help are corrected for what the judge misses
+    corrected  whether the shares of help are corrected for cases that the judge misses
     """
 
     lines: tuple[CheckedLine, ...]

@@ -145,7 +145,7 @@ def due(
         if votes.harm >= HARMS:
             reason = f"harmful {votes.harmful:g}, helpful {votes.helpful:g}, too often for chance"
         elif is_unused and row.helpful <= row.harmful:
-            reason = f"told in {usage.told} sessions, cited in none"
+            reason = f"shown in {usage.told} sessions, cited in none"
         if reason and row.name not in pinned:
             bullets_due.append(
                 Due(row.name, reason, usage.told, usage.cited, row.helpful, row.harmful, row.text)

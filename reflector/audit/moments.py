@@ -96,8 +96,8 @@ def target_named(ledger: Ledger, text: str) -> Target:
     candidates = _candidates(ledger, text)
     if not candidates:
         raise UnknownReference(
-            f"{text[:80]!r} is not a session, reflection, event or position of this ledger, nor "
-            "the beginning of one; see `reflector log`"
+            f"{text[:80]!r} is not a session, reflection, event or position of this ledger; see "
+            f"`reflector log`"
         )
     if len(candidates) > 1:
         could = ", ".join(f"{kind} {id}" for kind, id in candidates[:_MAX_CANDIDATES])
@@ -107,7 +107,8 @@ def target_named(ledger: Ledger, text: str) -> Target:
         windows = list(ledger.events(types=WINDOW_TYPES, session_id=id))
         if not windows:
             raise UnknownReference(
-                f"session {id} has no window, so nothing of it counts; see `reflector show {id}`"
+                f"session {id} does not have a recorded window, so it does not count; see "
+                f"`reflector show {id}`"
             )
         return Target(kind, id, windows)
     event = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)

@@ -33,7 +33,7 @@ _FINAL = {
 #: The types of events that take another one back, if they point to one.
 _UNDOING = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
 _READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
-_NOTHING = "nothing that you did here is left to undo; `reflector log` shows acts of others"
+_NOTHING = "nothing of yours is left to undo here; `reflector log` shows the acts of others"
 _NO_HOME = (
     "without a home folder, reflector cannot tell which acts are yours; name one by its position "
     "in `reflector log`"
@@ -193,11 +193,14 @@ def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
         last = (merges or command)[-1].position
         positions = str(first) if first == last else f"{first}..{last}"
         return (
-            f"your newest act is the import at position {act.position}; take it back with "
+            f"your newest act is the import at position {act.position}; undo it with "
             f"`reflector undo {positions}`"
         )
     own_changes = [event for event in standing if not acts.is_import(event)]
     older = [event for event in own_changes if event.type not in _FINAL]
     way_out = f"; name an older act, such as `reflector undo {older[-1].position}`" if older else ""
     act_words = _FINAL[act.type]
-    return f"your newest act is {act_words}, at position {act.position}, which stays{way_out}"
+    return (
+        f"your newest act is {act_words}, at position {act.position}, which cannot be "
+        f"undone{way_out}"
+    )

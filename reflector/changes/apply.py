@@ -189,7 +189,7 @@ def apply_changes(
             replace(step, position=place.position, event_id=place.event_id)
             for step, place in zip(steps, places, strict=True)
         ]
-    raise BulletRefused("other processes change the same bullets all the time; try again")
+    raise BulletRefused("other processes are changing the same rules; try again")
 
 
 def _target(change: Change, target: str | Mapping[str, str] | None) -> str | None:
@@ -226,7 +226,7 @@ def _text_fault(rows: Rows, change: Change) -> str | None:
     same_name = next((row.name for row in live if row.text == text), None)
     if same_name is None or same_name in change.names:
         return None
-    return f"{same_name} says exactly this already"
+    return f"{same_name} has exactly this text already"
 
 
 def _rows_after(ledger: Ledger, rows: Rows, change: Change) -> dict[str, BulletRow]:
@@ -265,8 +265,8 @@ def advice_fault(text: str) -> str | None:
         return refusal
     if secrets := secrets_in(text):
         return (
-            f"the text holds what looks like a secret ({', '.join(secrets)}); say where it is "
-            "kept instead of what it is"
+            f"the text seems to contain a secret ({', '.join(secrets)}); write where to find it "
+            "instead"
         )
     return None
 

@@ -260,11 +260,12 @@ def approve_proposal(
         _check_waits(proposal)
     if text is not None and proposal.change.text is None:
         raise ProposalRefused(
-            f"proposal {proposal.id[:8]} has no text to change; approve it as it is, or reject it"
+            f"proposal {proposal.id[:8]} does not propose a text that you could change; approve "
+            f"it as it is, or reject it"
         )
     if staleness:
         ledger.append([_ending(proposal, "stale", staleness)])
-        raise ProposalRefused(f"proposal {proposal.id[:8]} fell away: {staleness}")
+        raise ProposalRefused(f"proposal {proposal.id[:8]} no longer applies: {staleness}")
     change = proposal.change if text is None else replace(proposal.change, text=text)
 
     def approval(steps: Sequence[Step]) -> Sequence[NewEvent]:
@@ -295,8 +296,8 @@ def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bo
     _check_waits(proposal)
     if keep and proposal.change.kind != "merge":
         raise ProposalRefused(
-            f"proposal {proposal.id[:8]} is not a merge: it has no rules to keep apart; "
-            "decline it with `reflector review reject`"
+            f"proposal {proposal.id[:8]} is not a merge, so `review keep` does not apply; "
+            f"decline it with `reflector review reject`"
         )
     apart = proposal.change.names if keep else ()
     how = "kept" if keep else "rejected"
@@ -370,8 +371,8 @@ def _unwanted(
         of_agents = [proposal for proposal in known if proposal.origin == "agent"]
         if sum(proposal.proposed_at >= since for proposal in of_agents) >= MOST_PROPOSED:
             return (
-                f"agents proposed {MOST_PROPOSED} changes within a day; ask the person to look "
-                "at them first"
+                f"agents proposed {MOST_PROPOSED} changes within a day; ask the user to review "
+                f"them first"
             )
     return refusal
 
@@ -381,7 +382,7 @@ def _unwanted_text(
 ) -> str | None:
     """Return why a text is not proposed: its length, a bullet's own words, or your rejections."""
     if len(text) > MOST_TEXT:
-        return f"the text has {len(text):,} characters; a proposed bullet has at most {MOST_TEXT}"
+        return f"the text has {len(text):,} characters; a proposed rule has at most {MOST_TEXT}"
     words = same_words(text)
     other_rows = [row for row in rows if row.name not in change.about]
     bullets = [row for row in other_rows if same_words(row.text) == words]
@@ -389,8 +390,8 @@ def _unwanted_text(
         bullet = min(bullets, key=lambda row: row.status != "live")
         reason = why_not_live({bullet.name: bullet}, bullet.name)
         if reason is None:
-            return f"{bullet.name} says this already"
-        return f"a bullet said this: {reason}"
+            return f"{bullet.name} has this text already"
+        return f"a rule had this text: {reason}"
     rejections: list[Proposal] = []
     for proposal in known:
         is_same = same_words(proposal.change.text or "") == words
@@ -398,7 +399,7 @@ def _unwanted_text(
             rejections.append(proposal)
     if len(rejections) >= _MAX_REJECTIONS:
         return (
-            f"this text was rejected {len(rejections)} times, for the last time because: "
+            f"this text was rejected {len(rejections)} times, most recently because: "
             f"{rejections[-1].why}"
         )
     return None
@@ -408,7 +409,7 @@ def _unwanted_merge(ledger: Ledger, change: Change) -> str | None:
     apart = kept_pairs(ledger)
     for first, second in combinations(change.names, 2):
         if frozenset((first, second)) in apart:
-            return f"a person decided to keep {first} and {second} apart"
+            return f"the user decided to keep {first} and {second} apart"
     return None
 
 
@@ -416,7 +417,7 @@ def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
     """Return why a proposal cannot be applied to the present playbook."""
     for row in rows:
         if proposal.basis.get(row.name, _digest(row.text)) != _digest(row.text):
-            return f"{row.name} says something else since it was proposed"
+            return f"{row.name} was changed after the proposal"
     return fault(rows, proposal.change)
 
 
@@ -428,7 +429,7 @@ def _check_waits(proposal: Proposal) -> None:
             "`reflector undo` with the undoing's position brings it back"
         )
     if proposal.state != "waiting":
-        endings = {"stale": "fell away", "expired": "expired"}
+        endings = {"stale": "no longer applies", "expired": "expired"}
         ending = endings.get(proposal.state, "was rejected already")
         raise ProposalRefused(f"proposal {short_id} {ending}: {proposal.why}")
 

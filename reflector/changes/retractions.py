@@ -56,8 +56,8 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended
         target = lines[0][0]
         last = lines[0][-1]
         raise AlreadyRetracted(
-            f"{_event_words(target)} is out of the count since position {last.position}"
-            f"{_reason_words(last)}; put it back with `reflector undo {last.position}`"
+            f"{_event_words(target)} does not count since position {last.position}"
+            f"{_reason_words(last)}; count it again with `reflector undo {last.position}`"
         )
     for target in targets:
         replaced = _replaced_lines(ledger, target, verdicts_out=0)
@@ -211,12 +211,12 @@ def _replaced_lines(ledger: Ledger, target: Event, *, verdicts_out: int) -> list
 
 def _check_is_evidence(ledger: Ledger, target: Event) -> None:
     if way_out := EVENT_TYPES[target.type].no_retraction:
-        raise RetractionRefused(f"{_event_words(target)} is not evidence that counts; {way_out}")
+        raise RetractionRefused(f"{_event_words(target)} is not evidence that can count; {way_out}")
     evidence = _evidence_below(ledger, target)
     if evidence is not None and evidence.type == ev.BULLET_PROPOSED:
         raise RetractionRefused(
             f"{_event_words(target)} is the rejection of a proposal, which is final; add the "
-            "bullet with `reflector add`"
+            f"rule with `reflector add`"
         )
 
 

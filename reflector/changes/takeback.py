@@ -68,7 +68,7 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
         return _evidence(retractions)
     changes = list(ledger.events(after=after, upto=upto, types=CHANGING))
     if not changes:
-        raise NothingToUndo(f"no position of {text} changed a bullet; see `reflector log`")
+        raise NothingToUndo(f"no event of {text} changed a rule; see `reflector log`")
     return Act(changes)
 
 
@@ -92,7 +92,7 @@ def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = Non
     way_out = EVENT_TYPES[event.type].no_retraction
     if way_out and event.type != ev.POLICY_ADOPTED:
         raise NothingToUndo(
-            f"the {event.type} at position {event.position} changed no bullet and no count; "
+            f"the {event.type} at position {event.position} did not change a rule or a count; "
             f"{way_out}"
         )
     return _evidence(events)

@@ -145,7 +145,7 @@ def last_change(ledger: Ledger, name: str) -> list[Event]:
     if row is not None and row.status == "removed" and removal is not None:
         return [removal]
     if not standing:
-        raise NothingToUndo(f"{name} has no change that is not undone; see `reflector log`")
+        raise NothingToUndo(f"{name} does not have a change left to undo; see `reflector log`")
     return [list(standing.values())[-1]]
 
 
@@ -172,8 +172,8 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     if tx is None:
         raise NothingToUndo(
             f"the import at position {merged.position} was recorded by an older version, so its "
-            "events cannot be told "
-            "from others; undo its changes by their positions, such as `reflector undo 41..43`"
+            f"events cannot be identified; undo its changes by their positions, such as "
+            f"`reflector undo 41..43`"
         )
     types = {
         *CHANGING,
@@ -251,7 +251,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         )
     if not changes:
         span = f"position {first}" if first == last else f"positions {first} to {last}"
-        raise NothingToUndo(f"nothing of {span} is left to undo; see `reflector log`")
+        raise NothingToUndo(f"nothing to undo at {span}; see `reflector log`")
     changes.sort(key=lambda change: KINDS[change.kind].undo_order)
     return Undoing(changes, targets, baselines)
 
@@ -418,8 +418,8 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:
         return (
-            f"{name} is not what the change made of it, so nothing was undone; see `reflector "
-            f"show {name}`"
+            f"{name} differs from the result of that change, so nothing was undone; see "
+            f"`reflector show {name}`"
         )
     event = later[-1]
     summary = EVENT_TYPES[event.type].summary(event.facts)[:_MAX_SUMMARY_CHARACTERS]

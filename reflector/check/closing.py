@@ -21,12 +21,12 @@ def closing(
     """Return the next commands; `command` writes a command of this playbook for a terminal."""
     steps = [*_quotes(facts)]
     if not facts.sessions:
-        reason = "Use your agent here, or go to the folder where you did, then run"
+        reason = "Use your agent here, or go to a folder where you used it. Then run"
         steps.append(Step(reason, command("check")))
     elif _is_newer(facts):
         steps.append(Step("After your next session", command("check")))
     elif not plan.shares and _is_undated(facts):
-        reason = "No session is known to have started with these rules. After the next one"
+        reason = "No recorded session started with these rules. After the next one"
         steps.append(Step(reason, command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))

@@ -104,9 +104,9 @@ def _look(rows: Sequence[Row], facts: PageFacts, room: int) -> list[str]:
 def _nothing_words(facts: PageFacts) -> str:
     """Return why there is nothing to look at."""
     if not facts.rules:
-        return "No line of these files is a rule that a session could visibly follow or break."
+        return "No line of these files is a rule that a session could follow or break."
     if not facts.sessions:
-        return "LOOK AT THESE: none, because no session shows anything of your rules yet."
+        return "LOOK AT THESE: none, because no session of this project was found yet."
     if not any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
         is_older = any(rule.before.sessions for rule in facts.rules)
         reason = "every session is older than these rules" if is_older else "nothing was counted"

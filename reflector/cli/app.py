@@ -104,17 +104,12 @@ def _complete(command: click.Command, path: str, examples: Iterable[str]) -> Non
 @click.option(
     "--project",
     type=click.Path(file_okay=False, path_type=Path),
-    help=(
-        "The project's folder. Default: the nearest one above with a playbook, else the "
-        "repository's."
-    ),
+    help=("Folder of the project (default: found from here)."),
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
 @click.pass_context
 def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
-    """An event-sourced playbook for coding agents: every helpful and harmful count can be
-    explained.
-    """
+    """See which rules help your coding agent."""
     if user and project is not None:
         raise click.UsageError(
             "--user names your own playbook and --project another one; leave one of them out"
@@ -242,7 +237,7 @@ class Place:
         """
         if self.is_untouched:
             raise click.UsageError(
-                f"there is no playbook in {self.project().root}; begin one with "
+                f"{self.project().root} does not have a playbook; start one with "
                 f"`{self.command('add')}`"
             )
 
@@ -262,7 +257,7 @@ class Place:
             with self.reading() as ledger:
                 yield ledger
                 if ledger.engine.url.in_memory and ledger.head().position:
-                    raise RuntimeError("a command that does not begin a playbook appended to one")
+                    raise RuntimeError("a command that does not start a playbook appended to one")
             return
         with self.pipeline(project) as pipeline:
             yield pipeline.ledger
@@ -367,7 +362,7 @@ def run(arguments: list[str] | None = None) -> int:
         return _end_with_usage(place, error)
     except (click.Abort, KeyboardInterrupt):
         print(
-            "reflector: stopped; what was recorded stays, run the same command again",
+            "reflector: stopped. Recorded events are kept. To continue, run the same command again",
             file=sys.stderr,
         )
         return 130
@@ -418,13 +413,13 @@ def _renamed(error: click.ClickException) -> click.UsageError | None:
     if present := FORMER.get(typed):
         return click.UsageError(f"`{path}` is now `reflector {present}`", context)
     if meant := SYNONYMS.get(typed):
-        words = f"there is no `{path}`; `reflector {meant}` does that"
+        words = f"`{path}` is not a command; use `reflector {meant}`"
         return click.UsageError(words, context)
     if word in ("--user", "--project"):
         rest = context.command_path.removeprefix("reflector ")
         value = " DIRECTORY" if word == "--project" else ""
         return click.UsageError(
-            f"write {word} before the command: `reflector {word}{value} {rest}`", context
+            f"{word} goes before the command: `reflector {word}{value} {rest}`", context
         )
     return None
 
@@ -442,8 +437,8 @@ def explained(error: Exception) -> tuple[int, str] | None:
     if isinstance(error, OSError):
         return 1, os_error_words(error)
     if isinstance(error, MemoryError):
-        way_out = "close programs or raise the limit (`ulimit -v`), then run the same again"
-        return 1, f"there is not enough memory; {way_out}"
+        way_out = "close programs or raise the limit (`ulimit -v`), then run the same command again"
+        return 1, f"memory ran out; {way_out}"
     return None
 
 

@@ -9,7 +9,7 @@ from reflector.hooks import fast
 
 @click.command()
 def hook() -> None:
-    """Record one hook event from stdin; the agent calls this.
+    """Record one hook event from stdin.
 
     Writes the event to the project's spool, starts a drain in the background and always exits 0.
     Prints the playbook for SessionStart and SubagentStart, and nothing for every other event.
@@ -19,7 +19,9 @@ def hook() -> None:
 
 @click.command()
 def statusline() -> None:
-    """Print one line for the agent's status line: the playbook, and the last session's verdicts.
+    """Print the agent's status line.
+
+    It shows the playbook and the last session's verdicts.
 
     In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector
     statusline"}}

@@ -45,7 +45,7 @@ from reflector.text.secrets import quote
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-_NOT_YET = "Nothing was changed yet; leave --dry-run out to do it."
+_NOT_YET = "Nothing was changed. To do it, run the command without --dry-run."
 _NOTHING = "Nothing was changed."
 #: Names of rules that a question about their removal shows.
 _MOST_NAMES = 5
@@ -180,7 +180,7 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
     """
     if place.is_untouched and not (place.user or place.is_in_repository):
         note(
-            f"reflector: there is no git repository here; the playbook is {place.folder()}"
+            f"reflector: this folder is not in a git repository; the playbook is {place.folder()}"
             "/.claude/playbook.json. For a rule in all projects, use `reflector --user add`."
         )
     return [Change("add", section=section, text=text)]
@@ -237,11 +237,11 @@ def _edit_file(place: Place) -> None:
             kind = examine_playbook(pipeline.ledger, project).kind
     if kind == "missing":
         raise click.ClickException(
-            f"there is no rule to edit; add the first with `{place.command('add')}`"
+            f"the playbook is empty; add the first rule with `{place.command('add')}`"
         )
     if kind == "foreign":
         raise click.ClickException(
-            f"{file} is another tool's; change rules with `{place.command('edit')} NAME TEXT`"
+            f"{file} belongs to another tool; change rules with `{place.command('edit')} NAME TEXT`"
         )
     content = file.read_bytes()
     problems: Sequence[object] = (file,)
@@ -400,11 +400,18 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         print_changed(lessons)
         if not taken.moved and not lessons:
             note(
-                "No counter moved: nothing of it had counted, or it is out for another reason as "
-                "well."
+                "No counter changed: its evidence did not count before, or is excluded for "
+                "another reason too."
             )
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
-    _tell(place, shown, taken.positions, lines, "It was so already.", as_json=as_json)
+    _tell(
+        place,
+        shown,
+        taken.positions,
+        lines,
+        "Nothing to undo: it is undone already.",
+        as_json=as_json,
+    )
 
 
 def edited(otherwise: str, text: str | None = None, *, file: Path | None = None) -> str | None:
@@ -414,7 +421,8 @@ def edited(otherwise: str, text: str | None = None, *, file: Path | None = None)
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         # One that needs a terminal would wait for it for ever.
         raise click.UsageError(
-            f"no terminal to open an editor in; set $EDITOR to one that needs none, or {otherwise}"
+            f"this is not a terminal, so an editor cannot open; set $EDITOR to one that works "
+            f"without, or {otherwise}"
         )
     try:
         if file is None:

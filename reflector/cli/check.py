@@ -78,7 +78,7 @@ def check(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Show which rules of your CLAUDE.md your agent breaks.
+    """Show which rules your agent breaks.
 
     FILE is a file of advice. Default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
     load in this project, and the rules of its playbook. In a folder without any of them, you see a

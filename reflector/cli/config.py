@@ -39,17 +39,17 @@ class SettingJson:
 
 _key = click.argument("key", type=click.Choice(list(SETTINGS)), metavar="KEY")
 _global = click.option(
-    "--global", "for_all", is_flag=True, help=("Your own file, for all of your projects.")
+    "--global", "for_all", is_flag=True, help=("Use your own file, for all of your projects.")
 )
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def config(ctx: click.Context) -> None:
-    """Show or change the settings, and where each comes from.
+    """Show or change settings.
 
-    What is set nearer wins: a command's flag, the environment, the project's file, your own file,
-    the default.
+    The nearest one wins: a command's flag, the environment, the project's file, your own file, the
+    default.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -59,7 +59,7 @@ def config(ctx: click.Context) -> None:
 @json_option
 @click.pass_obj
 def list_(place: Place, as_json: bool = False) -> None:
-    """Show every setting with its value and where it comes from."""
+    """List the settings with value and origin."""
     project = place.project()
     rows = {
         key: SettingJson(_shown(project.config, key), _origin(project.config, project.root, key))
@@ -80,26 +80,28 @@ def get(place: Place, key: str) -> None:
     click.echo(_words(_shown(place.project().config, key)))
 
 
-@config.command("set", short_help="Set a setting of this project, or of all of yours.")
+@config.command("set", short_help="Set a setting of this project, or of all.")
 @_key
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @_global
 @click.pass_obj
 def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None:
-    """Set a setting of this project, or with --global of all of your projects.
+    """Set a setting of this project.
+
+    With --global, the setting applies to all of your projects.
 
     A list, such as `projects`, takes several values.
     """
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
-        raise click.UsageError(f"{key} takes one value; quote it if it holds blanks")
+        raise click.UsageError(f"{key} takes one value; quote it if it contains spaces")
     where = " --global" if for_all else ""
     if is_list and values[0].startswith("["):
         raise click.UsageError(
             f"give the values one by one: reflector config set {key}{where} VALUE VALUE"
         )
     if key in USERS_OWN and not for_all:
-        raise click.UsageError(f"{key} can stand in your own file only; add --global")
+        raise click.UsageError(f"{key} can only be set in your own file; add --global")
     value = list(values) if is_list else from_text(key, values[0])
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)
@@ -112,8 +114,9 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 @_global
 @click.pass_obj
 def unset(place: Place, key: str, for_all: bool) -> None:
-    """Remove a setting, also a misspelt one, from the project's file or with --global from your
-    own.
+    """Remove a setting from the project's file.
+
+    With --global, it is removed from your own file. Misspelt settings can be removed, too.
     """
     path, had_it = store_setting(place.folder(), key, None, for_all=for_all)
     if not had_it:
@@ -138,7 +141,7 @@ def _print_in_force(place: Place, key: str) -> Config:
 @click.command()
 @click.pass_obj
 def off(place: Place) -> None:
-    """Turn it off in this project: disable reflector here.
+    """Turn it off in this project (disable).
 
     Sessions here are not recorded, shown any rule or judged. Your playbook, its history and all
     commands stay. It is one setting of this project, `enabled`; `reflector on` removes it.
@@ -153,7 +156,7 @@ def off(place: Place) -> None:
 @click.command()
 @click.pass_obj
 def on(place: Place) -> None:
-    """Turn it on again in this project: enable reflector here."""
+    """Turn it on again in this project (enable)."""
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):
@@ -167,7 +170,7 @@ def _own_folder(place: Place, verb: str) -> Path:
     if place.user:
         value = "false" if verb == "off" else "true"
         everywhere = f"reflector config set --global enabled {value}"
-        raise click.UsageError(f"`{verb}` is about one project; for all of yours: {everywhere}")
+        raise click.UsageError(f"`{verb}` works on one project; for all of yours: {everywhere}")
     return place.folder()
 
 

@@ -31,23 +31,23 @@ _REPORTS = (
 )
 _NEXT = """
 Four commands to type next, in a project of yours:
-  reflector check                         which lines of your CLAUDE.md mattered
-  reflector history --dry-run      what earlier sessions would count
-  reflector add pat 'Run the tests first' a first bullet
+  reflector check                         rules that your agent breaks
+  reflector history --dry-run             earlier sessions to record
+  reflector add pat 'Run the tests first' a first rule
   reflector install                       the hooks, until reflector uninstall"""
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 def demo(folder: Path | None) -> None:
-    """Show how sessions are counted, on sample sessions.
+    """Show `check` and the counts on sample sessions.
 
-    Makes a project with a playbook and three sessions in FOLDER, which is kept; without it, in a
-    temporary folder. Uses no network, no key and none of your files. With
+    Creates a project with a playbook and three sessions. With FOLDER the project is kept, otherwise
+    it is temporary. Uses no network, no key and none of your files. With
     REFLECTOR_BACKEND=anthropic, a model judges the sessions, with the key in your environment.
     """
     if folder is not None and folder.exists():
-        raise click.UsageError(f"{folder} exists; name a new folder for the demo")
+        raise click.UsageError(f"{folder} exists already; name a new folder for the demo")
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
         from reflector.judges.api_settings import KEY_VARIABLES, model_settings
@@ -59,10 +59,31 @@ def demo(folder: Path | None) -> None:
                 "demo itself needs none"
             )
     with _stage(backend, folder) as project:
+        _earlier()
         _sessions(project)
         if folder is not None:
             click.echo(f"\nLook around:  cd {folder} && reflector list")
         click.echo(_NEXT)
+
+
+def write_earlier(project: Path, claude: Path) -> None:
+    """Write a project with a CLAUDE.md, and six sessions of it into the folder of Claude Code."""
+    sessions = claude / "projects" / "shop"
+    for folder in (project, sessions):
+        folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(_DATA / "rules.md", project / "CLAUDE.md")
+    for path in _DATA.glob("earlier-*.jsonl"):
+        text = path.read_text("utf-8").replace('"/home/ada/shop', json.dumps(str(project))[:-1])
+        (sessions / path.name).write_text(text, "utf-8")
+
+
+def _earlier() -> None:
+    """Show the rules that earlier sessions broke."""
+    with tempfile.TemporaryDirectory(prefix="reflector-demo-") as folder:
+        project = Path(folder, "shop").resolve()
+        write_earlier(project, Path(os.environ["CLAUDE_CONFIG_DIR"]))
+        _say("A project with a CLAUDE.md, and six earlier sessions of Claude Code:")
+        _run(project, "check")
 
 
 def _sessions(project: Path) -> None:
@@ -78,16 +99,16 @@ def _sessions(project: Path) -> None:
     for event, number in _REPORTS:
         _hook(project, event, _DATA / f"session-{number}.jsonl")
     _say(
-        "Three sessions end and cite bullets; one was compacted first and ends twice.\nEach "
+        "Three sessions end and cite rules. One of them was compacted and ends twice.\nEach "
         "citation is judged:"
     )
     _run(project, "drain")
-    _say("The playbook now, the best bullet first:")
+    _say("The playbook now, best rule first:")
     _run(project, "list")
-    _say("Why do these count? However often a session is reported, it counts once:")
+    _say("Why do these count? A session counts once, however often it is reported:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
-    _say("What happened, append-only and hash-chained; silence proves it:")
+    _say("The history is append-only and hash-chained. No output means that it is sound:")
     _run(project, "log", "-n", "4")
     _run(project, "verify")
 

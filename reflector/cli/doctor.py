@@ -48,17 +48,17 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="First make the repairs that are safe, and print them.")
+@click.option("--fix", is_flag=True, help="Make safe repairs first, and print them.")
 @click.option(
     "--report",
     "as_report",
     is_flag=True,
-    help="Print a text for an issue, without anything that you or an agent wrote.",
+    help="Print a report for an issue, without your texts.",
 )
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
-    """Check everything between the agent and the playbook.
+    """Check the connection from agent to playbook.
 
     Each line is ok, a warning or an error, with the command that corrects it. Without --fix it
     changes nothing. --fix renews reflector's hooks, makes its files private and records waiting
@@ -98,7 +98,7 @@ def _fix(checks: Iterable[Check]) -> None:
         else:
             note(f"{check.name}: {check.fix}")
     if not done:
-        note("--fix has nothing to repair")
+        note("--fix found nothing to repair")
 
 
 def _print_checks(checks: list[Check]) -> None:

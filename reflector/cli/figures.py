@@ -83,10 +83,12 @@ class StatsJson:
 @click.option("--doubles", is_flag=True, help="Explain verdicts that were counted twice.")
 @question
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
-    """Show tokens, cost and verdicts: by judge, by prompt, by day (UTC).
+    """Show tokens, cost and verdicts.
 
-    OVERRULED: verdicts that you replaced. WORKED: the model that worked in most of a session, with
-    the votes of its sessions on your rules.
+    The figures are by judge, by prompt and by day (UTC). OVERRULED: verdicts that you replaced.
+    WORKED: the model that worked in most of a session, with the votes of its sessions on your
+    rules.
+
 
     --json has all days. --doubles lists verdicts that a counting policy may count more than once,
     and each rule's totals under each policy; NAME selects one rule.
@@ -95,7 +97,7 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
         _doubles(asked, name)
         return
     if name is not None:
-        raise click.UsageError(f"for the double counts of a rule, add --doubles: {name} --doubles")
+        raise click.UsageError(f"to list double counts of a rule, add --doubles: {name} --doubles")
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
@@ -263,7 +265,7 @@ def _from_stdin() -> str | None:
     text = sys.stdin.read(_MOST_QUERY + 1)
     if len(text) > _MOST_QUERY:
         raise click.UsageError(
-            f"the query on stdin has more than {_MOST_QUERY:,} characters; make it smaller"
+            f"the query on stdin has more than {_MOST_QUERY:,} characters; shorten it"
         )
     return text if text.strip() else None
 

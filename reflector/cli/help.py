@@ -24,9 +24,11 @@ _MOST_ROWS = 12
 @click.argument("words", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="List every command.")
 def help_(words: tuple[str, ...], every: bool) -> None:
-    """Find a word in the help and in the pages; without one, show the first screen.
+    """Search the help and the pages.
 
-    What has most of the words comes alone, whatever their case. The best is above.
+    Without WORD, show the first screen.
+
+    Shows the commands and sections with most of the words, best first. Case does not matter.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:
@@ -38,8 +40,8 @@ def help_(words: tuple[str, ...], every: bool) -> None:
     most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)
     if not most:
         raise click.ClickException(
-            f"neither help nor pages have {' '.join(words)!r}; `reflector help --all` lists the "
-            "commands"
+            f"{' '.join(words)!r} is not in the help or the pages; `reflector help --all` lists "
+            f"the commands"
         )
     left = 0
     for title, parts in places.items():

@@ -48,9 +48,11 @@ _scope = click.option(
     type=click.Choice(SCOPES),
     default="user",
     show_default=True,
-    help="You in all projects, everyone in this project, or you in this project.",
+    help="Users and projects (default: you, everywhere).",
 )
-_dry_run = click.option("--dry-run", is_flag=True, help="Show the change to the file; make none.")
+_dry_run = click.option(
+    "--dry-run", is_flag=True, help="Show the change to the file without making it."
+)
 
 
 @click.command()
@@ -62,7 +64,8 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. The hooks record which rules a session
-    cites, and send nothing. Your other settings stay, and a copy of the old file is kept beside it.
+    cites, and send nothing. Your other settings stay, and a copy of the old file is kept next to
+    it.
     """
     from reflector.hooks.install import hook_command, install_hooks
 
@@ -84,7 +87,7 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         return
     click.echo(safe(f"{path}: hooks for {', '.join(agent.events)}"))
     if change.backup:
-        click.echo(safe(f"As it was: {change.backup}"))
+        click.echo(safe(f"Backup: {change.backup}"))
     _print_effect(agent, scope, root)
     click.echo(safe(f"Next: {first_step(root)}"))
     click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
@@ -104,8 +107,8 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
 def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
 
-    A status line that calls reflector goes with them. If nothing else in the file changed since,
-    it is restored to the byte. Your playbooks and their history stay.
+    It also removes a status line that calls reflector. If nothing else in the file changed since,
+    the file is restored byte for byte. Your playbooks and their history stay.
     """
     from reflector.hooks.install import uninstall_hooks
 
@@ -116,7 +119,7 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     depth = agent.depth(scope)
     change = uninstall_hooks(path, agent.form, within=within, depth=depth, dry_run=dry_run)
     if change.reformats:
-        note(f"reflector: reformatted outside the hooks too: {path}")
+        note(f"reflector: the file is reformatted outside the hooks, too: {path}")
     if dry_run:
         show_change(change)
     else:
@@ -130,7 +133,7 @@ def _agent_with(name: str, scope: Scope) -> Agent:
     agent = AGENTS[name]
     if scope not in agent.files:
         raise click.UsageError(
-            f"{agent.title} has no settings of one person in one project; use --scope project"
+            f"{agent.title} does not have settings for one user in one project; use --scope project"
         )
     return agent
 
@@ -139,7 +142,10 @@ def _warn_of_reformatting(path: Path, undo: str) -> None:
     from reflector.hooks.install import backup_path
 
     back = f"{backup_path(path)} keeps it as it is, and `{undo}` restores it"
-    note(f"reflector: {path} is reformatted outside the hooks too; --dry-run shows where. {back}")
+    note(
+        f"reflector: {path} is reformatted outside the hooks, too; --dry-run shows the lines. "
+        f"{back}"
+    )
 
 
 def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
@@ -159,7 +165,7 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
 def _print_removal(change: Change) -> None:
     path = change.path
     if change.is_none:
-        click.echo(safe(f"{path} has nothing of reflector's."))
+        click.echo(safe(f"{path} does not contain hooks of reflector."))
         return
     if change.after is None:
         click.echo(safe(f"{path} contained only reflector's hooks and was removed."))
@@ -172,7 +178,7 @@ def _print_removal(change: Change) -> None:
     if change.backup is not None:
         click.echo(
             safe(
-                "Your later changes of the file are kept. As it was before the hooks: "
+                "Your later changes of the file are kept. The file before the hooks: "
                 f"{change.backup}"
             )
         )
@@ -213,14 +219,13 @@ def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> N
         note(f"reflector: {off} has {switch}: no hook runs until you remove it")
     for other, where, way_out in callers_of(root):
         if other is agent and where != str(path):
-            note(f"reflector: {where} calls reflector, too; keep one of the two: {way_out}")
+            note(f"reflector: {where} calls reflector, too; remove one of the two: {way_out}")
     if any(part in command for part in _PASSING):
         note(
-            f"reflector: {command} is in a cache that is cleared; install with 'uv tool "
-            "install' or pipx"
+            f"reflector: {command} is in a temporary cache; install with 'uv tool install' or pipx"
         )
     if scope == "project":
         note(
-            "reflector: the command names your own interpreter; where others have none there, "
-            "their hooks do nothing"
+            "reflector: the command names your own interpreter; hooks of users without it do "
+            "nothing"
         )

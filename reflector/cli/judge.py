@@ -48,8 +48,8 @@ class _Judge(click.Group):
                 hint = f"nothing was sent; to record your verdict: reflector {shlex.join(words)}"
             case _:
                 hint = (
-                    f"there is no judge command {args[0]!r}; to have a session judged: "
-                    f"reflector reflect {shlex.quote(args[0])}"
+                    f"{args[0]!r} is not a command of judge; to judge a session: reflector "
+                    f"reflect {shlex.quote(args[0])}"
                 )
         raise click.UsageError(hint, ctx)
 
@@ -58,7 +58,7 @@ class _Judge(click.Group):
 @json_option
 @click.pass_context
 def judge(ctx: click.Context, as_json: bool) -> None:
-    """List who may judge your sessions, and at what price.
+    """List the judges of your sessions and prices.
 
     A judge reads a session and says for each cited rule whether it helped. The list shows the
     price of your last ten sessions and who would get their text. Nothing is sent. `judge allow`
@@ -122,7 +122,7 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     config = _known(place, who)
     if who is None and not yes and sys.stdin.isatty():
         if not ask_who(place):
-            click.echo(f"Nobody reads your sessions. Later: {CONSENT}")
+            click.echo(f"No judge reads your sessions. Later: {CONSENT}")
         return
     if who in _OFFLINE:
         click.echo(f"{who} may always judge: it sends nothing.")
@@ -170,10 +170,10 @@ def ask_who(place: Place) -> bool:
     click.echo("Who may read your sessions to judge whether a rule helped?")
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
     nobody = len(cells) + 1
-    cells.append((nobody, "nobody (built-in rules)", "free, offline", "nowhere; few verdicts"))
+    cells.append((nobody, "none (built-in rules)", "free, offline", "nowhere; few verdicts"))
     sessions = counted(len(newest.prompts), "session")
     table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
-    click.echo("How often each is right, and which was never measured: reflector help judging")
+    click.echo("How often each judge is right: reflector help judging")
     numbers = [str(number) for number in range(1, nobody + 1)]
     answer = click.prompt(
         f"Choose {', '.join(numbers[:-1])} or {nobody}",
@@ -272,7 +272,10 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
         for line in consent.shown(candidate.terms):
             click.echo(safe(f"  {line}"))
         for variable in consent.left_out(candidate.name, project=place.folder()):
-            note(f"  {variable} names a place in this project or working folder, and is not kept")
+            note(
+                f"  {variable} names a folder of this project or the working folder, so it is "
+                f"not kept"
+            )
 
 
 def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> None:
@@ -290,7 +293,7 @@ def _allow_api(place: Place, config: Config, *, yes: bool) -> None:
     newest = offers.estimate(config)
     model = offers.priced_model(config, "anthropic")
     price = estimated_cost(model, newest.prompts)
-    words = price_words(price) if price is not None else "a price that is not known here"
+    words = price_words(price) if price is not None else "an unknown price"
     click.echo(safe(f"Anthropic's API: {model}, {words} for your last sessions"))
     offers.needs_key(config, place.folder())
     _ask(config, "Anthropic's API", "the API judges only if you agree", yes=yes)
@@ -320,7 +323,7 @@ def estimate_words(config: Config) -> str:
 @click.argument("who", required=False)
 @click.pass_obj
 def forbid(place: Place, who: str | None) -> None:
-    """Let a judge read your sessions no longer.
+    """Stop a judge from reading your sessions.
 
     WHO is a name of the list; without it, all of them. The built-in rules judge then, which send
     nothing. Verdicts stay.

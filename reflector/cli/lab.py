@@ -49,7 +49,7 @@ class _Lab(click.Group):
 
 
 @click.group(cls=_Lab)
-@click.option("--dataset", metavar="NAME", help="The dataset whose playbook the command works on.")
+@click.option("--dataset", metavar="NAME", help="Dataset whose playbook to use.")
 @click.pass_obj
 def lab(place: Place, dataset: str | None) -> None:
     """Measure and try the work of reflector's developers.
@@ -79,7 +79,7 @@ def lab(place: Place, dataset: str | None) -> None:
     help="Language of the prompts.",
 )
 @judge_option
-@click.option("--out", type=FILE, help="Also write the answers to this file, as fixtures.")
+@click.option("--out", type=FILE, help="Also write the answers to this fixtures file.")
 @click.pass_obj
 def trajectory(
     place: Place,
@@ -89,13 +89,15 @@ def trajectory(
     judge: str | None,
     out: Path | None,
 ) -> None:
-    """Record trajectories of tasks with known answers, and judge them; safe to repeat.
+    """Record and judge trajectories of known tasks.
+
+    You can repeat it.
 
     FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
     generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
     ground_truth and test_report. Each dataset has its own playbook; `lab --dataset NAME` uses that
-    one for all trajectories. A trajectory that cannot be recorded or judged is named, the others
-    are judged, and the exit code is 1.
+    one for all trajectories. If a trajectory cannot be recorded or judged, the command names it,
+    judges the others and exits with 1.
     """
     settings = judge_settings(judge)
     project = Place(place.root, user=place.user).project(**settings)
@@ -186,7 +188,9 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Ent
 @judge_option
 @click.pass_obj
 def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | None) -> None:
-    """Judge sessions, and write the answers to FILE, from which the judge fixtures answers."""
+    """Judge sessions, and record the answers in FILE.
+
+    The judge fixtures answers from such a file."""
     project = place.project(**judge_settings(judge))
     backend = Recording(backend_of(project.config, project.root), file)
     with place.reading() as ledger:
@@ -202,7 +206,7 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 @json_option
 @click.pass_obj
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Read recorded answers with today's parser; no model is asked.
+    """Read recorded answers with today's parser.
 
     If the parser reads other verdicts, or others count for the judge's model and your settings, the
     old reading is retracted and the new one counts. --dry-run shows them first. After a change of
@@ -248,11 +252,11 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
 @lab.command(short_help="Measure the gated reflection step on a fixed turn.")
 @click.argument("settings", required=False)
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
-@click.option(
-    "--raw-time", is_flag=True, help="Show the time in milliseconds; it is 0.0 without this."
-)
+@click.option("--raw-time", is_flag=True, help="Show the time in ms (otherwise 0.0).")
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
-    """Measure the gated reflection step on a fixed turn; writes nothing.
+    """Measure the gated reflection step.
+
+    Uses a fixed turn, and writes nothing.
 
     SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. Prints one
     JSON object about the last run, the same on every machine.

@@ -78,15 +78,13 @@ class RebuiltJson:
 
 
 @click.command()
-@click.option(
-    "--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift."
-)
+@click.option("--check", is_flag=True, help="Only compare; exit 1 if tables differ.")
 @click.option(
     "--fix",
     is_flag=True,
-    help="First create the triggers and views again, and set back a moved head.",
+    help="Also restore triggers, views and a moved head.",
 )
-@click.option("--why", metavar="REASON", help="With --fix: put events aside that cannot be read.")
+@click.option("--why", metavar="REASON", help="Reason; with --fix, sets unreadable events aside.")
 @json_option
 @click.pass_obj
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
@@ -96,14 +94,14 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
     Readers see the old playbook until the new one is complete. A rebuild that was killed continues
     where it stopped. A playbook.json that cannot be read is kept aside and written again.
 
-    With --fix --why, an event that `verify` cannot read is put aside: it changes nothing, and
-    `verify` no longer names it. The last event is put aside, too, if it moved the playbook to
+    With --fix --why, events that `verify` cannot read are set aside: they change nothing, and
+    `verify` no longer names them. The last event is set aside, too, if it moved the playbook to
     another ledger.
     """
     if check and fix:
-        raise click.UsageError("--check changes nothing and --fix does; give one of them")
+        raise click.UsageError("--check and --fix exclude each other; use one of them")
     if why is not None and not (fix and (why := quote(why, _MAX_REASON))):
-        raise click.UsageError("--why needs --fix, and a reason in words")
+        raise click.UsageError("--why needs --fix and a reason that is not empty")
     project = place.project()
     if check or fix:
         needs_ledger(project)
@@ -168,19 +166,19 @@ class VerifiedJson:
     "anchors",
     multiple=True,
     metavar="HEAD|FILE|GIT-REF",
-    help=(
-        "A head published earlier, a file of heads, or REV:PATH in git; proves that nothing was "
-        "cut off."
-    ),
+    help=("Earlier head: POSITION:CHAIN, a file or REV:PATH."),
 )
 @json_option
 @click.pass_obj
 def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
-    """Prove that the ledger is what was appended; silent when it is.
+    """Verify the ledger.
 
-    Checks the chain, the order, the triggers and views, SQLite's own integrity, that every counter
-    is what the events say, that a server still has the newest event that this machine saw, and that
-    trials were drawn and closed as they say. Exits 1 with one line per finding.
+    No output means that it is sound.
+
+    Checks the chain, the order, triggers, views and SQLite's own integrity. Computes every counter
+    again from the events. Checks that a server still has the newest event that this machine saw,
+    and that trials were drawn and closed correctly. Prints one line for each finding, and then
+    exits with 1. With --anchor, it also proves that no event up to that head is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -204,7 +202,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
         if not project.config.ledger_url and (
             back := entries.way_back(project.root, project.ledger_file)
         ):
-            note(f"reflector: where nothing else mends it, {back}")
+            note(f"reflector: if nothing else repairs it, {back}")
         raise click.exceptions.Exit(1)
 
 
@@ -224,7 +222,7 @@ def _published_in(given: str, project: Project) -> tuple[Anchor, ...]:
 
 @click.group()
 def ledger() -> None:
-    """Print, copy and keep safe the ledger, and set what counts."""
+    """Copy and back up the ledger, and set policies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +243,7 @@ def head(asked: Question) -> None:
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be gone tomorrow
         raise click.UsageError(
-            "there was no event yet, so there is nothing to prove; begin with `reflector ingest`"
+            "the ledger is empty, so it does not have a head yet; begin with `reflector ingest`"
         )
     if not asked.answers(shaped(HeadJson, found, head=str(found))):
         click.echo(found)
@@ -255,8 +253,8 @@ def needs_ledger(project: Project) -> None:
     """Proof about nothing would make a ledger to have something to prove."""
     if not project.has_ledger():
         raise click.UsageError(
-            f"there is no ledger in {project.root}; it begins with `reflector add`, or with a "
-            "session that has a playbook"
+            f"{project.root} does not have a ledger; start one with `reflector add`, or with a "
+            f"session that has a playbook"
         )
 
 
@@ -286,11 +284,11 @@ class PolicyJson:
 @json_option
 @click.pass_obj
 def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) -> None:
-    """Show the counting policy, or put another one in force.
+    """Show or change the counting policy.
 
-    POLICY is as_applied: each tag counts; once_per_reflection: a bullet's equal tags of one
-    reflection count once; once_per_session: of one session. `reflector list --counting POLICY`
-    shows what it would change.
+    POLICY is as_applied (each verdict counts), once_per_reflection (a rule's equal verdicts of one
+    reflection count once) or once_per_session (those of one session). `reflector list --counting
+    POLICY` shows the counts under a policy.
     """
     if name is not None:
         with place.changing(begins=True) as opened:
@@ -324,10 +322,10 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
 @click.argument("counters", metavar="HELPFUL/HARMFUL")
 @click.pass_obj
 def assert_(place: Place, name: str, counters: str) -> None:
-    """Pin a bullet's current counters, for `verify` to prove.
+    """Record a rule's counters for `verify`.
 
-    HELPFUL/HARMFUL is the present pair, such as 7/2. If the counters differ, the command fails and
-    records nothing.
+    HELPFUL/HARMFUL is the pair that you expect, such as 7/2. If the counters differ, the command
+    fails and records nothing.
     """
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(
@@ -344,7 +342,7 @@ def assert_(place: Place, name: str, counters: str) -> None:
 @click.argument("file", type=FILE)
 @click.pass_obj
 def backup(place: Place, file: Path) -> None:
-    """Copy the ledger into a new file, and verify the copy.
+    """Copy the ledger into a new file.
 
     The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE,
     and an existing file is never overwritten. The printed head proves the copy later: `reflector
@@ -357,13 +355,13 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@click.option("--force", is_flag=True, help="Even if the ledger has events that the backup lacks.")
+@click.option("--force", is_flag=True, help="Even if the backup lacks events of the ledger.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
-    """Put a backup in the place of the ledger.
+    """Replace the ledger by a backup.
 
-    FILE is verified first and never changed, and the replaced ledger is kept beside it.
-    playbook.json is written again; the replaced file is kept too.
+    FILE is verified first and never changed. The old ledger is kept next to the new one.
+    playbook.json is written again, and the old file is kept, too.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)
@@ -392,18 +390,19 @@ def restore(place: Place, file: Path, force: bool) -> None:
 @yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
-    """Accept a ledger that came with the project as yours, or put one that is gone back from its
-    copy.
+    """Accept a ledger, or restore it from its copy.
 
-    Looks at the file without trusting it, shows whose history it has, and asks. Then it computes
-    the hashes of all events again, and fills the tables again from the events. A ledger that you
-    made, moved or copied with its project needs no `take`.
+    Use it for a ledger that came with the project, or for a lost one.
+
+    Shows whose history the file has, without trusting it, and waits for your confirmation. Then it
+    computes all hashes and tables again from the events. A ledger that you made, moved or copied
+    with its project does not need `take`.
     """
     project = place.project()
     ledger_offer = offer(project)
     note(ledger_offer.words)
     question = ledger_offer.question
-    agreed(question, f"{question} There is no terminal to ask", yes=yes)
+    agreed(question, f"{question} This is not a terminal", yes=yes)
     take_project(project)
     _go_on(place)
 
@@ -423,28 +422,27 @@ def _go_on(place: Place) -> None:
 @ledger.command(short_help="Remove the copy of a project's ledger.")
 @click.argument("root", type=PATH)
 def forget(root: Path) -> None:
-    """Remove what is known at home of the ledger of a project, its copy included.
+    """Forget a project's ledger.
 
-    A ledger that still lies in ROOT stays, and no longer counts as yours; see `reflector ledger
-    take`.
+    Removes its notes and its copy from your home folder.
+
+    A ledger in ROOT is kept, but no longer counts as yours; see `reflector ledger take`.
     """
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"
-        raise click.ClickException(
-            f"no ledger of {root.absolute()} is known; those that are: {known}"
-        )
+        raise click.ClickException(f"no ledger of {root.absolute()} is known; known ones: {known}")
     entries.forget(root.absolute())
 
 
-@ledger.command(short_help="Copy the ledger into an empty one, on either engine.")
+@ledger.command(short_help="Copy the ledger to another database.")
 @click.argument("url", metavar="URL")
 @click.pass_obj
 def copy(place: Place, url: str) -> None:
-    """Copy the ledger into an empty one, on either engine; the chain stays what it is.
+    """Copy the ledger to another database.
 
-    URL is sqlite:////path/to/ledger.db or postgresql://server/database. Every hash is computed
-    again on the way, and both ledgers have the printed head. A target that has events is refused.
-    The project keeps its ledger until `ledger_url` names the copy.
+    URL is sqlite:////path/to/ledger.db or postgresql://server/database. Every hash is checked on
+    the way, and both ledgers end at the printed head. The target must not have events. The project
+    keeps its ledger until `ledger_url` names the copy.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -456,7 +454,7 @@ def copy(place: Place, url: str) -> None:
 @ledger.command()
 @click.pass_obj
 def revisions(place: Place) -> None:
-    """Show the revisions of the schema, and the one of this ledger.
+    """Show the schema's revisions and this ledger's.
 
     The ledger is not changed. Any other command of a newer reflector upgrades it.
     """
@@ -470,7 +468,7 @@ def revisions(place: Place) -> None:
 
 
 @ledger.command()
-@click.option("--sql", is_flag=True, help="Print the statements for a database administrator.")
+@click.option("--sql", is_flag=True, help="Print the SQL statements only.")
 @click.pass_obj
 def upgrade(place: Place, sql: bool) -> None:
     """Bring the ledger's schema to the newest revision.
@@ -490,26 +488,27 @@ def upgrade(place: Place, sql: bool) -> None:
             note("The schema has the newest revision.")
 
 
-@ledger.command(short_help="Print the GRANTs for a role of PostgreSQL.")
+@ledger.command(short_help="Print GRANTs for a PostgreSQL role.")
 @click.option(
     "--role",
     type=click.Choice(["reader", "writer", "owner"]),
     required=True,
-    help="What it may do.",
+    help="Rights of the role.",
 )
 @click.option(
     "--to",
     metavar="NAME",
-    help=("The role on the server. Default: reflector_reader, reflector_writer …"),
+    help=("Name of the role (default: reflector_reader …)."),
 )
 @click.pass_obj
 def grants(place: Place, role: str, to: str | None) -> None:
-    """Print the GRANTs that make a role of PostgreSQL the ledger's reader, writer or owner.
+    """Print GRANTs for a PostgreSQL role.
 
-    Changes nothing: look at the statements, then run them as the owner with psql. A reader asks and
-    writes nothing. A writer appends: it can neither delete nor change an event, nor take a trigger
-    down, nor give a bullet a text that no event says. Migrations, rebuilds and erasures are the
-    owner's.
+    The role becomes a reader, a writer or the owner of the ledger.
+
+    Changes nothing: read the statements, then run them as the owner with psql. A reader only reads.
+    A writer appends events. It cannot delete or change an event, remove a trigger, or change a rule
+    without an event. Only the owner can migrate, rebuild and erase.
     """
     project = place.project()
     if not project.config.ledger_url:

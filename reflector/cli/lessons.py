@@ -34,7 +34,7 @@ class ToldJson(Lesson):
 @click.group(invoke_without_command=True)
 @question
 def lessons(asked: Question) -> None:
-    """List what was learned, and how much it is worth.
+    """List lessons and their worth.
 
     Recall, promote or judge a lesson with the commands below.
     """
@@ -75,7 +75,7 @@ def show_lesson(asked: Question, id: str) -> None:
             click.echo(safe(f"  {name.replace('_', ' ')}: {lesson.data[name]}"))
     click.echo(
         f"confidence {lesson.confidence:.2f}, worth {lesson.effectiveness:.2f}, "
-        f"{lesson.successes} for it and {lesson.failures} against, told {lesson.times_applied}×"
+        f"{lesson.successes} for it and {lesson.failures} against, shown {lesson.times_applied}×"
     )
     if lesson.bullet:
         click.echo(f"promoted: {lesson.bullet}")
@@ -91,7 +91,7 @@ def show_lesson(asked: Question, id: str) -> None:
 @why_option
 @click.pass_obj
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
-    """Propose a lesson as a rule; `reflector review` decides."""
+    """Propose a lesson as a rule."""
     from reflector.changes.propose import propose
 
     with place.changing() as ledger:
@@ -122,7 +122,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
 @lessons.command()
 @click.argument("lesson_id", type=NAME, metavar="LESSON")
 @click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
-@click.option("--why", required=True, help="What happened; the ledger keeps it.")
+@click.option("--why", required=True, help="What happened. The ledger keeps it.")
 @click.pass_obj
 def outcome(place: Place, lesson_id: str, said: str, why: str) -> None:
     """Record the result of applying a lesson."""

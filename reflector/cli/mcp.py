@@ -51,17 +51,17 @@ _MOST_REASON = 300
 
 _INSTRUCTIONS = """\
 The playbook holds advice that was learned in earlier sessions, with how often it helped or harmed.
-What fits is told
-when a session starts; search_playbook finds the rest. When a bullet influences your reasoning, \
+The best rules are shown
+when a session starts; search_playbook finds the others. When a rule influences your reasoning, \
 cite its name in your
-visible answer, in brackets: [pat-001], or [pat-001 wrong: why] where it turned out wrong or did \
+visible answer, in brackets: [pat-001], or [pat-001 wrong: why] if it turned out wrong or did \
 not fit."""
 
 
 @click.command()
 @click.pass_obj
 def mcp(place: Place) -> None:
-    """Serve the playbook to the agent as tools, over stdio.
+    """Serve the playbook to an agent over MCP.
 
     Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for `reflector
     proposals` unless the setting `proposals` is "accept". Needs the extra `mcp`.
@@ -151,9 +151,7 @@ class _Tools:
             row = bullet_named(ledger, name)
             if row is not None:
                 return row, blame_bullet(ledger, row.name)
-        raise click.UsageError(
-            f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names"
-        )
+        raise click.UsageError(f"no rule {clean(name, 64)!r}; search_playbook finds names")
 
     def propose_change(
         self,
@@ -197,8 +195,8 @@ class _Tools:
                 answer |= {"state": "approved", "name": bullet.name}
             elif accepts:
                 answer["why"] = (
-                    f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides "
-                    "about this one"
+                    f"{MOST_ACCEPTED} proposals became rules within a day, so the user decides "
+                    f"about this one"
                 )
         return {key: value for key, value in answer.items() if value is not None}
 
@@ -244,7 +242,7 @@ def _change(
         )
     if len(names) != 1:
         raise Mistake(
-            f"names has {len(names)} names; {kind} needs the name of one bullet, such as pat-001"
+            f"names has {len(names)} names; {kind} needs the name of one rule, such as pat-001"
         )
     return Change("revise", names[0], text=text) if kind == "revise" else Change("remove", names[0])
 

@@ -38,19 +38,19 @@ _LIKE_A_NAME = r"[a-z]+[-_ ]?\d+"
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 #: The option of a command that shows what it would do.
 dry_run_option = click.option(
-    "--dry-run", is_flag=True, help=("Show what would change; change nothing.")
+    "--dry-run", is_flag=True, help=("Show the change without making it.")
 )
 #: The command gets it as `moment`, None for now.
 as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
-    help="The state at a date, a position or a session's end.",
+    help="State at a date, a position or a session's end.",
 )
 #: The reason of whoever decides, None where there is none.
-why_option = click.option("--why", metavar="REASON", help="The reason; the ledger keeps it.")
+why_option = click.option("--why", metavar="REASON", help="Reason, which the ledger keeps.")
 #: Agreement given beforehand: see `agreed`.
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 class JudgeChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
@@ -80,7 +80,7 @@ judge_option = click.option(
     "--judge",
     type=JudgeChoice(),
     metavar="WHO",
-    help="Judge to ask, such as rules, claude or anthropic.",
+    help="Judge, such as rules, claude or anthropic.",
 )
 
 
@@ -168,7 +168,7 @@ def find_bullet(ledger: Ledger, name: str, then: Past | None = None) -> BulletRo
         return row
     if then is not None and bullet_named(ledger, name) is not None:
         raise click.UsageError(
-            f"{name} was not there yet at position {then.position}. See 'reflector show {name}'."
+            f"{name} did not exist yet at position {then.position}. See 'reflector show {name}'."
         )
     raise click.UsageError(f"no rule {safe(name)!r}.{_suggestion(ledger, name)}")
 
@@ -223,7 +223,7 @@ def _name_at(place: Place, text: str) -> str:
     if name is None:
         adopt = place.command("adopt", shlex.quote(file))
         raise click.UsageError(
-            f"no rule with a name begins at {text}. Name those of {file}: {adopt}"
+            f"{text} does not have a rule with a name. To name the rules of {file}: {adopt}"
         )
     return name
 

@@ -330,8 +330,11 @@ def prose(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person, beside the output, on stderr."""
-    click.echo(safe(text), err=True)
+    """Print a sentence to stderr, on a terminal in lines that fit."""
+    room = get_terminal_size((100, 24)).columns if sys.stderr.isatty() else 0
+    for line in text.split("\n"):
+        for part in broken(line, room, words=False) if 0 < room < len(line) else [line]:
+            click.echo(safe(part), err=True)
 
 
 def short_time(stamp: str) -> str:

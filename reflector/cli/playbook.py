@@ -214,7 +214,9 @@ def list_(
     removed: bool,
     counting: Counting | None,
 ) -> None:
-    """List your rules with their counts, those of your files with their place.
+    """List your rules with their counts.
+
+    Rules of your files are listed with their place.
 
     WORDS select the rules that contain one of them, best match first.
 

@@ -77,7 +77,7 @@ class ShownJson(ListedJson):
 @click.argument("what", metavar="NAME|SESSION|LESSON|EVENT", type=NAME)
 @question
 def show(asked: Question, what: str) -> None:
-    """Show a rule, a session, a lesson or an event, with its history.
+    """Show a rule, session, lesson or event.
 
     Name a session, a lesson or an event by its id or the beginning of it; an event also by its
     position in `reflector log`.
@@ -127,7 +127,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
         return summary(event) + (f" (retracted at {at[by]})" if by is not None else "")
 
     event_table(events, what, without="actor")
-    note(f"Why the counts are what they are: {asked.place.command('blame', row.name)}")
+    note(f"The reason for each count: {asked.place.command('blame', row.name)}")
 
 
 def _show_event(asked: Question, event: Event) -> None:
@@ -218,7 +218,9 @@ def _cost(of: SessionStory | Reflection) -> str:
 @click.argument("name", type=NAME)
 @question
 def blame(asked: Question, name: str) -> None:
-    """Explain each count of a rule: session, verdict, reason, totals.
+    """Explain each count of a rule.
+
+    Each row has the session, the verdict, the total and the reason.
 
     Verdicts that no longer count are listed with the reason: a retraction, a recount, or the
     verdict that replaces them under the counting policy. A merged rule lists the verdicts on its
@@ -257,7 +259,13 @@ def blame(asked: Question, name: str) -> None:
         )[is_alone:]
         for step in steps
     ]
-    table(columns[is_alone:], rows, extra=("when",), whole=True, empty="It has no verdict yet.")
+    table(
+        columns[is_alone:],
+        rows,
+        extra=("when",),
+        whole=True,
+        empty="It does not have a verdict yet.",
+    )
 
 
 def _why(step: Step) -> str:
@@ -307,7 +315,10 @@ class LoggedJson(Event):
 def log(
     asked: Question, topic: str | None, most: int, types: tuple[str, ...], since: str | None
 ) -> None:
-    """List events: all of them, those of a rule, a session or a day, or between two moments.
+    """List events.
+
+    Name a rule, a session or a day to list only its events, or A..B for the events between two
+    moments.
 
     `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
     is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id.
@@ -339,7 +350,7 @@ def log(
         position = undone_at.get(event.event_id)
         return summary(event) if position is None else f"{summary(event)} (undone at {position})"
 
-    event_table(events, summary_of, empty="No such events.")
+    event_table(events, summary_of, empty="No event matches.")
     if events and sys.stdout.isatty():
         note("`reflector undo POSITION` undoes a change.")
 

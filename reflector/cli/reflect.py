@@ -43,11 +43,11 @@ def reflect(
 ) -> None:
     """Let a judge judge recorded sessions.
 
-    Without SESSION it takes all sessions that are not judged yet, also those that failed or waited
-    for a budget. A named SESSION, or the beginning of its id, is judged regardless of budgets and
-    earlier failures. A judged session stays as it is. --judge asks for this run, if that agent may
-    not judge from now on. --dry-run prints the prompt that a model
-    would get, and sends nothing.
+    Without SESSION it judges all sessions that are not judged yet, including those that failed or
+    waited for a budget. A named SESSION, or the beginning of its id, is judged regardless of
+    budgets and earlier failures. A session that is judged already is not judged again. --judge
+    chooses the judge of this run. If that agent may not judge yet, you are asked. --dry-run prints
+    the prompt that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)
@@ -93,7 +93,7 @@ def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
 def _answered(backend: Backend, judged: list[Reflected]) -> tuple[int, str]:
     """Return how many models answered about missing rules, and why the others did not."""
     if not backend.quotes:
-        return 0, f"{backend.name} asks none; name one with --judge"
+        return 0, f"{backend.name} does not read prompts; name a model with --judge"
     failures = [window.detail for window in judged if window.outcome != "completed"]
     return len(judged) - len(failures), failures[0] if failures else ""
 
@@ -130,7 +130,7 @@ def _show_prompts(
         for window in windows:
             _show_prompt(runner, window)
     if not windows:
-        note("No session waits to be judged; name one.")
+        note("Every session is judged already. To judge one again, name it.")
 
 
 def _show_prompt(runner: Runner, window: WindowRow) -> None:
@@ -155,5 +155,5 @@ def _print_prompt(backend: Backend, request: Request) -> None:
         raise click.ClickException(str(error)) from error
     click.echo(safe(prompt.text))
     omitted = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items()]
-    words = f"; left out: {', '.join(omitted)}" if omitted else ""
+    words = f"; omitted: {', '.join(omitted)}" if omitted else ""
     note(f"about {prompt.tokens:,} tokens{words}; nothing was sent")

@@ -24,20 +24,18 @@ if TYPE_CHECKING:
 _FILE = Path("report.html")
 #: Characters of a rule in a line.
 _MOST = 52
-_READ_FIRST = "The texts of the rules are in it. Read it before you send it."
+_READ_FIRST = "It contains the texts of your rules. Read it before you send it."
 
 
 @click.command()
-@click.option(
-    "--since", metavar="MOMENT", help="First moment of the changes (default: seven days earlier)."
-)
+@click.option("--since", metavar="MOMENT", help="Start of the changes (default: 7 days ago).")
 @as_of_option
 @click.option("--out", type=FILE, default=_FILE, show_default=True, help="File to write.")
 @click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
 @click.option(
     "--share",
     is_flag=True,
-    help="Omit quotes, reasons, paths, projects, authors and session ids.",
+    help="Omit quotes, reasons, paths, names and ids.",
 )
 @click.pass_obj
 def report(
@@ -45,8 +43,8 @@ def report(
 ) -> None:
     """Write an HTML page about the playbook.
 
-    The page shows why each rule counts as it does, recent changes, sessions by week, what waits for
-    you, judges, cost, and rules that no session cites. It is one file that loads nothing.
+    The page shows the reason for each count, recent changes, sessions by week, open decisions,
+    judges, cost, and rules that no session cites. It is one file that loads nothing.
     """
     with waiting("reading the ledger for the report"):
         page = _page(place, since, moment, share=share)

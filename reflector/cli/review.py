@@ -95,7 +95,7 @@ class WaitingJson:
 @json_option
 @click.pass_context
 def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
-    """Decide on citations without a verdict, and on proposals.
+    """Decide on open citations and on proposals.
 
     In a terminal, one key decides, and the evidence is on the screen. Your verdict replaces the
     others on that rule in that session. Each decision is recorded at once, and u takes back the
@@ -137,7 +137,7 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
 @json_option
 @click.pass_obj
 def list_(place: Place, session: str | None, as_json: bool) -> None:
-    """List citations and proposals, including decided ones."""
+    """List citations and proposals, also decided ones."""
     _print(place, _waiting(place, session, decided=True), as_json=as_json)
 
 
@@ -512,7 +512,7 @@ def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
         for session in sessions:
             session_id = session_named(ledger, session)
             if not give_up_session(ledger, session_id, why or _NO_REASON, backend):
-                note(f"No judge is waited for in session {short_id(session_id)}.")
+                note(f"Session {short_id(session_id)} does not wait for a judge.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,7 +528,7 @@ class FoundJson:
 @json_option
 @click.pass_obj
 def find(place: Place, dry_run: bool, as_json: bool) -> None:
-    """Propose to merge duplicates, and to remove rules that harm or are not used.
+    """Propose merges and removals of rules.
 
     Two rules are duplicates if they have the same words, apart from words without meaning, a few
     synonyms and the order of a list. A number, a name, a path, a command or a negation that differs

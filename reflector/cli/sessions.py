@@ -52,7 +52,7 @@ class IngestedJson:
     type=click.Choice(["new", "whole"]),
     default="new",
     show_default=True,
-    help="new: only records that no earlier window has. whole: all records, counted again.",
+    help="Records to read: only new ones, or all again.",
 )
 @judge_option
 @json_option
@@ -62,8 +62,8 @@ def ingest(
 ) -> None:
     """Record sessions from transcripts; safe to repeat.
 
-    It names each file that cannot be recorded, with the reason, and records the others. The exit
-    code is 1 if a file or a reflection failed.
+    If a file cannot be recorded, the command names it with the reason, and records the others. The
+    exit code is 1 if a file or a reflection failed.
     """
     from reflector.sessions.history import Recorded
 
@@ -176,7 +176,7 @@ class _Agent(click.ParamType[Reader]):
 @click.option(
     "--since",
     type=DAY,
-    help="Only sessions that began on this day or later.",
+    help="Only sessions since this day.",
 )
 @click.option("--agent", type=_Agent(), metavar="NAME", help="Only the sessions of this agent.")
 @click.option("--dry-run", is_flag=True, help="Show the sessions, and record nothing.")
@@ -191,7 +191,7 @@ def history(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Record the sessions that your agents still keep of this project.
+    """Record earlier sessions of this project.
 
     Sessions are recorded oldest first, and no record counts twice, so you can stop and repeat it.
     A session from before you had a playbook cites no rule. Your own requests in it, such as "always
@@ -295,8 +295,8 @@ def _nothing_words(plan: HistoryPlan) -> str:
         return f"Nothing to record: no session of this project in {', '.join(present)}."
     agents = " or ".join(agent.title for agent in plan.agents)
     return (
-        f"Nothing to record: there is no folder of sessions of {agents}. If you keep transcripts "
-        "elsewhere, run: reflector ingest FILE"
+        f"Nothing to record: no folder with sessions of {agents} was found. If you keep "
+        f"transcripts elsewhere, run: reflector ingest FILE"
     )
 
 
@@ -356,17 +356,16 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 @click.option(
     "--background",
     is_flag=True,
-    help=("Started by a hook: wait longer between retries, and for no other."),
+    help=("Used by hooks: wait longer between retries."),
 )
 @json_option
 @click.pass_obj
 def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
-    """Process queued hook deliveries and finish pending reflections.
+    """Record sessions and finish judgements.
 
-    Hooks and cron call it; `reflector reflect` does the same for a person. Retries failed
-    reflections until their attempts are used up; a drain that a hook started waits longer between
-    attempts. An outage of the API uses up no attempt. The exit code is 1 if a delivery or a
-    reflection failed.
+    Hooks and cron call it. To do the same by hand, run `reflector reflect`. It retries failed
+    reflections a limited number of times. A failed connection does not count as an attempt. The
+    exit code is 1 if a delivery or a reflection failed.
     """
     run_drain(
         place,
@@ -391,7 +390,7 @@ def run_drain(
     if as_json:
         print_json(done)
     elif not done.ran:
-        note("Another drain is running; it processes the spool.")
+        note("Another process records the queued sessions now.")
     else:
         _print_drained(place, done)
     if done.failed or any(item.outcome == "failed" for item in done.reflected):

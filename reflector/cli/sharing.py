@@ -19,11 +19,11 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 
 
 @click.command()
-@click.option("--off", is_flag=True, help="Share it no longer.")
+@click.option("--off", is_flag=True, help="Stop sharing.")
 @dry_run_option
 @click.pass_obj
 def team(place: Place, off: bool, dry_run: bool) -> None:
-    """Share this project's playbook with your team through git.
+    """Share the playbook with your team through git.
 
     playbook.json then holds the rules without counts, which stay in each clone's history, and git
     merges two versions of it rule by rule. Run it once in each clone.
@@ -53,10 +53,10 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="[FILE…]")
-@click.option("--off", is_flag=True, help="Take the playbook out of FILE.")
+@click.option("--off", is_flag=True, help="Remove the playbook from FILE.")
 @click.pass_obj
 def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
-    """Keep the playbook in a file that agents read, such as AGENTS.md.
+    """Keep the playbook in a file such as AGENTS.md.
 
     FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
     .cursor/rules/playbook.mdc. The playbook is written between two marks; nothing else in the file
@@ -94,8 +94,8 @@ def _add(place: Place, names: list[str]) -> None:
             click.echo(safe(f"{name} {effect} and follows its changes. To stop: {stop}"))
     if "CLAUDE.md" in names:
         note(
-            "Claude Code's hook shows the playbook as well; where the hook is installed, leave it "
-            "out of CLAUDE.md."
+            "Claude Code's hook shows the playbook, too. If the hook is installed, remove the "
+            "playbook from CLAUDE.md."
         )
 
 

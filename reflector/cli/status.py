@@ -40,7 +40,7 @@ from reflector.sessions.overview import (
 
 #: Dropped verdicts that are shown.
 _MOST_DROPPED = 3
-_NO_LEDGER = "none yet; `reflector add` begins it, or a session that has a playbook"
+_NO_LEDGER = "none yet; `reflector add` starts it, or a session that has a playbook"
 
 Row = tuple[str, str]
 
@@ -84,7 +84,7 @@ def _print_projects(*, as_json: bool) -> None:
         )
         for own in ledgers
     ]
-    empty = "No project of yours has a ledger yet; `reflector add` begins one."
+    empty = "No project of yours has a ledger yet; `reflector add` starts one."
     table(("project", "events", "waiting", "written", "ledger"), cells, empty=empty)
 
 
@@ -97,7 +97,7 @@ def status_of(place: Place) -> StatusJson:
 def month_words(month: MonthJson | None) -> str:
     """Return the tokens of this month in a line."""
     if month is None:
-        return "this month: unknown, because their record cannot be read"
+        return "this month: unknown, because the record cannot be read"
     limit = f"{month.limit:,}" if month.limit else "any number of"
     return f"this month: {month.tokens:,} of {limit} tokens, all projects"
 
@@ -140,7 +140,9 @@ class _Rows(NamedTuple):
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
             yield "", f"{when}; the copy from before is {upgrade.file}"
-        yield "playbook", f"{counted(state.bullets, 'rule')}, counting {ledger.counting}"
+        in_files = f" and {state.file_rules:,} in your files" if state.file_rules else ""
+        rules = f"{counted(state.bullets, 'rule')}{in_files}"
+        yield "playbook", f"{rules}, counting {ledger.counting}"
         if told := state.told:
             cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
             yield "at start", f"{counted(told.bullets, 'rule')} {cost}"
@@ -186,18 +188,18 @@ class _Rows(NamedTuple):
     def _spool(self) -> Iterator[Row]:
         left = self.state.spool
         waiting = counted(left.waiting, "session")
-        words = f"{left.pending} pending, {waiting} open"
+        words = f"{left.pending} to read, {waiting} open"
         if left.unanswered:
-            words += f", {left.unanswered} without their last answer, which the next drain adds"
+            words += f", {left.unanswered} without their last answer, which is read next"
         if left.silent:
-            words += f", {left.silent} ended without a word or a transcript"
-        yield "spool", words
+            words += f", {left.silent} ended without a message or a transcript"
+        yield "queue", words
         if left.elsewhere:
             folders = ", ".join(map(str, spool.stand_in_spools()))
             yield (
                 "",
-                f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot be written: "
-                f"{folders}",
+                f"{left.elsewhere} kept elsewhere, because their folders are missing or "
+                f"read-only: {folders}",
             )
 
     def _deliveries(self) -> Iterator[Row]:
@@ -209,7 +211,7 @@ class _Rows(NamedTuple):
             yield "failed", f"{delivery.delivery} ({tries}): {delivery.error}"
         if left.failed:
             yield "", f"tried again later automatically; now with: {self.place.command('reflect')}"
-            yield "", "or give a delivery up: remove its file from the spool's folder failed/"
+            yield "", "to drop a delivery, remove its file from the folder spool/failed/"
         yield from (("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken)
 
     def _failure(self, failure: FailureJson) -> Iterator[Row]:
@@ -229,7 +231,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
     again = place.command("reflect")
     failures = state.failures
     if any(failure.state == "given_up" and failure.stage == "answer" for failure in failures):
-        note(f"If the model declined, another may answer: REFLECTOR_MODEL=NAME {again}")
+        note(f"If the model declined, try another: REFLECTOR_MODEL=NAME {again}")
     if any(failure.state == "failed" for failure in failures):
         note("To stop trying: reflector review give-up SESSION")
     if state.spool.pending:

@@ -35,7 +35,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "Connect your agent",
             ("", "--agent codex", "--scope project --dry-run"),
         ),
-        "status": Entry("status", "status", "Show what is recorded"),
+        "status": Entry("status", "status", "Show recorded sessions"),
         "doctor": Entry("doctor", "doctor", "Diagnose the setup", ("", "--fix", "--report")),
         "config": Entry(
             "config",
@@ -89,7 +89,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "review": Entry(
             "review",
             "review",
-            "Decide what waits for you",
+            "Decide on open cases",
             (
                 "",
                 "list",
@@ -259,7 +259,7 @@ MORE: Final[dict[str, Entry]] = {
 #: What agents, shells and cron call.
 HIDDEN: Final[dict[str, Entry]] = {
     "hook": Entry("called", "hook", "Called by agents", ("< event.json",)),
-    "drain": Entry("sessions", "drain", "Record what hooks left", ("", "--retry-failed")),
+    "drain": Entry("sessions", "drain", "Record queued sessions", ("", "--retry-failed")),
     "statusline": Entry("called", "statusline", "Called by a status line"),
 }
 

@@ -92,8 +92,8 @@ class AdoptedJson:
 
 @click.command()
 @click.argument("files", type=READ_FILE, nargs=-1, required=True, metavar="FILE…")
-@click.option("--move", is_flag=True, help="Move the rules out of FILE into the playbook.")
-@click.option("--rename", is_flag=True, help="Rename the rules of FILE whose names are taken.")
+@click.option("--move", is_flag=True, help="Move the rules from FILE into the playbook.")
+@click.option("--rename", is_flag=True, help="Rename rules whose names are taken.")
 @yes_option
 @dry_run_option
 @json_option
@@ -107,11 +107,13 @@ def adopt(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Give names to the rules of your files; safe to repeat.
+    """Give names to the rules of your files.
 
-    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there: the file
-    does not change, `list` shows each rule with its line, and `check` counts for it. --move moves
-    them into the playbook: it shows the lines that go, and waits for your confirmation.
+    You can repeat it.
+
+    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there, and the
+    file does not change. `list` shows each rule with its line, and `check` counts for it. --move
+    moves them into the playbook: it shows the lines that go, and waits for your confirmation.
 
     A FILE that no agent loads, such as any other Markdown, a playbook.json, or a playbook of
     another system, brings its rules into the playbook. Counts in a playbook are kept. reflector
@@ -126,7 +128,7 @@ def adopt(
     elif len(files) == 1:
         result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
     else:
-        raise click.UsageError("name the files that no agent loads one by one")
+        raise click.UsageError("to adopt a file that no agent loads, name it alone")
     if as_json:
         print_json(result)
 
@@ -314,15 +316,17 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 
 @click.command("import")
 @click.argument("file", type=READ_FILE)
-@click.option("--rename", is_flag=True, help="Rename the rules of FILE whose names are taken.")
+@click.option("--rename", is_flag=True, help="Rename rules whose names are taken.")
 @json_option
 @click.pass_obj
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
-    """Add another machine's ledger to yours; safe to repeat.
+    """Add another machine's ledger to yours.
+
+    You can repeat it.
 
     FILE was written by `reflector export --format ndjson`. It fills an empty ledger with its events
-    and its chain. A ledger with events keeps them, and each event of FILE is appended once: both
-    histories stay provable, and both machines end with the same rules and counts. If a line is
+    and its chain. A ledger with events keeps them, and each event of FILE is appended once. Both
+    histories stay verifiable, and both machines end with the same rules and counts. If a line is
     wrong, nothing is imported.
     """
     if not machines.is_export(file):
@@ -381,8 +385,8 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
         )
     for trial in trials:
         note(
-            f"The trial {trial.opened.event_id[:8]} withholds nothing here, because it was opened "
-            f"elsewhere; {way}."
+            f"The trial {trial.opened.event_id[:8]} withholds nothing here, because it was "
+            f"started elsewhere; {way}."
         )
 
 
@@ -391,7 +395,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
     for old, new in merged.renamed.items():
         click.echo(f"{old} of the file is {new} here")
     if merged.forward:
-        note("This ledger was an earlier state of the file's, and is the same one now.")
+        note("This ledger was an earlier state of the file's ledger, and equals it now.")
         return
     added = (
         f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already "
@@ -403,8 +407,8 @@ def _print_merged(place: Place, merged: Merged) -> None:
             ", …" if merged.otherwise > len(merged.differing) else ""
         )
         note(
-            f"{merged.otherwise:,} of these say something else in the file: {which}; what this "
-            "ledger says stays."
+            f"{merged.otherwise:,} of these differ in the file: {which}. This ledger keeps its "
+            f"own version."
         )
     if merged.restated:
         note(
@@ -421,7 +425,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
             f"{counted(merged.overlapping, 'window')} of the file share records with windows "
             "that were here"
         )
-        note(f"{shared}; `reflector stats --doubles` shows what was counted twice.")
+        note(f"{shared}; `reflector stats --doubles` lists double counts.")
     if merged.merged_at is not None:
         note(f"Undo: {place.command('undo', str(merged.merged_at))}")
 
@@ -462,7 +466,7 @@ def _print_file(content: bytes) -> None:
 @as_of_option
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None) -> None:
-    """Print the playbook as json, md or csv, or the events as ndjson.
+    """Print the playbook or the events.
 
     json is playbook.json byte for byte, and md has one line for each rule, as prompts show it;
     `adopt` reads both. ndjson is the whole ledger: a header and one CloudEvent per line, for
@@ -493,9 +497,9 @@ def export(place: Place, form: str, moment: str | None) -> None:
     "--where",
     "text",
     metavar="TEXT",
-    help="Erase every text that contains these characters; - reads them from stdin.",
+    help="Text to erase everywhere; - reads it from stdin.",
 )
-@click.option("--session", metavar="ID", help="Erase the text of all events of a session.")
+@click.option("--session", metavar="ID", help="Session whose text to erase.")
 @why_option
 @yes_option
 @click.pass_obj
@@ -510,11 +514,11 @@ def redact(
     """Erase text permanently; the counts stay.
 
     Name an event by its position in `reflector log` or its id; of a reflection, that erases its
-    analysis. --where erases each whole text that contains TEXT, upper and lower case apart: in
-    events, in copies of adopted playbooks and in waiting sessions, which are still recorded.
-    --session erases the text of a session's events, and names its transcript. The ledger still
-    verifies. Commits in git, older exports and backups keep the text. The exit code is 1 if a file
-    of reflector could not be written again.
+    analysis. --where erases each whole text that contains TEXT; case matters. It looks in events,
+    in copies of adopted playbooks and in waiting sessions, which are still recorded. --session
+    erases the text of a session's events, and names its transcript. The ledger still verifies.
+    Commits in git, older exports and backups keep the text. The exit code is 1 if a file of
+    reflector could not be written again.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 
@@ -536,7 +540,10 @@ def redact(
             redacted = carry_out_redaction(pipeline, plan, why)
     is_clean = redacted is None or _print_redacted(plan, redacted)
     for transcript in target.transcripts:
-        note(f"the agent's transcript is not ours; clean it by hand: {safe(transcript)}")
+        note(
+            f"reflector does not change the agent's transcript; clean it by hand: "
+            f"{safe(transcript)}"
+        )
     if not is_clean:
         raise click.exceptions.Exit(1)
 
@@ -598,7 +605,7 @@ def _print_found(plan: RedactionPlan) -> None:
         (event.position, event.type, "outside of its prose, which stays")
         for event in plan.erasure.stays
     ]
-    table(("position", "what", "text"), rows, empty="Nothing holds this text.")
+    table(("position", "what", "text"), rows, empty="No event or file contains this text.")
 
 
 def _short(text: str) -> str:
@@ -615,7 +622,7 @@ def _ask(target: _Target, *, yes: bool) -> None:
         more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
     agreed(
         f"Erase this{more} {target.where} permanently?",
-        "erased text cannot be restored, and there is no terminal to confirm it",
+        "erased text cannot be restored, and this is not a terminal",
         yes=yes,
     )
 
@@ -642,13 +649,13 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         note(f"the text is still in {path}")
     _name([f"the text is still in {path}" for path in others], "and in {} more files")
     echoes = [
-        f"position {event.position} ({event.type}) still says the same or belongs to it; "
-        f"see `reflector log`, then `reflector redact {event.position} --why …`"
+        f"position {event.position} ({event.type}) contains the same text or belongs to it; see "
+        f"`reflector log`, then `reflector redact {event.position} --why …`"
         for event in redacted.echoes
     ]
     _name(
         echoes,
-        "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and "
+        "and {} more; `reflector redact --where TEXT` lists all events that contain a text, and "
         "erases it",
     )
     return not (ours or redacted.trouble)

@@ -68,7 +68,7 @@ _names = click.argument("names", nargs=-1, type=NAME, metavar="[NAME]...")
 
 @click.group()
 def trial() -> None:
-    """Find out whether the playbook helps in your own sessions."""
+    """Measure whether the playbook helps."""
 
 
 @trial.command("plan", short_help="Show how long a trial would take.")
@@ -76,7 +76,9 @@ def trial() -> None:
 @json_option
 @click.pass_obj
 def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
-    """Show how long a trial of the playbook, or of the rules NAME, would take here.
+    """Show how long a trial would take here.
+
+    The trial withholds the playbook, or the rules NAME.
 
     Starts nothing.
     """
@@ -95,13 +97,15 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="What a good session is.",
+    help="Measure of a good session.",
 )
 @click.option("--placebo", is_flag=True, help="Show a third of the sessions neutral lines.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
-    """Start a trial: half of your next sessions go without the playbook, or without the rules NAME.
+    """Start a trial.
+
+    Half of your next sessions are not shown the playbook, or the rules NAME.
 
     With --placebo a third of your sessions is shown the rules, a third neutral lines of the same
     length, and a third neither. Pinned rules, and rules that the agent reads in another file, are
@@ -167,7 +171,7 @@ def _refuse_useless(
 @json_option
 @click.pass_obj
 def status_(place: Place, as_json: bool) -> None:
-    """Show the trial's result so far; looking does not change it."""
+    """Show the trial's result so far."""
     project = place.project()
     with place.reading() as ledger:
         found = standing(ledger, trial_place(project))
@@ -198,12 +202,15 @@ def stop_(place: Place) -> None:
 @yes_option
 @click.pass_obj
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
-    """Do each task four times, with advice, without, without and with it, and compare.
+    """Compare on tasks, with advice and without.
+
+    Does each task four times: with advice, without, without and with it.
 
     The advice is the playbook, the rule NAME or the text of FILE. COMMAND runs your agent and gets
-    the prompt on stdin. A task is a folder with a prompt.md, a shell script named check that exits
-    0 if the task is done and, if the task needs files, a folder named files. Nothing is recorded or
-    counted. You agree once to the command and to each file that it runs, and again after a change.
+    the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
+    exits 0 if the task is done. Files of the task are in a folder named files. Nothing is recorded
+    or counted. You agree once to the command and to each file that it runs, and again after a
+    change.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)
@@ -227,7 +234,8 @@ def _advice(place: Place, advice: str | None) -> str:
             text = "\n".join(row.line for row in ledger.bullets() if only in (None, row.name))
     if not text.strip():
         raise click.UsageError(
-            "there is no advice to compare; add a rule with `reflector add`, or name a file"
+            "the playbook is empty, so there is nothing to compare; add a rule with `reflector "
+            "add`, or name a file"
         )
     return text
 
@@ -249,8 +257,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     click.echo(
-        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; chance alone "
-        f"parts them so in {sign_test(better, worse):.1%} of cases"
+        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; chance "
+        f"alone gives such a result in {sign_test(better, worse):.1%} of cases"
     )
 
 
@@ -270,7 +278,9 @@ def _agreed_to_run(root: Path, tasks: Sequence[Task], command: str, *, yes: bool
         click.echo(safe(f"{task.name}/check: {task.check.strip()}"))
         for path, hashed in task.hashes.items():
             click.echo(safe(f"  {hashed[:16]}  {path}"))
-    agreed("Run this, with these files?", "these commands and files were not agreed to", yes=yes)
+    agreed(
+        "Run this, with these files?", "you have not agreed to these commands and files", yes=yes
+    )
     with suppress(OSError):
         append_named(Path(open_own(str(root)), _AGREED), f"{digest}\n".encode())
 
@@ -288,7 +298,7 @@ def _checked(place: Place, ledger: Ledger, names: tuple[str, ...]) -> list[str]:
 def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     if not found.sessions:
         note(
-            "No session is recorded yet, so the length of a trial is unknown; begin with "
+            "No session is recorded yet, so the length of a trial is unknown; record some with "
             "`reflector history`."
         )
         return

@@ -224,7 +224,7 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     before = [] if is_standing else _said_before(ledger, event)
     if not is_standing and not before:
         return False
-    reason = "a person asked for it" if is_standing else "people said the same in two sessions"
+    reason = "the user asked for it" if is_standing else "the user said the same in two sessions"
     change = Change("add", section=wish["section"], text=text)
     removed = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
     row = next((row for row in removed if alike(text, row.bullet)), None)
@@ -376,8 +376,8 @@ def learned_words(proposed: str, answered: int, why: str = "") -> str:
     nothing was by so many answers, or, where nobody answered, that nothing is known, and why.
     """
     if proposed or answered:
-        return proposed or "Nothing is missing that a session shows."
-    return f"No model answered what is missing{f': {why}' if why else ''}."
+        return proposed or "No session shows a missing rule."
+    return f"No model looked for missing rules{f': {why}' if why else ''}."
 
 
 def _waiting(count: int) -> str:

@@ -108,7 +108,7 @@ def _count_tag(entries: Mapping[str, dict[str, Any]], index: int, tag: Any) -> s
     entry = entries.get(name) if isinstance(name, str) else None
     shown = reprlib.repr(name)
     if entry is None:
-        return f"tag {index}: no bullet is named {shown}; it was not counted"
+        return f"tag {index}: no rule is named {shown}; it was not counted"
     if verdict == "neutral":
         return None
     if verdict not in ("helpful", "harmful"):

@@ -333,7 +333,7 @@ class ReflectionEngine:
 
     def _begin(self) -> str:
         """Record that a reflection begins, and return the id of its decision."""
-        signals, decision = self._asked or ({}, Decision(None, "the embedder began it"))
+        signals, decision = self._asked or ({}, Decision(None, "the embedder started it"))
         self._asked = None
         self._begun = self._record(signals, decision, reflects=True)
         return self._begun

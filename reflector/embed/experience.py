@@ -324,7 +324,7 @@ _REVISED_BEFORE = "the turn was revised before"
 Revision = Literal["text", "read_only"]
 _HOW: Final[Mapping[Revision, str]] = {
     "text": (
-        "Write the answer again, following the strategy. You have no tools: claim nothing "
+        "Write the answer again, following the strategy. You do not have tools: claim nothing "
         "that you did not see."
     ),
     "read_only": (
@@ -491,7 +491,7 @@ class _Turn:
         except Exception as error:  # whatever the agent raises
             raise _Stopped(_words(error)) from error
         if reflection is None:
-            raise _Stopped("the reflection has no attempt, issue and strategy")
+            raise _Stopped("the reflection lacks an attempt, an issue or a strategy")
         # If another process reflected on the same turn, its reflection stays.
         record_lesson(
             self.journal,

@@ -177,8 +177,8 @@ class ReflectorAgent:
         if _leaves_its_folder(case.dataset):  # a store may make a path of it
             return Talk(
                 problems=[
-                    f"the dataset {ascii(case.dataset)[:80]} is not asked for: it "
-                    "leads out of a folder"
+                    f"the dataset {ascii(case.dataset)[:80]} is refused: it is a path out of the "
+                    f"folder"
                 ]
             )
         try:

@@ -49,17 +49,16 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
     """
     if not own_folder(str(place.root)):
         raise LedgerStrange(
-            f"it cannot be known whose ledger {place.file} is, because this user has no home "
-            "folder; set HOME to a "
-            f"folder of yours, or name the ledger with REFLECTOR_LEDGER_URL=sqlite:///{place.file}"
+            f"the owner of the ledger {place.file} is unknown, because this user does not have a "
+            f"home folder; set HOME to a folder of yours, or name the ledger with "
+            f"REFLECTOR_LEDGER_URL=sqlite:///{place.file}"
         )
     if _is_noted(place, notes.entry_of(place.root)):
         return True
     if not walks:
         raise LedgerStrange(
-            f"the ledger {place.file} is not the file that was noted; run `reflector status`, "
-            "which proves it or says "
-            "whose it is"
+            f"the ledger {place.file} is another file than before; run `reflector status`, which "
+            f"verifies it or shows its owner"
         )
     if not writes:
         _prove(place)
@@ -68,9 +67,7 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
         for _ in range(_MOST_TRIES):
             if _is_admitted(place, mends=mends):
                 return True
-    raise LedgerUnavailable(
-        f"another process replaces {place.file} again and again; end it, then try again"
-    )
+    raise LedgerUnavailable(f"another process keeps replacing {place.file}; end it, then try again")
 
 
 def _prove(place: Place) -> None:
@@ -88,7 +85,9 @@ def _prove(place: Place) -> None:
     if not relation:
         raise _strange(place)
     if fault:
-        raise LedgerCorrupt(f"{place.file} is not what was appended: {fault}; restore a backup")
+        raise LedgerCorrupt(
+            f"{place.file} was changed after it was written: {fault}; restore a backup"
+        )
 
 
 def claim(place: Place) -> None:
@@ -102,8 +101,8 @@ def claim(place: Place) -> None:
             fault = stranger.fault() if origin else ""
         if fault:
             raise LedgerCorrupt(
-                f"{place.file} is not what was appended: {fault}; restore a backup with "
-                "`reflector ledger restore FILE`"
+                f"{place.file} was changed after it was written: {fault}; restore a backup with "
+                f"`reflector ledger restore FILE`"
             )
         _accept(place, origin, notes.entry_of(place.root), mends=False)
 
@@ -198,7 +197,7 @@ def _go_on_making(place: Place, entry: Entry, *, mends: bool) -> None:
         return
     if fault:
         raise LedgerCorrupt(
-            f"{place.file} is not what was appended: {fault}; run `reflector verify`"
+            f"{place.file} was changed after it was written: {fault}; run `reflector verify`"
         )
     if origin:
         _accept(place, origin, entry, mends=mends)
@@ -220,7 +219,7 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
         copies.keep_lost_copy(place, end)
     elif position > end.position:
         ledgers.tell(
-            f"{place.file} was replaced; it goes on from your {end.position:,} events, with "
+            f"{place.file} was replaced; it continues from your {end.position:,} events, with "
             f"{position - end.position:,} more"
         )
     _accept(place, origin, entry, mends=mends)
@@ -269,10 +268,9 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
         is_back = copies.restore_from_copy(place, entry, displaced, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}, and nothing shows that {place.root} still is the "
-            "project that it was "
-            f"of. A copy of its {end.position:,} events is kept: `reflector ledger take` puts it "
-            "back, "
+            f"the ledger {place.file} {state}, and nothing shows that {place.root} is still its "
+            f"project. A copy of its {end.position:,} events is kept: `reflector ledger take` "
+            f"restores it, "
             f"`reflector ledger forget {quote(str(place.root))}` removes it, so that a new ledger "
             "can begin"
         ) from error
@@ -356,9 +354,8 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
         if strange:
             drops = "; ".join(f"DROP TRIGGER {quote(name)}" for name in strange)
             raise LedgerCorrupt(
-                f"{place.file} has triggers that are not the ledger's: {', '.join(strange)}; find "
-                "out who made them, "
-                f"then drop them with sqlite3: {drops}"
+                f"{place.file} has triggers that are not the ledger's: {', '.join(strange)}; "
+                f"find out who created them, then drop them with sqlite3: {drops}"
             )
         ledger.rebuild()
         ledger.set_checkpoint(notes.mark_name(mark), 0, mark)
@@ -369,8 +366,6 @@ def _strange(place: Place) -> LedgerStrange:
     seen = inspect_file(place.file, place.playbook)
     return LedgerStrange(
         f"the ledger {place.file}, of {seen.position:,} events from {seen.first[:10]} to "
-        f"{seen.last[:10]}, is not "
-        "known to be yours: it came with the project, or this home never used it; run `reflector "
-        "ledger take` to use "
-        "it, or move it away to begin your own"
+        f"{seen.last[:10]}, is not known as yours; it came with the project, or you never used "
+        f"it here. Run `reflector ledger take` to use it, or move it away to start your own"
     )

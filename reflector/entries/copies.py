@@ -79,9 +79,7 @@ def update_copy(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
         if place.root in _left:
             return
         _left.add(place.root)
-        ledgers.tell(
-            f"the copy of the ledger was not brought up to date, the next command does it: {error}"
-        )
+        ledgers.tell(f"the copy of the ledger was not updated; the next command does it: {error}")
 
 
 def _keep_replaced(ledger: Ledger, place: Place) -> None:

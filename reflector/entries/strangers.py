@@ -99,18 +99,18 @@ class Look:
                 has_data = stored.data is not None
                 is_as_appended = stored.data is None or digest(stored.data) == stored.data_hash
                 if not is_as_appended or has_data is (stored.event_id in erased):
-                    return f"the data at position {position} is not what was appended"
+                    return f"the data at position {position} was changed after it was written"
                 if stored.meta != meta_before:  # most events have the meta of the event before
                     meta_before = stored.meta
                     meta_hash = digest(stored.meta)
                 hashed = leaf(row[:10], stored.data_hash, meta_hash)
                 link = sha256(b"\x03" + link + hashed).digest()
                 if f"{PREFIX}{link.hex()}" != stored.chain:
-                    return f"the event at position {position} is not what was appended"
+                    return f"the event at position {position} was changed after it was written"
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             return f"the event at position {position} cannot be read ({error})"
         if (self.position, self.chain) != (position, f"{PREFIX}{link.hex()}"):
-            return f"the head says position {self.position}, and the events end at {position}"
+            return f"the head is at position {self.position}, but the events end at {position}"
         return ""
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
@@ -149,21 +149,20 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
             )
             if kinds != {"event": "table", "playbook": "table"}:
                 raise LedgerStrange(
-                    f"{file} is not a ledger of reflector; move it away to begin one"
+                    f"{file} is not a ledger of reflector; move it away to start one"
                 )
             yield Look(connection, playbook)
     # what a damaged or a forged file says
     except (module.Error, ValueError, TypeError, OverflowError) as error:
         if is_out_of_reach(error):
             raise LedgerUnavailable(
-                f"{file} cannot be looked at now ({error}); the file is left as it is. Check the "
+                f"{file} cannot be read now ({error}); the file is left as it is. Check the "
                 "disk, the space left "
                 "there and the limits of this process, then run the same command again"
             ) from error
         raise LedgerUnavailable(
-            f"{file} cannot be looked at ({error}); move it away: your own ledger comes back from "
-            "its copy where there "
-            "is one, and else a new one begins"
+            f"{file} cannot be read ({error}); move it away: your own ledger is then restored "
+            f"from its copy, or a new one starts"
         ) from error
 
 

@@ -30,15 +30,15 @@ _BULLET = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 #: Why a judge's verdict does not count, by the disposition of its tag.
 DROPPED = {
     "not_asked": "the judge was not asked about it",
-    "not_followed": "the advice was not followed, or has nothing to do with the session",
+    "not_followed": "the rule was not followed, or does not concern the session",
     "no_quote": "it does not quote 12 characters of a turn",
-    "misquoted": "the turn that it names does not hold the quote",
+    "misquoted": "the turn that it names does not contain the quote",
     "too_early": "the turn that it quotes does not come after the citation",
-    "no_proof": "the quote is neither a person's words nor a run that ended so",
+    "no_proof": "the quote is neither your words nor a run with that result",
     "few_cases": "too few labelled cases show how often evidence of this kind is right",
-    "shared": "it quotes the same words as the verdict on another bullet",
+    "shared": "it quotes the same words as the verdict on another rule",
     "unsure": "the judge is not sure enough",
-    "own_words": "it quotes the advice itself",
+    "own_words": "it quotes the rule itself",
 }
 #: How a verdict is shown that the person's own template asked for in a form without quotes.
 WITHOUT_A_QUOTE = "without a quote"
@@ -62,7 +62,7 @@ _JUDGED = {
 #: Why an earlier version removed a bullet from its project.
 PROMOTED = "promoted"
 _SOURCES = f.several(f.NAME, MAX_SOURCES, "names of bullets")
-_UNDO = "undo it with `reflector undo`, or change the bullet with `reflector edit`"
+_UNDO = "undo it with `reflector undo`, or change the rule with `reflector edit`"
 _CAUSE = Target("the proposal that was approved, or the change that it undoes")
 
 
@@ -149,7 +149,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_ADDED,
-        meaning="A bullet was added, by a person or by the approval of a proposal.",
+        meaning="A bullet was added, by you or by the approval of a proposal.",
         # `watched`: judged, but neither in the playbook nor told. `heading`: above it in your file.
         fields={**_BULLET, "watched": f.FLAG, "heading": f.PROSE},
         effect=AddsBullets(lambda data: [data] if "name" in data else []),
@@ -158,7 +158,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_REVISED,
-        meaning="A bullet has another text.",
+        meaning="A bullet got another text.",
         fields={**_NAMED, **_ADVICE},
         effect=ChangesBullet(lambda _, __, data: {"text": data.get("text", REDACTED)}),
         summary=as_line("{name}: {text}"),
@@ -217,10 +217,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
-        meaning=(
-            "A bullet's counters were set by hand, a new baseline; or that was undone, and "
-            "what was before counts."
-        ),
+        meaning=("A bullet's counters were set by hand (a new baseline), or that was undone."),
         # `into`: git gave the name to other advice, and this bullet has what was counted before.
         # `since`: of an undoing the event whose baseline and later tags count again; earlier
         # versions take the counters as they were then.
@@ -270,7 +267,7 @@ TYPES = (
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(
-            "`check` counts it; helpful and harmful only do where `checked_counts` adds its tag"
+            "`check` counts it; helpful and harmful count only if `checked_counts` adds its tag"
         ),
         summary=_tag,
         no_retraction="",

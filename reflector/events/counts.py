@@ -26,8 +26,8 @@ TYPES = (
     EventType(
         name=ev.RULE_COUNTED,
         meaning=(
-            "How a window of a session and the rules of that day meet: run, written, said again by"
-            " you, came up."
+            "The counts of a session's window for the rules of that day: run, written, said "
+            "again by you, came up."
         ),
         since=10,
         fields={

@@ -106,7 +106,7 @@ def _is_merged(entry: Any) -> bool:
 def _renames_fault(value: Any) -> str | None:
     if isinstance(value, dict) and all(map(is_name, (*value, *value.values()))):
         return None
-    return "must map names of bullets to names of bullets"
+    return "must map names of rules to names of rules"
 
 
 def _any(_: object) -> bool:
@@ -178,7 +178,7 @@ _text = _must_be("a text", lambda value: isinstance(value, str))
 _stored = _must_be("a text without NUL", lambda value: isinstance(value, str) and "\0" not in value)
 _text_or_null = _must_be("a text or null", lambda value: value is None or isinstance(value, str))
 _object = _must_be("an object", lambda value: isinstance(value, dict))
-_name = _must_be("the name of a bullet, such as pat-001", is_name)
+_name = _must_be("the name of a rule, such as pat-001", is_name)
 _word = _or_null(_must_be(f"null or at most {_MAX_WORD_CHARACTERS} printable characters", _is_word))
 
 TEXT = Field(_text)

@@ -72,7 +72,7 @@ class Merge(Enum):
 
     FIRST = "the one that is here stays"
     BESIDE = "both stay, the other one under an id of its own"
-    LOCAL = "not appended: it speaks of its own ledger alone"
+    LOCAL = "not appended: it concerns its own ledger only"
 
 
 class _Known(dict[str, Any]):

@@ -10,12 +10,12 @@ from reflector.events.sessions import reason
 TYPES = (
     EventType(
         name=ev.EVENT_REDACTED,
-        meaning="Prose of the target was erased; `kept` is what is left of its data.",
+        meaning="The text of the target was erased; `kept` is the rest of its data.",
         # `kept` holds prose of the event that was redacted, whose type says which.
         fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
-        effect=ChangesNothing("the data of its target reads as `kept` from then on"),
+        effect=ChangesNothing("the data of its target is `kept` from then on"),
         summary=reason,
-        no_retraction="what was erased is gone",
+        no_retraction="erased text cannot be restored",
         target=Target("the event, or its last redaction", required=True, once=True),
     ),
     EventType(
@@ -33,7 +33,7 @@ TYPES = (
     ),
     EventType(
         name=ev.LEDGER_MERGED,
-        meaning="A stretch of another ledger's history was merged.",
+        meaning="A part of another ledger's history was merged.",
         since=2,
         fields={
             "playbook": f.needed(f.TEXT),
@@ -47,7 +47,7 @@ TYPES = (
             "models": f.OBJECT,
             "renamed": f.needed(f.RENAMED),
         },
-        effect=ChangesNothing("it says where the events before it come from"),
+        effect=ChangesNothing("it records the origin of the events before it"),
         summary=lambda facts: (
             f"{facts.get('playbook')} of {str(facts.get('origin'))[:8]}, up to its position "
             f"{facts.get('position')}"
@@ -58,12 +58,12 @@ TYPES = (
     EventType(
         name=ev.LEDGER_MOVED,
         meaning=(
-            "The playbook went to another ledger: here its history ends, and there "
+            "The playbook moved to another ledger. Here its history ends, and there "
             "`ledger.arrived` follows."
         ),
         since=7,
         fields={"to": f.needed(f.TEXT)},
-        effect=ChangesNothing("the database refuses every event behind it but `ledger.arrived`"),
+        effect=ChangesNothing("after it, the database accepts only `ledger.arrived`"),
         summary=as_line("to {to}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook went on elsewhere",
@@ -74,7 +74,7 @@ TYPES = (
         meaning="The history continues in the ledger that the target names.",
         since=7,
         fields={"at": f.needed(f.TEXT)},
-        effect=ChangesNothing("it opens the history behind its target"),
+        effect=ChangesNothing("it continues the history of its target"),
         summary=as_line("at {at}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook went on here",

@@ -84,7 +84,7 @@ _type = partial(EventType, since=5, checked=True, no_retraction="")
 TYPES = (
     _type(
         name=ev.TRAJECTORY_RECORDED,
-        meaning="A task that has a right answer was worked on: what was asked, answered and used.",
+        meaning="A task with a known answer was done: the question, the answer and the rules used.",
         fields={
             "query": _NEEDED_EVIDENCE,
             "dataset": f.needed(f.WORD),
@@ -136,13 +136,13 @@ TYPES = (
             "ts": f.WORD_OR_PROSE,
             "embed": f.FLAG,
         },
-        effect=ChangesNothing("what it is worth follows from its outcomes"),
+        effect=ChangesNothing("its worth is computed from its outcomes"),
         summary=as_line("{kind}: {text}"),
         target=Target("the window that it was learned from"),
     ),
     _type(
         name=ev.OUTCOME_OBSERVED,
-        meaning="Something happened after a lesson was applied that is evidence for or against it.",
+        meaning="Evidence for or against a lesson, after it was applied.",
         fields={
             "kind": f.needed(f.one_of(*POLARITY)),
             "source": f.needed(f.WORD),
@@ -150,7 +150,7 @@ TYPES = (
             # The window whose tests say so: who retracts it retracts the outcome.
             "window": f.EVENT_ID,
         },
-        effect=ChangesNothing("the worth of its lesson is a fold over its outcomes"),
+        effect=ChangesNothing("the worth of its lesson is computed from its outcomes"),
         summary=_outcome,
         target=Target("the lesson", required=True),
     ),
@@ -171,14 +171,14 @@ TYPES = (
             # Who says so: the agent's own transcript, or the hook that printed the text.
             "source": f.one_of("transcript", "hook"),
         },
-        effect=Tells("nothing is concluded about advice that nobody saw"),
+        effect=Tells("a rule that was not shown is not evaluated"),
         summary=_told,
-        no_retraction="what was told stays told",
-        target=Target("the window, of what was told at a start"),
+        no_retraction="a text that was shown cannot be unshown",
+        target=Target("the window, for texts shown at a start"),
     ),
     _type(
         name=ev.GATE_DECIDED,
-        meaning="A gate decided whether a turn or a step is reflected on.",
+        meaning="A gate decided whether to reflect on a turn or a step.",
         fields={
             "policy": f.needed(f.WORD),
             "reflects": f.needed(f.FLAG),
@@ -206,7 +206,7 @@ TYPES = (
             "mode": f.WORD,
             "reason": _WHY,
         },
-        effect=ChangesNothing("the confidence in its lesson is a fold over it"),
+        effect=ChangesNothing("the confidence in its lesson is computed from it"),
         summary=_revision,
         target=Target("the lesson or the window", required=True),
     ),

@@ -60,7 +60,7 @@ _type = partial(EventType, since=6, checked=True)
 TYPES = (
     _type(
         name=ev.CHANGE_PROPOSED,
-        meaning="Somebody proposed a change of the playbook; it waits for a decision.",
+        meaning="A change of the playbook was proposed, and waits for a decision.",
         fields={
             "change": f.needed(f.within(CHANGE)),
             "origin": f.needed(f.one_of(*ORIGINS)),
@@ -92,7 +92,7 @@ TYPES = (
     ),
     _type(
         name=ev.CHANGE_REJECTED,
-        meaning="A proposed change was rejected, or fell away.",
+        meaning="A proposed change was rejected, or no longer applies.",
         fields={
             "how": f.needed(f.one_of("rejected", "kept", "stale", "expired")),
             "reason": f.needed(f.PROSE),
@@ -107,7 +107,7 @@ TYPES = (
     ),
     _type(
         name=ev.CHANGE_MEASURED,
-        meaning="What came of an applied change, after enough sessions were told it.",
+        meaning="The result of an applied change, after enough sessions were shown it.",
         fields={
             "verdict": f.needed(f.one_of("kept", "revert")),
             "told": f.needed(f.NUMBER),
@@ -115,13 +115,13 @@ TYPES = (
             "reason": f.PROSE,
         },
         effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
-        summary=as_line("{verdict} after {told} sessions that were told it"),
+        summary=as_line("{verdict} after {told} sessions that were shown it"),
         no_retraction="a measurement counts nothing",
         target=Target("the approval, or the change by hand", required=True, once=True),
     ),
     _type(
         name=ev.WISH_HEARD,
-        meaning="A person asked for something beyond the moment, in a session.",
+        meaning="You asked for something permanent in a session.",
         fields={
             # A correction is proposed when a second session says the same.
             "kind": f.needed(f.one_of("standing", "correction")),
@@ -130,7 +130,7 @@ TYPES = (
             "text": f.needed(f.bounded(MAX_QUOTE)),
             "quote": f.needed(f.bounded(MAX_QUOTE)),
         },
-        effect=ChangesNothing("a person decides on the proposal that follows from it"),
+        effect=ChangesNothing("you decide on the proposal that follows from it"),
         summary=as_line("{kind}: {text}"),
         no_retraction="a wish counts nothing; decide on its proposal with `reflector review`",
         target=Target("the window", required=True),

@@ -143,11 +143,11 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_SKIPPED,
-        meaning="The gate let a window pass without a reflection.",
+        meaning="The gate skipped the reflection on a window.",
         fields={"reason": f.needed(f.PROSE)},
         effect=MovesWindow("skipped"),
         summary=reason,
-        no_retraction="it gave nothing a count",
+        no_retraction="it counts nothing",
         target=_WINDOW,
         all_prose=True,
     ),
@@ -176,7 +176,7 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_COMPLETED,
-        meaning="The answer was read: its analysis; the tags follow as `bullet.tagged`.",
+        meaning="The answer was read. This is its analysis; its tags follow as `bullet.tagged`.",
         fields={
             "analysis": f.needed(f.PROSE),
             "rationales": f.within({"rationale": f.PROSE, "quote": f.PROSE}, several=True),
@@ -217,8 +217,8 @@ TYPES = (
     EventType(
         name=ev.SESSION_COPIED,
         meaning=(
-            "A session began with records of another one under new ids. They count once, in "
-            "the other one."
+            "A session began with copies of another session's records under new ids. They count "
+            "once, in the other one."
         ),
         since=9,
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
@@ -231,8 +231,8 @@ TYPES = (
     _trial(
         name=ev.SESSION_OUTCOME,
         meaning=(
-            "What came of a window of a session: what people said, how tests and the build "
-            "ended, what it took."
+            "The outcome of a session's window: corrections, results of tests and builds, and "
+            "effort."
         ),
         fields={
             # The session in which the conversation began; null where a fork's original is not
@@ -253,7 +253,7 @@ TYPES = (
     ),
     _trial(
         name=ev.TRIAL_OPENED,
-        meaning="From here on some sessions go without the playbook, or without one bullet.",
+        meaning="From here on, some sessions are not shown the playbook or some of its bullets.",
         fields={
             # The bullets that are withheld; none of them for the whole playbook.
             "bullets": f.needed(f.NAMES),
@@ -268,13 +268,13 @@ TYPES = (
             "until": f.needed(f.WORD),
             "key": f.needed(f.WORD),
         },
-        effect=ChangesNothing("the hook withholds by it, and no count changes"),
+        effect=ChangesNothing("the hook withholds rules by it, and no count changes"),
         summary=_trial_line,
         no_retraction="end it with `reflector trial stop`",
     ),
     _trial(
         name=ev.TRIAL_CLOSED,
-        meaning="A trial ended, with what it showed.",
+        meaning="A trial ended, with its result.",
         fields={
             "verdict": f.needed(f.WORD),
             "told": f.needed(_ARM),
@@ -288,9 +288,9 @@ TYPES = (
             # SHA-256 over the sessions that were compared, their arms and their outcomes.
             "sessions": f.needed(f.WORD),
         },
-        effect=ChangesNothing("every session is told the playbook again"),
+        effect=ChangesNothing("every session is shown the playbook again"),
         summary=as_line("{verdict}"),
-        no_retraction="open another trial with `reflector trial start`",
+        no_retraction="start another trial with `reflector trial start`",
         target=Target("the trial", required=True),
     ),
 )

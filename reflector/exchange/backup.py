@@ -35,7 +35,7 @@ from reflector.proof.verify import Anchor, verify
 _UNFINISHED = ".reflector-unfinished"
 _LEFT_BEHIND_SECONDS = 3600.0
 _UNSOUND = "the backup {} is not sound and was not restored"
-_NO_LEDGER = "it holds no ledger; name a file that `reflector ledger backup` made"
+_NO_LEDGER = "it does not contain a ledger; name a file that `reflector ledger backup` created"
 _SQLITE = b"SQLite format 3\0"
 _PLAYBOOKS = "SELECT name, origin, position, chain FROM playbook ORDER BY id"
 _CHAIN_AT = (
@@ -67,7 +67,7 @@ def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
     """
     source = ledger_file(ledger.engine.url)
     if to.exists() or to.is_symlink():
-        raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
+        raise LedgerUnavailable(f"{to} exists already and is not overwritten; name another file")
     head = ledger.head()
     with named_folder(to.parent), _staged(to) as staged:
         copy_database(source, staged)
@@ -85,7 +85,7 @@ def check_is_backup(file: Path) -> None:
     """Raise LedgerUnavailable or LedgerCorrupt for a file that cannot be a backup."""
     if not file.is_file():
         raise LedgerUnavailable(
-            f"{file} is not a file; name a backup that `reflector ledger backup` made"
+            f"{file} is not a file; name a backup that `reflector ledger backup` created"
         )
     with file.open("rb") as opened:
         if opened.read(len(_SQLITE)) != _SQLITE:
@@ -124,8 +124,8 @@ def restore_ledger(
             lost = "" if force else _lost_events(present, staged, readable=readable)
             if lost:
                 raise LedgerError(
-                    f"the ledger {present} {lost} {backup_file} lacks; restore it anyway with "
-                    "--force; the ledger is kept beside it"
+                    f"the ledger {present} {lost} {backup_file} lacks; to restore it anyway, add "
+                    f"--force; the old ledger is kept next to it"
                 )
             replaced = _keep(present, readable=readable)
             if readable:
@@ -185,7 +185,8 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
     if playbook not in ends:
         names = ", ".join(ends) or "none"
         raise LedgerUnavailable(
-            f"it holds no playbook {playbook!r}, but {names}; set `playbook` to one of these"
+            f"it does not contain the playbook {playbook!r}, but {names}; set `playbook` to one "
+            f"of these"
         )
     return ends[playbook]
 

@@ -75,10 +75,10 @@ _ERASE_REDACTED = (
 def _collision_error(collisions: list[Collision]) -> LedgerError:
     """Return the error of names that mean one bullet here and another one in the file."""
     count = len(collisions)
-    means = "1 name means another bullet" if count == 1 else f"{count} names mean other bullets"
+    means = "1 name means another rule" if count == 1 else f"{count} names mean other rules"
     lines = [
-        f"{means} here than in the file, and a name means one bullet forever; nothing was merged."
-        " With --rename the file's bullets get the next free names:"
+        f"{means} here than in the file; nothing was merged. With --rename, the rules of the "
+        f"file get the next free names:"
     ]
     for collision in collisions[:_MAX_SHOWN]:
         our_text = collision.our_text[:_MAX_SHOWN_CHARACTERS]

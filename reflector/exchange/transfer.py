@@ -54,7 +54,7 @@ _SOURCE = "urn:reflector:ledger:"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 #: No event could follow one of the last moment of time.
 _END_OF_TIME = "9999"
-_TO_COME = "it was recorded at {}, which is still to come; check the clocks of both machines"
+_TO_COME = "it was recorded at {}, which is in the future; check the clocks of both machines"
 
 #: The attributes of an event's line, in order, and which fields of the event they are.
 _ATTRIBUTES = {
@@ -131,7 +131,8 @@ def header_of(text: str | bytes) -> Header:
     is_export = attributes.get("type") == _EXPORTED
     if not is_export or not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise LedgerError(
-            "it is not the header of a ledger; write a file with `reflector export --format ndjson`"
+            "it is not the header of a ledger; create the file with `reflector export --format "
+            "ndjson`"
         )
     if (version := header.get("version")) != _VERSION:
         raise LedgerError(
@@ -172,7 +173,8 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
     version = stored.schema_version
     if stored.type not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
         raise LedgerError(
-            f"this reflector knows no {stored.type[:60]!r} of version {version}; upgrade reflector"
+            f"this version does not support {stored.type[:60]!r} of version {version}; upgrade "
+            f"reflector"
         )
     if not _is_time(stored.recorded_at):
         form = "in the form of 2026-01-02T03:04:05.000000Z"
@@ -215,7 +217,7 @@ def _meta(text: str) -> dict[str, Any]:
     last = places[-1] if places else meta
     is_complete = ev.MERGED not in last
     if not is_complete or not all(map(_is_dated_place, places)):
-        raise LedgerError("what its meta says under merged is not a place in another ledger")
+        raise LedgerError("its meta has a value under merged that is not a place in another ledger")
     return meta
 
 
@@ -301,7 +303,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     while line := file.readline(_MAX_LINE_BYTES + 1):
         if len(line) > _MAX_LINE_BYTES:
             longest = f"{_MAX_LINE_BYTES:,}"
-            raise WrongLine(number, f"it is longer than {longest} bytes, which no event is")
+            raise WrongLine(number, f"it is longer than {longest} bytes, the limit for an event")
         yield line
         number += 1
 
@@ -327,8 +329,7 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
         if history.position == header.position:
             raise WrongLine(
                 number,
-                "the header says that the history ends at position "
-                f"{header.position}, in front of it",
+                f"by the header, the history ends at position {header.position}, before this line",
             )
         try:
             line = _sealed(number, parse_event_line(text, header.origin))
@@ -363,7 +364,7 @@ class _ProvedHistory:
         if stored.type == ev.EVENT_REDACTED and stored.target_id not in self.erased:
             raise WrongLine(
                 line.number,
-                f"it says that the text of {stored.target_id} was erased, and the text is there",
+                f"the text of {stored.target_id}, which it erased, is still in the file",
             )
         self.number = line.number
         self.position = stored.position
@@ -376,13 +377,13 @@ class _ProvedHistory:
         if stored.position != self.position + 1:
             raise WrongLine(
                 line.number,
-                f"its position is {stored.position}, after {self.position} comes "
-                f"{self.position + 1}",
+                f"its position is {stored.position}, but {self.position + 1} must follow "
+                f"{self.position}",
             )
         if stored.chain != chain:
             raise WrongLine(
                 line.number,
-                "its attributes or meta are not what was appended: the chain computed is "
+                "its attributes or meta were changed: the chain computed is "
                 f"{chain}, the line has {stored.chain}",
             )
         if stored.recorded_at < self.recorded_at:
@@ -433,7 +434,7 @@ def _sealed(number: int, line: ParsedLine) -> CheckedLine:
         prepared = prepare(event, foreign=True)
     if prepared.data_hash != stored.data_hash:
         raise LedgerError(
-            f"its data is not what was appended: the SHA-256 is {prepared.data_hash}, datahash is "
+            f"its data was changed: the SHA-256 is {prepared.data_hash}, datahash is "
             f"{stored.data_hash}"
         )
     stored = stored._replace(data=prepared.data, meta=prepared.meta)
@@ -479,7 +480,8 @@ def _check_is_current(last: Stored) -> None:
     number = last.position + 1
     if last.type == ev.LEDGER_MOVED:
         raise WrongLine(
-            number, "here the playbook moved to another ledger; import that one's export"
+            number,
+            "the playbook of the file moved to another ledger; import an export of that ledger",
         )
     if last.recorded_at > latest_time():
         raise WrongLine(number, _TO_COME.format(last.recorded_at))
@@ -543,7 +545,7 @@ def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
         stored = line.stored
         target_id = stored.target_id
         if stored.event_id in present:
-            fault = f"the event {stored.event_id} is already there, at an earlier position"
+            fault = f"the event {stored.event_id} exists already, at an earlier position"
             raise WrongLine(line.number, fault)
         present.add(stored.event_id)
         if target_id is None:
@@ -608,10 +610,9 @@ class ErasedEvents:
         for line in self._ends.values():
             raise WrongLine(
                 line.number,
-                f"the data of this {line.stored.type} was erased, and no event.redacted of the "
-                "file says so; "
-                "an export --as-of a position before the erasure cannot be imported; write one of "
-                "a later position",
+                f"the data of this {line.stored.type} was erased, but the file lacks its "
+                f"event.redacted; an export --as-of a position before the erasure cannot be "
+                f"imported; export a later position",
             )
 
 

@@ -78,7 +78,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     parts += [_spool, checks_of_hooks, _backend, _prompts]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
-        what = f"{what}; the ledger and the backend are not checked until then"
+        what = f"{what}; until then, the ledger and the judge are not checked"
         yield Check("settings", what, way_out, is_error=True)
         parts = [
             _software,
@@ -138,7 +138,7 @@ def _files(project: Project) -> Iterator[Check]:
     yield _place(project)
     claude = project.playbook_json.parent
     if claude.exists() and not os.access(claude, os.W_OK):
-        text = f"{claude} cannot be written, so playbook.json is not kept up to date"
+        text = f"{claude} cannot be written, so playbook.json is not updated"
         yield Check("files", text, f"chmod u+w {shlex.quote(str(claude))}", is_error=True)
     if not state.exists():
         yield Check("state", f"{state} does not exist yet; it is created with the ledger")
@@ -147,17 +147,21 @@ def _files(project: Project) -> Iterator[Check]:
         path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)
     ]:
         names = shlex.join(map(str, open_))
-        fix = "takes them, and all below, from everybody but you"
+        fix = "makes them, and all files in them, private to you"
         what = f"others may read {names}"
         yield Check(
             "permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_)
         )
     else:
-        yield Check("permissions", f"{state} is yours alone")
+        yield Check("permissions", f"{state} is private to you")
     if not project.config.ledger_url and (reason := locks.why_none(state)):
         yield Check("locks", reason, _OTHER_LEDGER, is_error=True)
     free = shutil.disk_usage(state).free
-    mend = "make room: what cannot be written is not counted" if free < _LITTLE_SPACE else ""
+    mend = (
+        "free some space: sessions that cannot be written are not counted"
+        if free < _LITTLE_SPACE
+        else ""
+    )
     yield Check("disk", f"{free / 2**30:.1f} GiB free for {state}", mend, is_error=bool(mend))
 
 
@@ -170,10 +174,10 @@ def _place(project: Project) -> Check:
     )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text = (
-            f"{project.root}; its linked worktrees count here, but a ledger of its own lies in "
+            f"{project.root}; its linked worktrees count here, but there is a separate ledger in "
             f"{', '.join(apart)}"
         )
-        return Check("project", text, "merge it, then remove it, as docs/git.md says")
+        return Check("project", text, "merge it, then remove it: see docs/git.md")
     return Check("project", str(project.root))
 
 
@@ -228,21 +232,23 @@ def _git(project: Project) -> Iterator[Check]:
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
             yield Check(
-                "git", ("playbook.json is shared without counters, and merged bullet by bullet")
+                "git", ("playbook.json is shared without counters, and merged rule by rule")
             )
             return
         text = "playbook.json is shared, but this clone merges it line by line"
-        text = f"{gone} is gone, so git cannot merge playbook.json" if gone else text
+        text = (
+            f"{gone} does not exist any more, so git cannot merge playbook.json" if gone else text
+        )
         yield Check("git", text, "reflector team", fix, partial(git_merge.share, project.root))
     elif in_git(project.root) is not None:
-        text = "playbook.json is committed with its counters, which conflict between clones"
+        text = "playbook.json is committed with counters, so two clones will conflict"
         yield Check("git", text, "reflector team")
 
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
         yield Check(
-            "ledger", ("none yet; `reflector add` begins it, or a session that has a playbook")
+            "ledger", ("none yet; `reflector add` starts it, or a session that has a playbook")
         )
         return
     try:
@@ -264,7 +270,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     try:
         entries.update_copy(ledger, project.place, entries.file_identity(project.ledger_file))
     except (OSError, LedgerError) as error:
-        what = f"the copy of the ledger was not brought up to date: {files.error_words(error)}"
+        what = f"the copy of the ledger was not updated: {files.error_words(error)}"
         yield Check(
             "copy",
             what,
@@ -280,7 +286,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
             is_error=True,
         )
     else:
-        yield Check("triggers", "changes of history are refused by the database")
+        yield Check("triggers", "the database refuses changes to the history")
     if (trial := running(ledger, trial_place(project))) is not None:
         what = ", ".join(trial.data["bullets"]) or "the playbook"
         text = (
@@ -336,11 +342,11 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
         f"{_counted(tags.total(), 'message')} of unknown speakers in {_UNKNOWN_SINCE.days} "
         f"days: {listed}"
     )
-    text = f"{what}. They are shown to a judge, and never count as your words"
+    text = f"{what}. A judge sees them, but they never count as your words"
     yield Check(
         "speakers",
         text,
-        f"reflector show {shlex.quote(last[:8])}; report a tag that your agent writes",
+        f"reflector show {shlex.quote(last[:8])}; report any tag that your agent writes",
     )
 
 
@@ -348,24 +354,20 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
     # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
-        text = (
-            f"{_counted(len(secrets), 'bullet')} with what looks like a secret: "
-            f"{', '.join(secrets[:10])}"
-        )
+        text = f"{_counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
         mend = (
-            "take it out of playbook.json, erase it with `reflector redact`, and change the secret"
+            "remove it from playbook.json, erase it with `reflector redact`, and change the secret"
         )
         yield Check("playbook", text, mend)
     elif not bullets and not project.is_users:
-        yield Check("playbook", "it is empty: nothing can be cited", 'reflector add pat "…"')
-    elif bullets and not os.path.lexists(project.playbook_json):
-        text = (
-            f"{project.playbook_json} is missing: a session that starts now gets nothing of "
-            "this playbook"
+        yield Check(
+            "playbook", "it is empty, so sessions cannot cite a rule", 'reflector add pat "…"'
         )
+    elif bullets and not os.path.lexists(project.playbook_json):
+        text = f"{project.playbook_json} is missing, so new sessions do not get this playbook"
         yield Check("playbook", text, "write it again from the ledger with `reflector reflect`")
     else:
-        yield Check("playbook", _counted(len(bullets), "bullet"))
+        yield Check("playbook", _counted(len(bullets), "rule"))
 
 
 def _beside(project: Project) -> Iterator[Check]:
@@ -375,7 +377,7 @@ def _beside(project: Project) -> Iterator[Check]:
     if (beside := told_beside(project)) is None:
         return
     bullets, hidden = beside
-    text = f"{_counted(bullets, 'bullet')} of your own beside the project's"
+    text = f"{_counted(bullets, 'rule')} of your own, in addition to the project's"
     mend = ""
     if hidden:
         text += (
@@ -400,19 +402,19 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
             f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be "
             "understood"
         )
-        yield Check("spool", text, "reflector status")
+        yield Check("queue", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
         text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
-        yield Check("spool", text, "reflector reflect", *(_draining(project) if is_known else ()))
+        yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
-        yield Check("spool", f"{left.pending} pending, {_counted(left.waiting, 'session')} open")
+        yield Check("queue", f"{left.pending} to read, {_counted(left.waiting, 'session')} open")
 
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     """Return how what waits is processed; what costs money waits for a person's command."""
     if project.config.asks_model:
         return ()
-    return "processes what waits", partial(drain_project, project)
+    return "records the waiting sessions", partial(drain_project, project)
 
 
 def _backend(project: Project) -> Iterator[Check]:
@@ -428,8 +430,8 @@ def _backend(project: Project) -> Iterator[Check]:
         )
     if project.config.layer(IGNORED) != "default":
         what = (
-            f"ledger_url in {project_config(project.root)} is not read: a repository names no "
-            "ledger"
+            f"ledger_url in {project_config(project.root)} is not used, because a repository "
+            f"must not choose a ledger"
         )
         yield Check(
             "settings",
@@ -477,14 +479,14 @@ def _own_prompt(template: Template, project: Project) -> Check:
         return Check("prompt", said)
     if template.counts_unquoted(allowed):
         return Check(
-            "prompt", (f"{said}; it asks for no quotes, so its verdicts count without a quote")
+            "prompt", (f"{said}; it does not require quotes, so its verdicts count without a quote")
         )
     way_out = shlex.join(
         ("reflector", "config", "set", "--global", "templates", *allowed, template.sha256)
     )
     return Check(
         "prompt",
-        f"{said}; it asks for no quotes, so none of its verdicts counts until you allow it",
+        f"{said}; it does not require quotes, so its verdicts do not count until you allow it",
         way_out,
     )
 

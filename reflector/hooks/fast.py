@@ -221,7 +221,7 @@ def kept_text(project: str, content: bytes) -> bytes:
     place = " --user" if project == locate.user_folder() else ""
     is_noted = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
     command = "status" if is_noted else "ledger take"
-    raise ValueError(f"the ledger here is not known to be yours; run `reflector{place} {command}`")
+    raise ValueError(f"the ledger here is not known as yours; run `reflector{place} {command}`")
 
 
 def text_of_trial(keeper: str, payload: dict[str, object], trial: bytes) -> str:
@@ -515,7 +515,7 @@ def answer(project: str, payload: dict[str, object], text: str) -> None:
             start_drain(project)
         # not every system spawns into a new session
         except (OSError, ValueError, NotImplementedError) as error:
-            consequence = "the drain was not started, the next hook or command starts it"
+            consequence = "recording did not start; the next hook or command starts it"
             handover.complain(f"{consequence}: {files.error_words(error)}")
 
 

@@ -145,7 +145,7 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
     elif after != before:
         replace_file(path, after)
     if not out:
-        _configure(root, f"{_SECTION}.name", "playbook.json of reflector, bullet by bullet")
+        _configure(root, f"{_SECTION}.name", "playbook.json of reflector, rule by rule")
         _configure(root, f"{_SECTION}.driver", driver)
     elif present is not None:
         _configure(root, "--remove-section", _SECTION)

@@ -79,7 +79,7 @@ def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
     """
     if not python:
         raise MalformedSettings(
-            "this Python does not know its own path; run reflector by the full path of its program"
+            "the path of this Python is unknown; run reflector by the full path of its program"
         )
     command = f"{shlex.join([python, '-I', '-S', script])} {_NEVER_A_VERDICT}"
     try:
@@ -252,7 +252,7 @@ class ModuleFile:
     def install(self, text: str, command: str) -> str:
         """Return the module. Raises MalformedSettings if the text is another one."""
         if text.strip() and not text.startswith(_OUR_MODULE):
-            raise MalformedSettings("this file is not reflector's; give it another name")
+            raise MalformedSettings("this file does not belong to reflector; give it another name")
         call, module = (
             Path(SCRIPT).with_name("modules") / f"{name}.js" for name in ("call", self.name)
         )
@@ -295,7 +295,9 @@ def dumped(settings: dict[str, Any], like: str) -> str:
         )
         written.encode()
     except (ValueError, RecursionError):
-        raise MalformedSettings("a number or a text in it cannot be written back") from None
+        raise MalformedSettings(
+            "it contains a number or a text that cannot be written back"
+        ) from None
     line_end = "\r\n" if "\r\n" in like else "\n"
     return like[:start] + written.replace("\n", line_end) + like[start + len(body) :]
 
@@ -393,7 +395,7 @@ class Change:
     before: bytes | None
     after: bytes | None
     backup: Path | None = None
-    """The file as it was, where it lies beside the new one."""
+    """The backup of the file, if there is one."""
     reformats: bool = False
     """Whether lines outside our hooks change too, because the JSON library writes them."""
 

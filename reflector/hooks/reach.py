@@ -109,10 +109,7 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         for path, switch in disabled_by(agent, project.root):
             yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
         if len(places) > 1:
-            text = (
-                f"installed more than once ({', '.join(places)}); everything is counted once "
-                "all the same"
-            )
+            text = f"installed more than once ({', '.join(places)}); each session still counts once"
             yield Check("hooks", text, "keep one of them")
     if calling:
         yield from _fired(project, calling)
@@ -143,13 +140,13 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
     else:
         yield Check("hooks", f"{path}: {', '.join(events)}")
     if agent.name == "codex" and not _is_trusted(path, agent.folder()):
-        text = f"{path}: {agent.title} has no note that you trust these hooks"
+        text = f"{path}: {agent.title} has not recorded that you trust these hooks"
         yield Check("hooks", text, "start codex in a terminal here, and trust the hooks")
     for command in dict.fromkeys(handler.command for handler in handlers):
         if (lost_program := missing_program(command)) is not None:
             yield Check(
                 "hooks",
-                f"{path}: {lost_program} is gone, so the hook does nothing",
+                f"{path}: {lost_program} does not exist any more, so the hook does nothing",
                 mend,
                 fix,
                 renewed,

@@ -448,7 +448,7 @@ def _opencode_said(out: bytes, err: str, ours: Ours) -> Said:
     error = " ".join(words).strip() or ("" if end else err or "no answer")
     # it says no more where nobody is logged in, or its model is not there
     if "Unexpected server error" in error:
-        error += " (is it logged in, and is its model there?)"
+        error += " (check that it is logged in and that its model exists)"
     model = (_opencode_model(ours) or ["", "its default model"])[1]
     return Said(text, error, model, "" if stop == "stop" else stop, usage, _cost(_at(end, "cost")))
 

@@ -141,7 +141,7 @@ class AgentClient:
             raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise _refusal(
-                (f"{client.title} printed what cannot be read: {error}"), "answer"
+                (f"{client.title} printed unreadable output: {error}"), "answer"
             ) from error
         stop = output.stop or "end_turn"
         return Reply(output.text, output.model, stop, output.usage, cost=output.cost)
@@ -153,13 +153,13 @@ class AgentClient:
     def _agreed(self) -> tuple[JudgeClient, consent.Agreed]:
         agreed = consent.askable_clients()
         if not agreed:
-            raise _refusal(f"you have not let an agent judge; run: {CONSENT}", "access")
+            raise _refusal(f"you have not allowed an agent to judge; run: {CONSENT}", "access")
         name = self.name()
         if name not in agreed:
             who = JUDGES[name].title if name else f"{self.writer or 'an agent'} that cannot judge"
             whom = f"set judge_client to one of {', '.join(agreed)}"
             raise _refusal(
-                f"{who} is not among the agents that you let judge; run {CONSENT}, or {whom}",
+                f"{who} may not judge, because you have not allowed it; run {CONSENT}, or {whom}",
                 "access",
             )
         rest = consent.client_state(name).until - time.time()
@@ -239,16 +239,16 @@ def _failure(
     """
     title = client.title
     if ended.why == "time":
-        way_out = "see whether it answers in a terminal, or raise deadline_seconds"
+        way_out = "check whether it answers in a terminal, or raise deadline_seconds"
         late = f"{title} did not answer within {seconds:.0f} s and was ended; {way_out}"
         return _refusal(late, "transport")
     if output.kept:
-        return _refusal(f"{title} had what a judge must not have: {output.kept}", "access")
+        return _refusal(f"{title} had access that a judge must not have: {output.kept}", "access")
     if ended.why == "turns":
         return _refusal(f"{title} called a tool that it does not have", "answer")
     size = len(output.text.encode("utf-8", "replace"))
     if ended.why or size > MOST_ANSWER:
-        most = f"{MOST_ANSWER >> 10} KB; an answer is never that long"
+        most = f"{MOST_ANSWER >> 10} KB, which is too long for an answer"
         return _refusal(f"{title} printed more than {most}", "answer")
     if output.stop == "refusal":
         return None  # the model's answer, and read as one
@@ -268,12 +268,12 @@ def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendE
     if _TOO_LONG.search(words):
         return BackendError(failed + SHORTER, stage="request")
     if _LIMITED.search(words):
-        limited = f"{title} hit its limit ({reason}); it is asked again by itself"
+        limited = f"{title} hit its limit ({reason}); it is asked again automatically"
         return Limited(limited, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
         return _refusal(f"{title} is logged out: {client.names[2]} ({reason})", "access")
     if _NO_MODEL.search(words):
-        return _refusal(f"{failed}; set judge_client, and model to one that it has", "access")
+        return _refusal(f"{failed}; set judge_client, and set model to one of its models", "access")
     # What does not show that the API is away may be the session's own doing: it uses up an attempt.
     return _refusal(failed, "transport" if _AWAY.search(words) else "answer")
 
@@ -328,7 +328,7 @@ async def _printed_version(
 ) -> str:
     again = f"run: {CONSENT}"
     if not Path(path).is_file():
-        gone = f"{client.title} is not at {path} any more; install it, and {again}"
+        gone = f"{client.title} does not exist at {path} any more; install it, and {again}"
         raise _refusal(gone, "access")
     ended = await _run(_Start([path, "--version"], environ, folder))
     version = version_in(ended.out)
@@ -357,11 +357,11 @@ async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours)
             "utf-8", "replace"
         )
         why = printed[-300:] or ended.why
-        raise _refusal(f"{client.title} did not show what it would send ({why})", "access")
+        raise _refusal(f"{client.title} did not show its request ({why})", "access")
     kept = kept or _surplus(client, request.result())
     if kept:
         raise _refusal(
-            f"{client.title} keeps what a judge must not have, so it is not asked: {kept}",
+            f"{client.title} has access that a judge must not have, so it is not asked: {kept}",
             "access",
         )
 
@@ -415,7 +415,7 @@ async def _turn(seconds: float, at_once: int = 1) -> AsyncIterator[None]:
         while (held := _free_lock(locks[:at_once])) is None:
             if time.monotonic() > end:
                 raise _refusal(
-                    "another judge of yours is at work; this one waits for its end", "transport"
+                    "another judge of yours is running; this one waits for it", "transport"
                 )
             await _pause(0.1)
         locks.remove(held)

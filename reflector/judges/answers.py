@@ -182,7 +182,7 @@ def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
         problems.append(f"bullet_tags is not a list: {brief(entries)}")
         return []
     if len(entries) > MAX_TAGS:
-        problems.append(f"there are more than {MAX_TAGS:,} tags; the rest was not read")
+        problems.append(f"there are more than {MAX_TAGS:,} tags; the others were not read")
     return entries[:MAX_TAGS]
 
 
@@ -240,7 +240,8 @@ def _find(text: str, keys: Sequence[str]) -> Extraction:
         damaged = "the JSON is cut off or damaged; only its complete entries were read"
         return Extraction(saved, "repaired", (damaged,))
     if first is None:
-        nothing = "it holds no whole JSON object" if "{" in text else "it holds no JSON"
+        missing = "a complete JSON object" if "{" in text else "JSON"
+        nothing = f"it does not contain {missing}"
         return Extraction({}, "none", (nothing,))
     present = ", ".join(brief(key) for key in list(first.value or {})[:5]) or "no keys"
     lacks = f"neither {' nor '.join(keys)}" if len(keys) > 1 else f"no {keys[0]}"
@@ -283,7 +284,7 @@ def _read_name(value: object) -> _Word:
         return _Word(None, "the name is missing")
     dressed = _DRESSED.fullmatch(value) if isinstance(value, str) else None
     if dressed is None or not is_name(dressed[1]):
-        return _Word(None, "the name has no known form")
+        return _Word(None, "the name has an unknown form")
     return _Word(dressed[1])
 
 

@@ -27,7 +27,7 @@ def version_fault(client: JudgeClient, version: str) -> str:
     """Return why a version of an agent may not judge, with the way out; "" if it may."""
     since, below = client.versions
     if _numbers(version) < _numbers(since):
-        return f"{client.title} {version} is too old to judge; it needs {since} or later: update it"
+        return f"{client.title} {version} is too old to judge; update it to {since} or later"
     if _numbers(version) >= _numbers(below):
         return (
             f"{client.title} {version} is newer than the versions that may judge, {since} up to "

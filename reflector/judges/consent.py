@@ -267,7 +267,9 @@ def open_folder(below: str = "") -> str:
     """
     folder = judge_folder()
     if not folder:
-        raise FileNotFoundError(2, "this user has no home folder, so no agent of theirs can judge")
+        raise FileNotFoundError(
+            2, "this user does not have a home folder, so none of their agents can judge"
+        )
     Path(folder).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     files.private_folder(folder)
     return files.private_folder(f"{folder}/{below}") if below else folder

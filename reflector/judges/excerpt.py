@@ -221,7 +221,7 @@ def excerpt_of(
     measuring.finish()
     sizes = measuring.sizes
     note = {
-        "note": f"{len(sizes):,} turns; those whose numbers are missing are left out for length"
+        "note": f"{len(sizes):,} turns; turns whose numbers are missing were omitted for length"
     }
     levels = _levels(measuring.worths, sizes, limit - _tokens(_written(note)) - _BRACKETS)
     turns: list[dict[str, Any]] = []

@@ -158,7 +158,7 @@ def describe_judge(name: str) -> tuple[str, str]:
     except ExtensionError as error:
         fault, _, way_out = str(error).rpartition("; ")
         return fault, way_out
-    return f"{extension.words}, an extension that you let judge", ""
+    return f"{extension.words}, an extension that you allowed to judge", ""
 
 
 def agreed_extension(name: str) -> Extension:
@@ -169,7 +169,7 @@ def agreed_extension(name: str) -> Extension:
     extension = extensions.find_extension("judges", name)
     if _agreed().get(name) != _identity(extension):
         raise ExtensionError(
-            f"you have not let {extension.words} judge; run: reflector judge allow {name}"
+            f"you have not allowed {extension.words} to judge; run: reflector judge allow {name}"
         )
     return extension
 

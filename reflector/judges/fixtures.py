@@ -92,7 +92,8 @@ class FixturesBackend:
         completion = read_fixtures(self.path).get(key)
         if completion is None:
             raise BackendError(
-                f"{self.path} has no answer for this request ({key[:12]}…); record one with "
+                f"{self.path} does not contain an answer to this request ({key[:12]}…); record "
+                f"one with "
                 "`reflector lab record`",
                 stage="fixtures",
             )

@@ -73,13 +73,13 @@ class AnthropicClient(Client):
         key = self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
             said = (
-                "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's "
+                "the API key is missing: set ANTHROPIC_API_KEY, or api_key in the user's "
                 "configuration file"
             )
             if key is not None:
                 said = (
-                    "the API key holds characters that no key has, such as a line break; set "
-                    "it again"
+                    "the API key contains characters that are not allowed, such as a line break; "
+                    "set it again"
                 )
             raise BackendError(said, stage="access", attempts=0)
         begun: list[float] = []

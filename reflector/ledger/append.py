@@ -139,9 +139,9 @@ def just_after(time: str) -> str:
         return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
-            f"the head is at the time {time!r}, behind which nothing can be recorded; run "
-            "`reflector verify`: where "
-            "only the head is wrong, `reflector rebuild --fix` mends it, else restore a backup"
+            f"the head is at the time {time!r}, and nothing can be recorded after it; run "
+            f"`reflector verify`: if only the head is wrong, `reflector rebuild --fix` repairs "
+            f"it, else restore a backup"
         ) from error
 
 
@@ -261,12 +261,13 @@ def _refuse_other_data(sound: Prepared, first: tuple[int, str], end: int) -> Non
         return
     event = sound.event
     reason = (
-        "comes twice in one append, with other data; nothing was appended. Give each an id of its "
-        "own"
+        "occurs twice in one append, with different data; nothing was appended. Give each its "
+        "own id"
     )
     if position <= end:
         reason = (
-            f"is already at position {position} with other data; nothing was appended. See it with "
+            f"is already at position {position} with other data; nothing was appended. To see "
+            f"it, run "
             f"`reflector show {event.event_id}`"
         )
     raise Conflict(f"event {event.event_id} ({event.type}) {reason}", event.event_id, position)
@@ -310,7 +311,7 @@ def assert_counters(
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
     row = writing.sql.run(query, name).fetchone()
     if row is None:
-        raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --removed`")
+        raise NoSuchTarget(f"no rule {name!r}; see `reflector list --removed`")
     if tuple(row) != (helpful, harmful):
         raise LedgerError(
             f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
@@ -333,9 +334,9 @@ def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     for event, name in new:
         if name in taken:
             message = (
-                f"the bullet {name} exists since position {taken[name]}, and names are never "
+                f"the rule {name} exists since position {taken[name]}, and names are never "
                 "reused; nothing was "
-                "appended. Add it under a name that was never given out"
+                "appended. Add it under a name that was never used"
             )
             raise Conflict(message, event.event_id, taken[name])
         taken[name] = event.position

@@ -90,7 +90,7 @@ class Past:
         """
         if name not in self.entries:
             raise LedgerCorrupt(
-                f"a table names the bullet {name!r}, which no event brought; run `reflector "
+                f"a table contains the rule {name!r}, but no event added it; run `reflector "
                 "verify`, then "
                 "`reflector rebuild`"
             )

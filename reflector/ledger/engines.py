@@ -348,9 +348,8 @@ def _threshold(asked: str) -> int | None:
     """Return after how many uses a statement is prepared, None for never, as a URL says it."""
     if asked != "none" and not asked.isdecimal():
         raise LedgerUnavailable(
-            f"prepare_threshold={asked} in the ledger URL is not a number; write "
-            "prepare_threshold=none behind a "
-            "pooler that knows no prepared statements, else leave it out"
+            f"prepare_threshold={asked} in the ledger URL is not a number; remove it, or write "
+            f"prepare_threshold=none for a pooler without prepared statements"
         )
     return None if asked == "none" else int(asked)
 
@@ -404,8 +403,7 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
                 if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                     raise LedgerCorrupt(
                         f"a row of {broken[0]} in {engine.url.database} points to a {broken[2]} "
-                        "that is gone; the "
-                        "schema was left as it is. Restore a backup"
+                        f"that does not exist; the schema was not changed. Restore a backup"
                     )
         finally:
             pragma.execute("PRAGMA foreign_keys=ON")
@@ -423,8 +421,7 @@ def rewrite_file(engine: Engine) -> None:
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     if busy:
         raise LedgerLocked(
-            f"another process reads {engine.url.database} and keeps its old content there: what "
-            "was erased is out of "
-            "the ledger, but not yet out of its file. End that process, then run the same command "
-            "again"
+            f"another process reads {engine.url.database} and keeps its old content: the text is "
+            f"erased from the ledger, but not yet from its file. End that process, then run the "
+            f"same command again"
         )

@@ -141,9 +141,8 @@ _REFUSED = "(?:19 |P0001|23...).*"
 #: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
 HEAD_MISPLACED = (
-    "the head of the playbook in {where} does not stand at its last event, and nothing was "
-    "appended; find out who "
-    "moved it with `reflector verify`, then run `reflector rebuild --fix`"
+    "the head of the playbook in {where} is not at its last event, and nothing was appended; "
+    "find out who moved it with `reflector verify`, then run `reflector rebuild --fix`"
 )
 #: What codes and words mean; the first that fits. SQLite's primary result codes have
 #: two digits at most, and its words are the same everywhere. A server has SQLSTATEs (PostgreSQL's
@@ -153,7 +152,7 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         "RF001",
         LedgerUnavailable,
         (
-            "{where} takes no event of another time ({text}); correct the clock of this machine, "
+            "{where} refuses an event of another time ({text}); correct the clock of this machine, "
             "then "
             "try again"
         ),
@@ -176,7 +175,7 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         rf"(?!.*(?:event\.playbook_id|event_id_once)){_REFUSED}unique",
         LedgerCorrupt,
-        "the tables of {where} have a row that no event says ({text}), and nothing was appended; "
+        "the tables of {where} have a row without an event ({text}), and nothing was appended; "
         "let the owner run "
         "`reflector rebuild`",
     ),
@@ -204,17 +203,15 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         r"(?:11|26) |\d\d? .*(?:malformed|not a database|no such (?:table|column)|could not decode)"
         "|42703|42P01|22P02|XX00[12]",
         LedgerCorrupt,
-        "{where} is not a sound ledger ({text}), and nothing was changed; run `reflector verify`, "
-        "and restore a backup "
-        "or move a file away",
+        "{where} is not a sound ledger ({text}), and nothing was changed; run `reflector "
+        "verify`, and restore a backup or move the file away",
     ),
     (
         "13 |53100",
         LedgerUnavailable,
         (
-            "{where} or the folder for temporary files has no space left ({text}); free some and "
-            "run "
-            "it again"
+            "the disk of {where} or of the temporary files is full ({text}); free some space, "
+            "then run the same command again"
         ),
     ),
     (
@@ -222,31 +219,30 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         LedgerUnavailable,
         "{where} cannot be opened or written ({text}); check that its folder exists and is yours, "
         "and that you may "
-        "write there, to the file and to its -wal and -shm. Copy a ledger on a read-only file "
-        "system to another one",
+        "write there, to the file and to its -wal and -shm. If the file system is read-only, "
+        "copy the ledger to another one",
     ),
     (
         f"{_NOT_LET_IN}|28|3D000|3F000",
         LedgerUnavailable,
-        "{where} is refused, which does not pass by itself ({text}); check the user, the "
+        "the server of {where} refuses the connection permanently ({text}); check the user, the "
         "password, the database and "
         "the options of the URL, the search_path of the role, and the server's pg_hba.conf",
     ),
     (
         "08|53300|57P|25006",
         LedgerAway,
-        "{where} has no connection to a server that may be written ({text}); check that it runs "
-        "and takes connections "
-        "and writes, and the host, user, password and database of the URL; then run the same "
-        "command again. After a "
-        "failover another server takes over within a minute",
+        "{where} does not reach a server that accepts writes ({text}); check that the server "
+        "runs and accepts connections and writes, and the host, user, password and database of "
+        "the URL; then run the same command again. After a failover another server takes over "
+        "within a minute",
     ),
     (
         "42501",
         LedgerUnavailable,
-        "{where} refuses the user ({text}); let the ledger's owner run the command, or, where it "
-        "only appends, "
-        "grant the user what `reflector ledger grants --role writer` prints",
+        "{where} refuses the user ({text}); let the ledger's owner run the command, or, if it "
+        "only appends, grant the user the rights that `reflector ledger grants --role writer` "
+        "prints",
     ),
     (
         "",

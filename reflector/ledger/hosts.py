@@ -74,14 +74,14 @@ class HostEngine(Engine):
         checks_keys = self._host.exec_driver_sql("PRAGMA foreign_keys").scalar_one()
         if not checks_keys:
             raise LedgerMisused(
-                "the connection does not check foreign keys, so a retraction could name an event "
-                "that is not there; run PRAGMA foreign_keys=ON on each new connection "
+                "the connection does not check foreign keys, so a retraction could name a "
+                "missing event; run PRAGMA foreign_keys=ON on each new connection "
                 "(docs/embedding.md has the listener)"
             )
         self._host.exec_driver_sql(_TAKE_LOCK)
         if not self._driver.in_transaction:
             raise LedgerMisused(
-                "the connection commits each statement by itself (AUTOCOMMIT), so an append could "
+                "the connection commits each statement separately (AUTOCOMMIT), so an append could "
                 "not be rolled back with the rest; open it without that isolation level"
             )
 
@@ -93,7 +93,7 @@ class HostEngine(Engine):
         has_listener = bool(self._host.engine.dispatch.begin)
         if self._host.in_nested_transaction() and not (begins or has_listener):
             raise LedgerMisused(
-                "the connection is in a savepoint that the driver may commit by itself; append "
+                "the connection is in a savepoint that the driver may commit on its own; append "
                 "before `begin_nested`, or let the engine emit BEGIN (docs/embedding.md shows the "
                 "listener)"
             )
@@ -102,7 +102,7 @@ class HostEngine(Engine):
         """Raise LedgerMisused if PostgreSQL's transaction is not fit for an append."""
         if self._driver.autocommit:
             raise LedgerMisused(
-                "the connection commits each statement by itself (AUTOCOMMIT), so an append could "
+                "the connection commits each statement separately (AUTOCOMMIT), so an append could "
                 "not be rolled back with the rest; open it with READ COMMITTED"
             )
         isolation, reads_only = self._host.exec_driver_sql(_SERVER_SETTINGS).one()

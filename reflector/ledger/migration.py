@@ -142,7 +142,7 @@ VERSION = (
     "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
-_NO_LEDGER = "{where} holds no ledger; a first use makes one"
+_NO_LEDGER = "{where} does not contain a ledger; the first use creates one"
 _MAKES_VERSION = re.compile(r"CREATE TABLE alembic_version .*?;", re.DOTALL)
 #: The first script brings a ledger of any earlier revision there.
 _FIRST_SCRIPT = "0009"
@@ -162,7 +162,7 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
     if views := {name for name, is_table in found if not is_table} & {*LEDGER_TABLES}:
         # It would be asked as if it were the table, and may never come to an end.
         raise LedgerCorrupt(
-            f"{where} has a view in the place of the table {min(views)}; restore a backup"
+            f"{where} has a view instead of the table {min(views)}; restore a backup"
         )
     if not {"playbook", "event", "alembic_version"} <= names:
         _refuse_other_tables(engine, names)
@@ -170,8 +170,8 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
     revision = _noted_revision(driver, where)
     if revision > HEAD_REVISION:
         raise LedgerTooNew(
-            f"the ledger {where} is at revision {revision}, this reflector knows {HEAD_REVISION}; "
-            "upgrade reflector (the ledger was left as it is)"
+            f"the ledger {where} is at revision {revision}, this reflector knows "
+            f"{HEAD_REVISION}; upgrade reflector (the ledger was not changed)"
         )
     if revision == HEAD_REVISION and (missing := {*LEDGER_TABLES} - names):
         raise LedgerCorrupt(

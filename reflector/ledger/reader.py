@@ -280,7 +280,7 @@ class Reader:
         for bullet in bullets:
             if bullet.section not in SECTIONS:
                 raise LedgerCorrupt(
-                    f"the table of bullets has {bullet.name} in a section {bullet.section!r}, "
+                    f"the table of rules has {bullet.name} in a section {bullet.section!r}, "
                     "which does not exist; run `reflector rebuild`, then `reflector verify`"
                 )
         return bullets

@@ -88,7 +88,7 @@ class Asker:
             code = getattr(error, "sqlstate", None)
             if code == "57014":
                 raise LedgerError(
-                    "the server ended the query (statement_timeout); ask for less"
+                    "the server ended the query (statement_timeout); make it smaller"
                 ) from error
             if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
                 raise
@@ -133,8 +133,8 @@ def _allows(action: int, name: str | None, *_: str | None) -> int:
 def _refused(engine: str, text: str) -> NotAQuestion:
     """Return what an engine's error about a query means."""
     return NotAQuestion(
-        f"{engine} does not answer the query: {text}. `reflector sql` takes one statement that "
-        "only reads, and lists "
-        "the views without one; to change the ledger, use `reflector add`, `undo`, `redact` or "
+        f"{engine} does not answer the query: {text}. `reflector sql` runs one statement that "
+        f"only reads, and lists the views without a statement; to change the ledger, use "
+        f"`reflector add`, `undo`, `redact` or "
         "`ledger policy`"
     )

@@ -56,8 +56,8 @@ def kept_facts(
     if kind.holds_prose:
         return mapped(kind.fields, data, _erasing(takes))
     raise LedgerError(
-        f"a {type_} holds no text of its own, so there is nothing to redact; "
-        "redact the bullet, the session or the reflection that it belongs to"
+        f"a {type_} does not contain text; redact the rule, the session or the reflection that "
+        f"it belongs to"
     )
 
 

@@ -102,7 +102,7 @@ def keep_before_upgrade(ledger: Path, revision: str) -> Path:
                     folder.remove(earlier.file.name, missing_ok=True)
     except (LedgerError, OSError) as error:
         raise LedgerUnavailable(
-            f"{ledger} is of an earlier version, and it cannot be copied before its upgrade "
+            f"{ledger} is of an earlier version, and cannot be copied before its upgrade "
             f"({error_words(error)}). It "
             f"was not upgraded; free {ledger.stat().st_size:,} bytes in its folder, or make the "
             "folder writable, then "

@@ -70,9 +70,9 @@ def refuse_journal(path: Path) -> None:
         journal = _stat(folder, f"{path.name}-journal")
     if journal is not None and journal.st_size:
         raise LedgerUnavailable(
-            f"{path}-journal lies beside the ledger, and no ledger of reflector leaves one: "
-            "another program changed "
-            "the file, or an archive brought both. Remove it, or restore a backup with `reflector "
+            f"{path}-journal is next to the ledger, and reflector does not write such a file. "
+            f"Another program changed the ledger, or both files came with an archive. Remove it, "
+            f"or restore a backup with `reflector "
             "ledger restore FILE`"
         )
 
@@ -88,10 +88,9 @@ def claim_file(path: Path) -> None:
         if was_used and (there is None or (stat.S_ISREG(there.st_mode) and there.st_size == 0)):
             state = "missing" if there is None else "empty"
             raise LedgerGone(
-                f"the ledger {path} is {state}, but {path.name}.lock shows that there was one; "
+                f"the ledger {path} is {state}, but {path.name}.lock shows that it existed; "
                 f"restore a backup with `reflector ledger restore FILE`, or remove {path}* to "
-                "begin a new ledger with "
-                "the bullets and counters of playbook.json"
+                f"start a new ledger with the rules and counters of playbook.json"
             )
         _make(folder, path)
 
@@ -105,7 +104,7 @@ def connect_file(path: Path, **options: Any) -> Any:
         path = path.resolve()
     if (length := len(os.fsencode(path))) > _LONGEST_PATH:
         raise LedgerUnavailable(
-            f"the path of the ledger has {length} bytes, and SQLite opens none of more than "
+            f"the path of the ledger has {length} bytes, and SQLite's limit is "
             f"{_LONGEST_PATH}: {path}; "
             "move the project up, or name a ledger elsewhere with REFLECTOR_LEDGER_URL"
         )
@@ -132,9 +131,8 @@ def _refuse_irregular(there: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(there.st_mode):
         what = "a link" if stat.S_ISLNK(there.st_mode) else "not a regular file"
         raise LedgerUnavailable(
-            f"the ledger {path} is {what}; put the file itself there, remove it to begin a new "
-            "ledger, or name another "
-            "project with --project"
+            f"the ledger {path} is {what}; replace it by the file itself, remove it to start a "
+            f"new ledger, or name another project with --project"
         )
 
 
@@ -181,7 +179,7 @@ def copy_of(path: Path, folder: Path) -> Path:
                     return folder / path.name
             if time.monotonic() >= until:
                 raise LedgerLocked(
-                    f"the ledger {path} is written all the time, so no copy was made; try again"
+                    f"the ledger {path} is written all the time, so it was not copied; try again"
                 )
 
 
@@ -259,7 +257,7 @@ def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
     way_out = "check that its folder exists and that you may write there"
     if error.errno in NO_LOCKS:
         way_out = (
-            "no file can be locked on that file system: name a ledger on a local disk "
+            "that file system cannot lock files: name a ledger on a local disk "
             "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
         )
     elif error.errno in {errno.EMFILE, errno.ENFILE}:

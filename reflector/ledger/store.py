@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow"]
 
 _NOT_READY = (
-    "{where} holds no ledger of this version; make or upgrade it with `Ledger.open(engine)`, in a "
+    "{where} does not contain a ledger of this version; create or upgrade it with "
+    "`Ledger.open(engine)`, in a "
     "transaction of its own"
 )
 _FIND = (
@@ -137,7 +138,7 @@ class Ledger(Reader):
             kept = self._copied_before()
         if is_older and kept is None:
             reflector.ledger.tell(
-                f"the tables of {self.engine.url.shown} are filled again, once after an upgrade"
+                f"the tables of {self.engine.url.shown} are rebuilt, once after an upgrade"
             )
         if is_older:
             self.rebuild()
@@ -230,7 +231,7 @@ class Ledger(Reader):
         except OSError as error:
             folder.cleanup()
             raise LedgerUnavailable(
-                f"the ledger {path} cannot be written, and no copy of it could be made to ask "
+                f"the ledger {path} cannot be written, and it could not be copied to read it "
                 f"({error.filename}: {error.strerror}); make it readable, or name another folder "
                 "with TMPDIR"
             ) from error
@@ -239,7 +240,7 @@ class Ledger(Reader):
             raise
         ledger._copy = folder
         ledger.only_reads = (
-            f"the ledger {path} cannot be written, so it is only asked; check the permissions of "
+            f"the ledger {path} cannot be written, so it is only read; check the permissions of "
             "its folder, or copy "
             "the project to a file system that can be written"
         )
@@ -413,8 +414,9 @@ def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:
         return
     raise LedgerTooNew(
         f"the tables of playbook {playbook!r} were written by a newer reflector (version "
-        f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the ledger was left "
-        "as it is), or, where nobody has a newer one, let the owner run `reflector rebuild --fix`"
+        f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the ledger was not "
+        f"changed), or, if a newer one is not available, let the owner run `reflector rebuild "
+        f"--fix`"
     )
 
 
@@ -439,7 +441,7 @@ def _playbook(engine: Engine, name: str) -> _Known:
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new one could be given the number of the other, and its events.
             raise LedgerCorrupt(
-                f"{engine.url.shown} has events of a playbook whose own row is gone, so the "
+                f"{engine.url.shown} has events of a playbook whose row is missing, so the "
                 f"playbook {name!r} was not "
                 "created; run `reflector verify`, and restore a backup"
             )

@@ -119,9 +119,7 @@ def sqlite_url(path: Path) -> str:
 def url_of(text: str) -> Url:
     """Return a ledger's URL. Raises LedgerUnavailable for one that no engine takes."""
     if "\0" in unquote(text):
-        raise LedgerUnavailable(
-            "the ledger URL holds a null character, which no path has; write it without"
-        )
+        raise LedgerUnavailable("the ledger URL holds a null character; remove it")
     if text.startswith(_FILE) and "?" not in text:
         return Url(text, "sqlite", unquote(text.removeprefix(_FILE)))
     import sqlalchemy as sa

@@ -126,7 +126,7 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
     """Return why a bullet is not live, with the way out; None for a live one."""
     bullet = bullets.get(name)
     if bullet is None:
-        return f"no bullet is or was called {name!r}; see `reflector list --removed`"
+        return f"no rule {name!r}; see `reflector list --removed`"
     if bullet.status == "live":
         return None
     if bullet.status == "watched":
@@ -137,8 +137,8 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
     heir = bullet.removed_into
     if bullet.status == "merged":
         return (
-            f"{name} was merged into {heir}; change that one, or take the merge back with "
-            f"`reflector undo {heir}`"
+            f"{name} was merged into {heir}; change that rule, or undo the merge with `reflector "
+            f"undo {heir}`"
         )
     into = f" into {heir}" if heir else ""
     return f"{name} was removed ({bullet.reason}{into}); bring it back with `reflector undo {name}`"
@@ -157,9 +157,9 @@ def _not_live(bullets: Bullets, change: Change) -> str | None:
 def _merge_fault(bullets: Bullets, change: Change) -> str | None:
     names = change.names
     if not names or len(set(names)) != len(names):
-        return "a merge is of different bullets, or of one and a new text for it"
+        return "a merge needs two or more rules, or one rule and a new text"
     if len(names) > MAX_SOURCES:
-        return f"a merge is of at most {MAX_SOURCES} bullets, these are {len(names)}"
+        return f"a merge takes at most {MAX_SOURCES} rules, not {len(names)}"
     faults = (why_not_live(bullets, name) for name in names)
     return next(filter(None, faults), None)
 
@@ -168,7 +168,7 @@ def _unmerge_fault(bullets: Bullets, change: Change) -> str | None:
     name = change.name or ""
     fault = why_not_live(bullets, name)
     if fault is None and not sources_of(bullets, name):
-        return f"{name} is not made of other bullets; see `reflector show {name}`"
+        return f"{name} is not a merged rule; see `reflector show {name}`"
     return fault
 
 

@@ -47,11 +47,11 @@ REBUILD = f"{CORRECT}, or write the file again from the ledger with `reflector r
 _IMPORT = "correct it there and import the file again"
 _FORM = 'write {"name", "text", "helpful", "harmful"}, or the text alone'
 _NAMES = (
-    "name it like pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or leave it out "
-    "to get one"
+    "name it like pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or omit the name to "
+    "get one"
 )
-_TWICE = "remove one of the two, or leave its name out to get a new one"
-_SHAPES = "bullets are read from `sections` or `key_points`; bring it into one of these"
+_TWICE = "remove one of the two, or omit its name to get a new one"
+_SHAPES = "rules are read from `sections` or `key_points`; move it into one of these"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives
 #: none.
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
@@ -153,7 +153,7 @@ def load(
     if "sections" in document:
         parser.sections(document["sections"])
         if "key_points" in document:
-            parser.notes.append("key_points beside sections are left aside")
+            parser.notes.append("key_points are ignored, because the file has sections")
     elif "key_points" in document:
         shape = "key_points"
         parser.key_points(document["key_points"])
@@ -323,12 +323,12 @@ class Parser:
                     shown,
                     "is not a list",
                     brief(entries),
-                    "write [] for a section without bullets",
+                    "write [] for an empty section",
                 )
                 continue
             if slug is None and entries:
                 self.notes.append(
-                    f"{shown} is not a section; its {len(entries)} bullets go to OTHERS"
+                    f"{shown} is not a section; its {len(entries)} rules go to OTHERS"
                 )
             for index, entry in enumerate(entries):
                 self.entry(f"{shown}[{index}]", slug or "oth", entry)
@@ -348,14 +348,14 @@ class Parser:
         """Read an entry of a section, or note what is wrong with it."""
         if isinstance(entry, str):
             if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
-                way_out = "write the text that it stands for"
+                way_out = "write the text of that id"
                 self.problem(where, "is an id, not a text", brief(entry), way_out)
                 return
             entry = {"text": entry}
         if isinstance(entry, dict):
             self.object(where, slug, entry)
         else:
-            self.problem(where, "is not a bullet", brief(entry), _FORM)
+            self.problem(where, "is not a rule", brief(entry), _FORM)
 
     def object(self, where: str, slug: str, entry: dict[str, Any]) -> None:
         """Read an entry that is an object."""
@@ -365,17 +365,17 @@ class Parser:
             where = f"{where} {brief(name)}"
         self.duplicates(where, entry)
         if name is not None and not is_name(name):
-            self.problem(where, "the name has no known form", brief(name), _NAMES)
+            self.problem(where, "the name has an unknown form", brief(name), _NAMES)
         text = self.text(where, entry)
         counters = self.counters(where, entry)
         unknown = sorted(brief(key) for key in entry if key not in _ENTRY_KEYS)
         if unknown:
             self.notes.append(
-                f"{where}: {', '.join(unknown[:5])} is not part of the form and is not kept"
+                f"{where}: {', '.join(unknown[:5])} is not part of the format and is not kept"
             )
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):
             self.notes.append(
-                f"{where}: names here have numbers from {self.first} up; it is given a new one"
+                f"{where}: names here have numbers from {self.first} up; it gets a new one"
             )
             name = None
         if len(self.problems) == before:
@@ -421,7 +421,7 @@ class Parser:
             owner = owners.setdefault(entry.name, entry)
             if owner is not entry:
                 place = f"at {owner.where.rsplit(' ', 1)[0]}"
-                self.problem(entry.where, "the name is there already", place, _TWICE)
+                self.problem(entry.where, "the name exists already", place, _TWICE)
         names = Names([*self.taken, *owners], self.first)
         bullets: list[Bullet] = []
         for entry in self.entries:

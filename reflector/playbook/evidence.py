@@ -21,7 +21,7 @@ _TAIL = 0.05
 #: most, however often one looks.
 HARMS = 50.0
 #: The label of a share that is not the plain share of the votes.
-CORRECTED = "corrected for what the judge misses"
+CORRECTED = "corrected for cases that the judge misses"
 #: The fewest votes of which a percentage is shown.
 FEWEST = 5
 #: The digits of a share, and the steps that find more of them.

@@ -118,7 +118,7 @@ def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -
     body = without_front_matter(text)
     _Advice(parser, body, _OF_MEMORY[kind[1]] if kind else None).read()
     if not parser.entries and not parser.problems:
-        parser.problem("the file", "holds no bullet", "", "write each bullet as an item of a list")
+        parser.problem("the file", "does not contain a rule", "", "write each rule as a list item")
     return parser.loaded("markdown")
 
 
@@ -283,4 +283,4 @@ def _note_omitted(parser: Parser, kind: str, texts: Sequence[_Text]) -> None:
         return
     shown = [f'line {number} "{_shortened(text)}"' for number, text in texts[:_MAX_LINES]]
     more = f", and {len(texts) - _MAX_LINES:,} more" if len(texts) > _MAX_LINES else ""
-    parser.notes.append(f"left out: {kind} ({', '.join(shown)}{more})")
+    parser.notes.append(f"omitted: {kind} ({', '.join(shown)}{more})")

@@ -39,14 +39,14 @@ MEASURES: Final = (
         "sessions",
         "Sessions with neutral verdicts alone; in `stats`, verdicts that are neither.",
     ),
-    Measure("undecided", "sessions", "Sessions that cited the rule and have no verdict on it."),
+    Measure("undecided", "sessions", "Sessions that cited the rule without a verdict on it."),
     Measure(
         "followed",
         "sessions",
         "Sessions that followed the rule, of those in which a judge could tell (n of m).",
     ),
     Measure("broken", "sessions", "Sessions that did not follow the rule, of the same m."),
-    Measure("last cited", "time", "When the latest session that cited the rule was."),
+    Measure("last cited", "time", "Time of the latest session that cited the rule."),
     Measure(
         "share",
         "share",
@@ -71,10 +71,12 @@ MEASURES: Final = (
     Measure("shown", "sessions", "Sessions that were shown the rule when they started."),
     Measure("demoted", "sessions", "Sessions that were shown the rule since it last helped."),
     Measure("relevant", "sessions", "Sessions in which a check found that the rule came up."),
-    Measure("tokens", "number", "Tokens of a text, about; of a judge, those that it took."),
-    Measure("run", "sessions", "Sessions that ran the rule's command, of those that had a cause."),
-    Measure("written", "sessions", "Sessions in which the agent wrote what the rule forbids."),
-    Measure("you said it", "sessions", "Sessions in which you said the same as the rule again."),
+    Measure("tokens", "number", "Approximate tokens of a text; for a judge, the tokens used."),
+    Measure("run", "sessions", "Sessions that ran the rule's command, of those with an occasion."),
+    Measure(
+        "written", "sessions", "Sessions in which the agent wrote something that the rule forbids."
+    ),
+    Measure("you said it", "sessions", "Sessions in which you repeated the rule."),
     Measure("before", "sessions", "The same number, of sessions that started without the rule."),
     Measure("since", "sessions", "The same number, of sessions that started with the rule."),
     Measure(

@@ -32,7 +32,7 @@ class PlaybookRefused(Refusal):
         more = len(self.problems) - len(lines)
         if more > 0:
             lines.append(f"  … and {more} more")
-        super().__init__("\n".join([f"{path} cannot be imported and is left as it is:", *lines]))
+        super().__init__("\n".join([f"{path} cannot be imported and was not changed:", *lines]))
 
 
 def bullets_to_import(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
@@ -65,7 +65,7 @@ def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
         if name is None or bullet.name in names:
             bullets.append(bullet)
         else:
-            lines.append(f"{loaded.places[bullet.name]}: {name} says this already")
+            lines.append(f"{loaded.places[bullet.name]}: {name} has this text already")
     return replace(loaded, bullets=tuple(bullets)), lines
 
 
@@ -73,7 +73,7 @@ def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tupl
     """Return the bullets of a file whose text cannot be new advice, with the reason that `fault`
     gives.
     """
-    remedy = "correct the text; nothing of the file is imported until then"
+    remedy = "correct the text; until then, nothing of the file is imported"
     return tuple(
         Finding("playbook", f"bullet {bullet.name}", reason, remedy, quote(bullet.text, 60))
         for bullet in bullets
@@ -89,10 +89,10 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
         row = rows_by_name.get(bullet.name)
         if row is None or not is_taken(row, bullet):
             continue
-        meaning = "means another bullet" if row.status == "live" else "was retired"
+        meaning = "means another rule" if row.status == "live" else "was retired"
         remedy = (
             f"names are never reused: see `reflector show {bullet.name}`, and remove the name to "
-            "be given a new one, as `adopt --rename` does"
+            f"get a new one, as `adopt --rename` does"
         )
         fault = f"the name {meaning} in this ledger"
         place = f"bullet {bullet.name}"

@@ -25,9 +25,8 @@ ANOTHERS = "another-ledger"
 #: The versions of your files out of which rules were moved.
 _TEXT = "file"
 FOREIGN = (
-    "{path} is not a playbook but another tool's file, so it is left alone; bullets that you add "
-    "are kept in the "
-    "ledger, and agents are told them"
+    "{path} belongs to another tool, so reflector does not change it; the ledger keeps rules "
+    "that you add, and agents see them"
 )
 
 
@@ -103,13 +102,13 @@ def drop_known(ledger: Ledger, project: Project) -> None:
 def of_another(path: Path, copy: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (
-        f"{path} was written by another ledger, or by this one before an older copy of it came "
-        "back. Nothing of it was "
-        f"counted; it is kept as {copy}. Put the newest backup in place with `reflector ledger "
+        f"{path} was written by another ledger, or by this one before an older copy was "
+        f"restored. Its counts are ignored, and it is kept as {copy}. Restore the newest backup "
+        f"with `reflector ledger "
         "restore`, or count the "
         "sessions again with `reflector history` or `reflector ingest`; after that, "
-        f"`reflector adopt --rename {shlex.quote(str(copy))}` adds the bullets that only this "
-        "file has. Remove it "
-        "when you are done. Clones that share a playbook stay in step after `reflector install "
+        f"`reflector adopt --rename {shlex.quote(str(copy))}` adds the rules that only this file "
+        f"has. Remove it when you are done. Clones that share a playbook stay in step after "
+        f"`reflector install "
         "--git` in each"
     )

@@ -143,8 +143,8 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
     """
     if not _files(project):
         raise Mistake(
-            "no file is kept in step with a playbook that is not a project's own; use "
-            "`reflector export`"
+            "mirror works only with a project's own playbook; for another one, use `reflector "
+            "export`"
         )
     try:
         _write(ledger, project, agent_file_name(name))
@@ -176,7 +176,7 @@ def agent_file_name(name: str) -> str:
     plain = name.removeprefix("./")
     if plain not in AGENT_FILES:
         raise Mistake(
-            f"{name!r} is not a file that an agent reads by itself; the files are "
+            f"{name!r} is not a file that agents load automatically; the files are "
             f"{', '.join(AGENT_FILES)}"
         )
     return plain
@@ -243,17 +243,15 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
-            "its playbook was edited, and what it said before is not known here; make the change "
-            "in the playbook, then "
-            f"write the section again with `reflector mirror {name}`"
+            "its playbook was edited, and the text before is unknown here; make the change in "
+            f"the playbook, then write the section again with `reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)
     if fault is not None:
         raise ValueError(
-            f"its playbook is left as it is: {fault}. Correct it, move what is not a bullet "
-            "out of the marks, or "
-            f"write it from the ledger with `reflector mirror {name}`"
+            f"its playbook was not read: {fault}. Correct it, move other text out of the marks, "
+            f"or write it from the ledger with `reflector mirror {name}`"
         )
     by_git = None
     with suppress(ValueError):  # a version whose marks nobody can read says nothing
@@ -351,11 +349,11 @@ def find_section(raw: bytes) -> Marked | None:
         return None
     end = raw.find(b"\n" + _END, begin.end() - 1) + 1
     if not end:
-        raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing behind it")
+        raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing after it")
     if second := _BEGIN.search(raw, begin.end()):
         raise ValueError(
-            f"{_line(raw, second)}: a second playbook begins, as git leaves it in a "
-            "conflict; keep either"
+            f"{_line(raw, second)}: a second playbook begins, perhaps after a conflict in git; "
+            f"keep one of the two"
         )
     newline = begin[3]
     blank_bytes = len(newline) * int(begin[2])

@@ -193,8 +193,8 @@ def _moves(ledger: Ledger, act: Act) -> list[Event]:
         same = {event.event_id for event in changes_with(ledger, move)}
         if not same.issubset(event.event_id for event in act.changes):
             raise BulletRefused(
-                f"{len(same)} rules were moved out of {move.facts['file']} together; take all of "
-                f"them back with `reflector undo {move.position}`"
+                f"{len(same)} rules were moved out of {move.facts['file']} together; undo the "
+                f"whole move with `reflector undo {move.position}`"
             )
     return moves
 
@@ -221,8 +221,8 @@ def _cut(root: Path, file: Path) -> Cut:
     chosen = {number: line for number, line in rules.items() if number in blocks}
     if not _is_clean(outline, without_mark, chosen):
         raise Mistake(
-            f"the rules of {shown} cannot be removed without a change of the others; move them by "
-            "hand: remove them there, and add them with `reflector add`"
+            f"the rules of {shown} cannot be removed without changing other text; move them by "
+            f"hand: remove them there, and add them with `reflector add`"
         )
     after = outline.without_rules(chosen)
     mark = _BOM if text.startswith(_BOM) else ""
@@ -239,7 +239,7 @@ def _text(raw: bytes, shown: str) -> str:
         raise Mistake(f"{shown} is not Markdown; `reflector adopt {shown}` takes its rules")
     if b"<!-- reflector:begin" in raw:
         raise Mistake(
-            f"{shown} contains the playbook already; first end that with `reflector mirror --off "
+            f"{shown} contains the playbook already; first remove it with `reflector mirror --off "
             f"{shown}`"
         )
     return text

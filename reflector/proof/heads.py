@@ -78,14 +78,15 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
         raise NoAnchor(
-            "it is a signed note of an earlier version, which this version does not read; keep "
-            "heads as lines, and "
+            "it is a signed note of an earlier version, which is not supported; keep heads as "
+            "lines, and "
             "sign their file with `ssh-keygen -Y sign` or their commit with `git tag -s`"
         )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
         raise NoAnchor(
-            "it holds no head; a head is POSITION:CHAIN as `reflector ledger head` prints it"
+            "it does not contain a head; a head is POSITION:CHAIN as `reflector ledger head` "
+            "prints it"
         )
     return tuple(_anchor(line) for line in heads)
 
@@ -129,7 +130,7 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and no ref can be looked up: {error}") from error
     raise NoAnchor(
-        f"{_NEITHER}, and git has no such file here; name one as REV:PATH (`git ls-tree -r "
+        f"{_NEITHER}, and git does not know that file here; name one as REV:PATH (`git ls-tree -r "
         "--name-only REV`), or a "
         f"branch, tag or commit (`git branch -a`) with one of {', '.join(USUAL_PATHS)}"
     )
@@ -157,9 +158,9 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
     if is_moved and put_aside and not why:
         first = put_aside[0]
         raise LedgerError(
-            f"the {first.type} at position {first.position} of {place} is one to put aside, "
-            "so the head was left "
-            "as it is; say why with `reflector rebuild --fix --why REASON`"
+            f"the {first.type} at position {first.position} of {place} must be set aside first, "
+            f"so the head was not changed; give a reason with `reflector rebuild --fix --why "
+            f"REASON`"
         )
     repairs = []
     if is_moved:
@@ -167,7 +168,7 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
     if put_aside and why:
         ledger.append(_putting_aside(ledger, put_aside, why))
         for event in put_aside:
-            repairs.append(f"the {event.type} at position {event.position} is put aside")
+            repairs.append(f"the {event.type} at position {event.position} is set aside")
     return repairs
 
 
@@ -177,8 +178,8 @@ def _refuse_unsound(findings: Iterable[Finding], place: str) -> None:
         is_of_events = finding.code in {"chain", "order", "data", "database"}
         if is_of_events and finding.remedy != SET_ASIDE:
             raise LedgerCorrupt(
-                f"the events of {place} are not what was appended ({finding.message}), so the head "
-                f"was left as it is; {finding.remedy}"
+                f"the events of {place} were changed after they were written "
+                f"({finding.message}), so the head was not changed; {finding.remedy}"
             )
 
 
@@ -240,6 +241,6 @@ def _set_head(ledger: Ledger) -> str:
         make_triggers_and_views(driver, ledger.engine.dialect)
     ledger.rebuild()
     return (
-        f"the head stood at {moved_head.position:,} ({moved_head.recorded_at}) and stands at the "
+        f"the head stood at {moved_head.position:,} ({moved_head.recorded_at}) and is at the "
         f"last event again, {last[0]:,}"
     )

@@ -136,7 +136,9 @@ class Rebuilt:
             )
         if tuple(row) == wanted:
             return None
-        what = f"{name} was asserted at {wanted[0]}/{wanted[1]}, the events give {row[0]}/{row[1]}"
+        what = (
+            f"{name} was asserted at {wanted[0]}/{wanted[1]}, but the events give {row[0]}/{row[1]}"
+        )
         return Finding("assertion", position, what, f"look at `reflector blame {name}`")
 
     def findings(self, ledger: Statements) -> Iterator[Finding]:
@@ -158,7 +160,7 @@ class Rebuilt:
                 yield Finding(
                     "projection",
                     None,
-                    f"{more} more rows of {table} are not what the events say",
+                    f"{more} more rows of {table} differ from the events",
                     REBUILD,
                 )
 
@@ -184,7 +186,7 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
         )
     if not is_row_sound(sql):
         yield Finding(
-            "projection", None, "the row of cached_usage is not what the events say", REBUILD
+            "projection", None, "the row of cached_usage differs from the events", REBUILD
         )
 
 
@@ -209,7 +211,7 @@ def _differences(
         position = row[0] if columns[0] == "position" and isinstance(row[0], int) else None
         name = f"{table} {', '.join(map(str, row[:key]))[:100]}"
         if wanted is None or too_many:
-            yield position, f"{name} is in the table, and the events have none there"
+            yield position, f"{name} is in the table, but not in the events"
             got = next(left, None)
         elif got is None or wanted[:key] < got[:key]:
             yield position, f"{name} is missing in the table"

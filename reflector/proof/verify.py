@@ -183,7 +183,7 @@ def _damage(engine: Engine) -> list[Finding]:
                     message = f"SQLite finds damage: {line}"
                     findings.append(Finding("database", None, message, _RESTORE_FILE))
             for row in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
-                message = f"a row of {row[0]} points to a {row[2]} that is gone"
+                message = f"a row of {row[0]} points to a {row[2]} that does not exist"
                 findings.append(Finding("reference", None, message, _RESTORE_FILE))
         except Exception as error:
             if not unreadable(error):
@@ -238,7 +238,7 @@ class Walk:
         """
         row = self.sql.run(_HEAD).fetchone()
         if row is None:
-            yield Finding("head", None, "the playbook's row is gone", RESTORE)
+            yield Finding("head", None, "the playbook's row is missing", RESTORE)
             return
         head = Head(*row)
         self._begin(head)
@@ -319,7 +319,7 @@ class Walk:
         digest_of = _digest_of_tag if event.type == ev.BULLET_TAGGED else digest
         if digest_of(event.data) == event.data_hash:
             return None
-        message = f"the data of this {event.type} is not what was appended"
+        message = f"the data of this {event.type} was changed after it was written"
         return Finding("data", event.position, message, RESTORE)
 
     def _check_chain(self, event: Stored) -> Finding | None:
@@ -369,7 +369,7 @@ class Walk:
 
     def _check_head(self, head: Head) -> Iterator[Finding]:
         if self.position != head.position:
-            message = f"the events end at {self.position}, the head says {head.position}"
+            message = f"the events end at {self.position}, but the head is at {head.position}"
             yield Finding("head", self.position, message, MEND_HEAD)
             return
         is_other_time = self.position and self._recorded_at != head.recorded_at

@@ -39,7 +39,7 @@ _MAX_SETTINGS_BYTES = 4 << 20
 #: Why no model is asked about a project.
 NEVER_READ = "this folder is never read by a model (setting never)"
 #: Why most windows are not reflected on.
-CITES_NOTHING = "the window cites nothing"
+CITES_NOTHING = "the window does not cite a rule"
 _UNKNOWN_BUDGET = (
     "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove it, or "
     "set monthly_tokens to 0"
@@ -128,8 +128,8 @@ class Gate:
             return "the project is not among `projects` in the user's configuration"
         if self.config.layer("backend") == "project":
             return (
-                "only the project's own file asks for a model; add the project to `projects` "
-                "in the user's one"
+                "only the project's file asks for a model; add the project to `projects` in your "
+                "own file"
             )
         return None
 

@@ -347,7 +347,7 @@ class Reflected:
         """
         parts = [self.detail, *self.dropped]
         if self.instead_of:
-            parts.append(f"not by {self.instead_of}, which gave no answer")
+            parts.append(f"not by {self.instead_of}, which did not answer")
         return ", ".join(filter(None, parts))
 
 
@@ -402,7 +402,7 @@ class Recorder:
         """
         if failure.stage != "budget":
             return self.fail(window, failure)
-        reason = f"what is left of the monthly budget is too little: {failure.message}"
+        reason = f"the rest of the monthly budget is too small: {failure.message}"
         return self.skip(window, recorded, reason)
 
     def skip(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:

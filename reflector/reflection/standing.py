@@ -58,7 +58,7 @@ _UNCOUNTED = ", not counted"
 _WITHOUT_BULLET = ("unknown_bullet", "retired_bullet")
 
 _MAX_REASON_CHARACTERS = 500
-_JUDGED_BY_PERSON = "a person judged it: {}"
+_JUDGED_BY_PERSON = "you judged it: {}"
 #: The states of a window whose own reflection is over.
 _OVER = ("completed", "given_up")
 
@@ -106,7 +106,7 @@ def settle_tags(
             settled.tags.append(tag)
         for judgement in earlier:
             if _is_overturned(ledger, tag, judgement):
-                reason = f"overturned by a later window of the session, which says {tag.tag}"
+                reason = f"replaced by a later window of the session: {tag.tag}"
                 settled.retractions.append(
                     _retraction(ledger, judgement, reason, judgement.tag.actor, reflection_id)
                 )
@@ -368,7 +368,7 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
         if recorded is not None and name in window_names(recorded, "cited"):
             citing.append(window)
     if not citing:
-        return f"session {short} does not cite {name}; `reflector show {short}` lists what it cites"
+        return f"session {short} does not cite {name}; `reflector show {short}` lists its citations"
     if name not in {row.name for row in ledger.rows() if row.counts}:
         return f"{name} does not count any more; `reflector show {name}` shows the reason"
     if any(window.state not in _OVER for window in citing):
@@ -376,7 +376,7 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
             f"session {short} is not judged yet; let the judge finish with `reflector reflect "
             f"{short}`, or stop it with `reflector review give-up {short}`"
         )
-    return f"session {short} is out of the count; `reflector log --session {short}` shows why"
+    return f"session {short} does not count; `reflector log --session {short}` shows why"
 
 
 def record_verdict(

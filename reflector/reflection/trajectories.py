@@ -443,7 +443,7 @@ def run_recorded(
     answers = Talk()
     is_open = window.state != "completed"
     if is_open and not ask:
-        away = "the API is away; it is recorded, run the same command again"
+        away = "the API did not answer. The trajectory is recorded: run the same command again"
         reflected = Reflected(
             window.session_id, window.event_id, "failed", away, "transport", again=True
         )
@@ -459,4 +459,4 @@ def run_recorded(
 
 def unknown_bullets(ids: Iterable[str]) -> list[str]:
     """Return a problem in words for each bullet that the playbook does not have."""
-    return [f"no bullet is called {quote(id_, 80)}; it was skipped" for id_ in ids]
+    return [f"no rule {quote(id_, 80)}; it was skipped" for id_ in ids]

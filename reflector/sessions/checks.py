@@ -308,8 +308,7 @@ class _Check:
                 self.ran.spent += checker.spent
                 if not windows and _waits(ledger, session_id):
                     self.ran.notes.append(
-                        f"session {session_id[:8]} waits for the verdicts on what it cites; "
-                        "then it is checked"
+                        f"session {session_id[:8]} is checked after the verdicts on its citations"
                     )
 
     def _ask(self, checker: Checker, question: Todo) -> None:

@@ -515,8 +515,8 @@ class Pipeline:
             self.note(of_another(self.project.playbook_json, synced.of_another))
         for theirs, ours in synced.renamed.items():
             self.note(
-                f"{theirs} of {self.project.playbook_json} is {ours} here: another bullet "
-                "has had that name"
+                f"{theirs} of {self.project.playbook_json} is {ours} here, because another rule "
+                f"had that name"
             )
         for problem in synced.problems[:20]:
             self.note(
@@ -564,9 +564,8 @@ class Users:
         if not self._is_trusted(source):
             if scanned.cited:
                 self._project.note(
-                    f"{source.path} lies in the project, so it may have come with an archive, and "
-                    "nothing of it counts "
-                    "in your own playbook; where it is yours, run: reflector ingest "
+                    f"{source.path} is in the project, so it may have come with an archive, and "
+                    f"does not count in your own playbook; if it is yours, run: reflector ingest "
                     f"{shlex.quote(str(source.path))}"
                 )
             return
@@ -581,7 +580,7 @@ class Users:
                 if taken.event_id is not None:
                     pipeline.people_messages[taken.event_id] = taken.scan.people
         except _TROUBLE as error:
-            raise ValueError(f"the user's playbook recorded nothing: {error}") from error
+            raise ValueError(f"your own playbook was not updated: {error}") from error
 
     def _is_trusted(self, source: Source) -> bool:
         """Return whether a transcript cannot have come with the project, as one of an archive
@@ -604,7 +603,7 @@ class Users:
                 pipeline.finish(retry=retry)
                 self._keep_file(pipeline.write)
         except _TROUBLE as error:
-            self._project.note(f"the user's playbook was not brought up to date: {error}")
+            self._project.note(f"your own playbook was not updated: {error}")
 
     @contextmanager
     def _open(self) -> Iterator[Pipeline]:
@@ -745,10 +744,10 @@ def refresh_project(project: Project) -> list[str]:
     """
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
-            reason = "another command is at work on this playbook"
+            reason = "another command is using this playbook"
             if spool.pending_for(project.root):
                 reason = "a session is still being processed"
-            return [f"{reason}; ask again in a moment"]
+            return [f"{reason}; try again in a moment"]
         if pipeline.only_reads:
             return unread_notes(project)
         if spool.pending_for(project.root):

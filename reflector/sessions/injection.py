@@ -109,7 +109,7 @@ class Injection(NamedTuple):
         """The number of bullets, for the user; "" for an empty text."""
         count = self.shown + self.left_out
         cut = f", {self.shown} shown" if self.left_out else ""
-        return f"playbook: {count} bullet{'' if count == 1 else 's'}{cut}" if self.text else ""
+        return f"playbook: {count} rule{'' if count == 1 else 's'}{cut}" if self.text else ""
 
 
 class Trouble(NamedTuple):
@@ -163,8 +163,8 @@ def render_injection(
     choice = choose(bullets, standing or Standing(), room, _cost_of)
     if not choice.bullets:
         raise ValueError(
-            f"the playbook template leaves no room for a bullet within {LIMIT} "
-            "characters: shorten it"
+            f"the playbook template is too long to show a rule within {LIMIT} characters: "
+            f"shorten it"
         )
     shown = sum(not isinstance(bullet, LessonBullet) for bullet in choice.bullets)
     blocks = _blocks(choice.bullets)
@@ -335,7 +335,7 @@ def _users_playbook(users: Path) -> _Playbook | None:
     except FileNotFoundError:
         return None
     except (OSError, LedgerStrange) as error:
-        handover.complain(f"the user's playbook is not shown: {error_words(error)}")
+        handover.complain(f"your own playbook is not shown: {error_words(error)}")
         return None
 
 
@@ -456,12 +456,11 @@ def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | Non
         place = _QUOTED.sub("…", str(problems[0].position))
         return Trouble(
             f"{path} cannot be read: {place}: {problems[0].message}",
-            "Ask the user to correct it, or run `reflector rebuild` where the ledger is to "
-            "be believed.",
+            "Ask the user to correct it, or to run `reflector rebuild` if the ledger is right.",
         )
     if kind == "another's":
         return Trouble(
-            f"{path} was written by another ledger, and these are not its bullets",
+            f"{path} was written by another ledger, and these are not its rules",
             "Tell the user to run `reflector doctor`.",
         )
     return None

@@ -73,8 +73,7 @@ def _take(fd: int, path: str, *, wait: bool) -> bool:
         if other is None or other.is_stopped or waited >= MOST_PATIENCE:
             raise LedgerLocked(f"{path} is locked for {waited:g} s by {holder_of(fd, path)}")
         ledgers.tell(
-            f"waiting for process {other.process} ({other.command}), which is at work on "
-            "this playbook"
+            f"waiting for process {other.process} ({other.command}), which is using this playbook"
         )
     return True
 
@@ -92,7 +91,7 @@ def why_none(folder: Path) -> str:
     except OSError as error:
         if error.errno in NO_LOCKS:
             return (
-                f"no file can be locked in {folder} ({os.strerror(error.errno)}), so its "
+                f"files in {folder} cannot be locked ({os.strerror(error.errno)}), so its "
                 "ledger cannot be written"
             )
     return ""

@@ -25,6 +25,7 @@ from reflector.mistakes import os_error_words
 from reflector.playbook.document import load
 from reflector.playbook_files.kept_copies import kept_of_others, of_another, read_playbook
 from reflector.playbook_files.playbook_json import untaken
+from reflector.playbook_files.watching import watched_lines
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.sessions import locks, spool
 from reflector.sessions.injection import told_beside, told_names, told_text
@@ -128,6 +129,7 @@ class StatusJson:
 
     backend_lacks  what the backend lacks, and how to get it
     off            the settings file that switches the project off; null if it is on
+    file_rules     rules of files such as CLAUDE.md that have a name
     told           null until a text was rendered, and if sessions are shown nothing
     user           null if you have no playbook of your own
     month          null if its record cannot be read
@@ -143,6 +145,7 @@ class StatusJson:
     backend_lacks: str | None
     ledger: LedgerJson | None = None
     bullets: int = 0
+    file_rules: int = 0
     told: StartJson | None
     user: UserJson | None
     problems: list[str]
@@ -279,6 +282,7 @@ class _Reading:
             counting=ledger.counting(),
         )
         state.bullets = len(ledger.bullets())
+        state.file_rules = len(watched_lines(ledger))
         state.windows = ledger.window_states()
         state.month = month_of(ledger, project)
         state.upgrade = self._upgrade()

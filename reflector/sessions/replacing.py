@@ -133,7 +133,7 @@ def offer(project: Project) -> Offer:
         words = f"{file} is gone; its copy has {_events(end.position)} of the origin {entry.origin}"
         return Offer(words, "Put it back?")
     raise LedgerUnavailable(
-        f"{project.root} has neither a ledger nor a copy of one; `reflector add` begins it"
+        f"{project.root} has neither a ledger nor a copy of one; `reflector add` starts it"
     )
 
 
@@ -149,7 +149,7 @@ def take_project(project: Project) -> None:
             entries.claim(of)
         elif entry is not None and not entries.restore_from_copy(of, entry):
             raise LedgerUnavailable(
-                f"another process made {project.ledger_file} meanwhile; run the same command again"
+                f"another process created {project.ledger_file}; run the same command again"
             )
 
 

@@ -54,8 +54,8 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
         "the ledger lost events that its server had acknowledged: this machine saw position "
         f"{anchor.position} with "
         f"another history; the ledger ends at {ledger.head().position}",
-        "reflector history counts the lost sessions again, changes by hand are made again; "
-        "then remove "
+        "run `reflector history` to count the lost sessions, make changes by hand again, then "
+        "remove "
         f"{_file(project, ledger)}",
     )
 

@@ -433,7 +433,7 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise ValueError(str(error)) from None
     version = record.get("v") if isinstance(record, dict) else None
     if type(version) is int and version > 1:
-        raise _Newer(f"a newer reflector left it (form {version}); upgrade this one")
+        raise _Newer(f"a newer reflector wrote it (form {version}); upgrade reflector")
     if version != 1 or not isinstance(record.get("payload"), dict):
         raise ValueError(f"{path}: no delivery of version 1")
     return dict(record)

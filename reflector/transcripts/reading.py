@@ -570,8 +570,8 @@ def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
     if size > DOCUMENT_LIMIT:
         raise UnknownTranscript(
             f"{str(file.name)!r} is one JSON document of {size} bytes; at most "
-            f"{DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be in memory "
-            "whole"
+            f"{DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a whole document must fit "
+            f"into memory"
         )
     tally.lines += 1
     values = [record.value for record in parse_line(content.strip(), tally)]
@@ -606,8 +606,8 @@ def _refusal(beginning: _Beginning) -> str:
             f"{looked_for}"
         )
     return (
-        f"is not a transcript: its beginning has no line that is a JSON object; {looked_for}. "
-        "Unpack a compressed file, and write a session of OpenCode to a file with `opencode export`"
+        f"is not a transcript: none of its first lines is a JSON object; {looked_for}. Unpack a "
+        f"compressed file, and write a session of OpenCode to a file with `opencode export`"
     )
 
 

@@ -84,7 +84,8 @@ def tasks_in(folder: Path) -> list[Task]:
     places = [place for place in sorted(folder.iterdir()) if _is_task(place)]
     if not places:
         raise Mistake(
-            f"{folder} has no task: a folder in it needs a prompt.md and a shell script named check"
+            f"{folder} does not contain a task: a folder with a prompt.md and a shell script "
+            f"named check"
         )
     return [_task(place) for place in places]
 
@@ -99,7 +100,9 @@ def _task(place: Path) -> Task:
     for file in files:
         if file.path in _READ and file.content is None:
             folder = place / "files" / file.path
-            raise Mistake(f"{folder} is a folder, and the advice is written to a file of that name")
+            raise Mistake(
+                f"{folder} is a folder, but the advice is written to a file with that name"
+            )
     return Task(place.name, prompt, check, files)
 
 
@@ -115,7 +118,7 @@ def text_of(path: Path, content: bytes) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise Mistake(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
-        raise Mistake(f"{path} has a NUL character, which no command can be given; remove it")
+        raise Mistake(f"{path} has a NUL character, which a command cannot get; remove it")
     return text
 
 

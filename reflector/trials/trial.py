@@ -528,7 +528,7 @@ def _sentence(
     low = round(100 * low)
     high = round(100 * high)
     if verdict == "early":
-        return f"{n} of {LEAST} sessions: nothing is said before"
+        return f"{n} of the first {LEAST} sessions: no result yet"
     if verdict in ("helps", "harms"):
         least, most = sorted((abs(low), abs(high)))
         return f"{verdict} by {round(100 * abs(difference))} points, {least} to {most}"
@@ -585,7 +585,8 @@ def start(
     """
     if running(ledger, root) is not None:
         raise Mistake(
-            "a trial runs already: see `reflector trial status`, end it with `reflector trial stop`"
+            "a trial runs already: see `reflector trial status`, or end it with `reflector trial "
+            "stop`"
         )
     data = {
         "bullets": [*bullets],
@@ -709,8 +710,8 @@ def trial_findings(ledger: Reader) -> list[Finding]:
         closed = trial.closed
         if not trial.origin and trial.data["key"] != _key_before(ledger, opened):
             message = (
-                "the trial's key is not the chain of the event before it, so its draw may have "
-                "been chosen"
+                "the trial's key is not the chain of the event before it, so the draw may be "
+                "manipulated"
             )
             remedy = "do not rely on this trial; open another"
             findings.append(Finding("trial", opened.position, message, remedy))
@@ -718,8 +719,8 @@ def trial_findings(ledger: Reader) -> list[Finding]:
             continue
         if stray := _stray_placebos(ledger, trial, closed.position):
             message = (
-                f"{stray} sessions were shown the placebo without having drawn it, so the texts of "
-                "this trial were exchanged"
+                f"{stray} sessions were shown the placebo without drawing it, so the texts of "
+                f"this trial were exchanged"
             )
             remedy = "do not rely on this trial; open another"
             findings.append(Finding("trial", closed.position, message, remedy))

@@ -172,9 +172,7 @@ def test_changed_or_erased_text_is_not_undone(ledger: Ledger) -> None:
     ):
         undo(ledger, first)
     undo(ledger)
-    with pytest.raises(
-        BulletRefused, match=(f"nothing of position {later.position} is left to undo")
-    ):
+    with pytest.raises(BulletRefused, match=(f"nothing to undo at position {later.position}")):
         undo(ledger, later)
     ledger.redact([added("pat-001").event_id], reason="x", actor="human")
     with pytest.raises(BulletRefused, match="was erased"):
@@ -201,7 +199,7 @@ def test_redone_merge_is_undone_whole(ledger: Ledger) -> None:
 def test_nothing_is_left_to_undo_after_all_undos(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")], tx=ledger.draw())
     undo(ledger)
-    with pytest.raises(BulletRefused, match="nothing that you did here is left to undo"):
+    with pytest.raises(BulletRefused, match="nothing of yours is left to undo here"):
         newest(ledger)
 
 

@@ -98,26 +98,29 @@ def test_only_approval_changes_bullets(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (new("Run the tests."), "pat-002 says exactly this already"),
-        (new("  run THE   tests!"), "pat-002 says this already"),
+        (new("Run the tests."), "pat-002 has exactly this text already"),
+        (new("  run THE   tests!"), "pat-002 has this text already"),
         (new(" "), "the text is empty"),
         (new("x", "habits"), "'habits' is not a section"),
-        (new(f"Log in with {TOKEN}"), "looks like a secret"),
+        (new(f"Log in with {TOKEN}"), "seems to contain a secret"),
         (new("Run\u200b it."), r"the invisible character U\+200B at 3, behind 'Run'"),
         (new("Run \u202eti."), r"the character U\+202E at 4"),
         (new("long " * 200), "at most 500"),
-        (Change("revise", "pat-009", text="x"), "no bullet is or was called 'pat-009'"),
-        (Change("revise", "pat-001", text="Read the error first."), "says exactly this already"),
+        (Change("revise", "pat-009", text="x"), "no rule 'pat-009'"),
+        (
+            Change("revise", "pat-001", text="Read the error first."),
+            "has exactly this text already",
+        ),
         (Change("move", "pat-001", section="pat"), "is in PATTERNS & APPROACHES already"),
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
-        (Change("unmerge", "pat-001"), "is not made of other bullets"),
+        (Change("unmerge", "pat-001"), "is not a merged rule"),
         (
             Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"),
-            "different bullets",
+            "a merge needs two or more rules",
         ),
         (
             Change("merge", names=("pat-008", "pat-001"), text="x"),
-            "no bullet is or was called 'pat-008'",
+            "no rule 'pat-008'",
         ),
         (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
     ],
@@ -136,7 +139,7 @@ def test_text_that_was_removed_is_not_proposed(told: Ledger) -> None:
     with pytest.raises(
         ProposalRefused,
         match=(
-            r"said this: mis-001 was removed \(deleted\); bring it back with "
+            r"a rule had this text: mis-001 was removed \(deleted\); bring it back with "
             r"`reflector"
         ),
     ):
@@ -173,7 +176,7 @@ def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
 def test_text_rejected_twice_is_not_proposed_again(told: Ledger) -> None:
     reject_proposal(told, proposed(told, new("Sleep first.")), "no")
     reject_proposal(told, proposed(told, new("sleep first", "oth")), "never")
-    with pytest.raises(ProposalRefused, match="rejected 2 times, for the last time because: never"):
+    with pytest.raises(ProposalRefused, match="rejected 2 times, most recently because: never"):
         proposed(told, Change("revise", "pat-001", text="SLEEP FIRST"))
 
 
@@ -186,7 +189,7 @@ def test_proposal_is_stale_once_its_bullet_changed(told: Ledger) -> None:
         actor="human",
     )
     assert {p.id: (p.state, p.why) for p in sweep_proposals(told)[1]} == {
-        one.id: ("stale", "pat-001 says something else since it was proposed"),
+        one.id: ("stale", "pat-001 was changed after the proposal"),
         other.id: (
             "stale",
             "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`",
@@ -196,7 +199,7 @@ def test_proposal_is_stale_once_its_bullet_changed(told: Ledger) -> None:
     again = proposed(told, change)
     assert (again.state, again.id != one.id) == ("waiting", True)
     apply_changes(told, [Change("remove", "pat-001")], actor="human")
-    with pytest.raises(ProposalRefused, match="fell away: pat-001 was removed"):
+    with pytest.raises(ProposalRefused, match="no longer applies: pat-001 was removed"):
         approve_proposal(told, again)
     assert [p.state for p in read_proposals(told, waiting=False)] == ["stale"] * 3
 
@@ -215,7 +218,9 @@ def test_stale_proposal_is_approved_once_its_bullet_returns(told: Ledger) -> Non
     apply_changes(told, [Change("restore", "pat-001")], actor="human")
     approve_proposal(told, find_proposal(told, one.id))
     assert texts(told)["pat-001"] == "Read it all."
-    with pytest.raises(ProposalRefused, match="fell away: pat-002 says something else"):
+    with pytest.raises(
+        ProposalRefused, match="no longer applies: pat-002 was changed after the proposal"
+    ):
         approve_proposal(told, find_proposal(told, other.id))
     assert [p.state for p in read_proposals(told, waiting=False)] == ["approved", "stale"]
     assert list(verify(told)) == []
@@ -257,7 +262,7 @@ def test_text_has_the_trust_of_its_least_source(told: Ledger) -> None:
 
 def test_removal_has_neither_text_nor_pair_to_keep(told: Ledger) -> None:
     removal = proposed(told, Change("remove", "pat-002"))
-    with pytest.raises(ProposalRefused, match=f"{removal.id[:8]} has no text to change"):
+    with pytest.raises(ProposalRefused, match=f"{removal.id[:8]} does not propose a text"):
         approve_proposal(told, removal, text="Keep it.")
     with pytest.raises(
         ProposalRefused, match=rf"{removal.id[:8]} is not a merge.*`reflector review reject`"

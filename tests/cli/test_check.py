@@ -224,7 +224,7 @@ def test_command_of_a_block_is_a_fact_that_sessions_touch(fresh: Agent) -> None:
 def test_whole_page_names_text_that_is_not_checked(fresh: Agent) -> None:
     ran = fresh.call("check", "--all")
     assert "CLAUDE.md: line 10 repeats line 6" in ran.err
-    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words but for: always" in ran.err
+    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words except: always" in ran.err
     assert "CLAUDE.md:8  Don't use cents for prices" in ran.out
 
 
@@ -439,7 +439,7 @@ def test_old_agent_is_named_with_its_version(fresh: Agent) -> None:
     program.chmod(0o755)
     fresh.environ = {"PATH": f"{fresh.home}:/bin"}
     err = fresh.call("check", "--dry-run").err
-    assert "Claude Code 2.1.197 is too old to judge; it needs 2.1.330 or later: update it." in err
+    assert "Claude Code 2.1.197 is too old to judge; update it to 2.1.330 or later." in err
     program.write_text("#!/bin/sh\necho '2.1.332 (Claude Code)'\n")
     assert "too old" not in fresh.call("check", "--dry-run").err
 

@@ -152,7 +152,7 @@ def test_a_synonym_names_the_command(
     capsys: pytest.CaptureFixture[str], word: str, meant: str
 ) -> None:
     assert run([word, "x"]) == 2
-    assert f"`reflector {meant}` does that" in capsys.readouterr().err
+    assert f"use `reflector {meant}`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_an_exact_name_beats_a_loose_one() -> None:
 def test_refused_bullet_does_not_show_its_secret(agent: Agent) -> None:
     for text, wanted in (
         ("red \x1b[31m", "U+001B"),
-        (f"Push with ghp_{'a1B2' * 9}.", "(github-token); say where it is"),
+        (f"Push with ghp_{'a1B2' * 9}.", "(github-token); write where to find it"),
     ):
         refused = agent.call("add", "pat", text, code=1).err
         assert wanted in refused
@@ -280,9 +280,11 @@ def test_question_reports_waiting_sessions_without_waiting_for_them(agent: Agent
         told = agent.call("list")
         assert told.out.count("\n") == 4
         assert told.err == (
-            "reflector: another command is at work on this playbook; ask again in a moment\n"
+            "reflector: another command is using this playbook; try again in a moment\n"
         )
-        assert "Another drain is running" in agent.call("drain", "--background").err
+        assert (
+            "Another process records the queued sessions" in agent.call("drain", "--background").err
+        )
         agent.ended()
         questions = ("list", "show pat-001", "log", "status", "stats")
         for question in questions:
@@ -380,7 +382,7 @@ def test_help_finds_words_in_help_and_pages(
     assert ("redact" in both, len(both) < len(agent.call("help", "erase").out)) == (True, True)
     # where nothing has all, what has any
     assert "\n  undo " in agent.call("help", "zzzz", "undo").out
-    assert "neither help nor pages have 'zzzz'" in agent.call("help", "zzzz", code=1).err
+    assert "'zzzz'" in agent.call("help", "zzzz", code=1).err
     assert agent.call("help").out == agent.call("--help").out
 
 

@@ -49,13 +49,13 @@ def troubles(agent: Agent, *, code: int = 0) -> dict[str, str]:
 
 
 def test_sound_project_has_no_troubles_to_fix(agent: Agent) -> None:
-    names = {"python", "sqlite", "ledger", "triggers", "disk", "hooks", "spool", "backend"}
+    names = {"python", "sqlite", "ledger", "triggers", "disk", "hooks", "queue", "backend"}
     assert names <= {check["name"] for check in agent.json("doctor")}
     assert troubles(agent) == {}
     told = agent.call("doctor").out
     assert ("error" in told, "→" in told) == (False, False)
     before = {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()}
-    assert agent.call("doctor", "--fix").err == "--fix has nothing to repair\n"
+    assert agent.call("doctor", "--fix").err == "--fix found nothing to repair\n"
     assert {
         path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()
     } == before
@@ -106,14 +106,14 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
     for name, state, text, mend in (
         ("triggers", "error", "event_no_delete", "reflector rebuild --fix"),
         ("permissions", "warning", "others may read", "chmod"),
-        ("hooks", "error", "/gone/bin/python is gone", "reflector install"),
+        ("hooks", "error", "/gone/bin/python does not exist", "reflector install"),
         ("hooks", "warning", "nothing at PreCompact", "reflector install"),
         ("hooks", "error", "settings.json: line 1, column", "correct the file"),
         ("hooks", "error", '"disableAllHooks": true', "remove it"),
         ("hooks", "warning", "installed more than once", ""),
-        ("hooks", "warning", "has no note that you trust", "start codex"),
+        ("hooks", "warning", "has not recorded that you trust", "start codex"),
         ("fired SessionEnd", "warning", "never in this project", "start a session"),
-        ("spool", "warning", "1 delivery failed", "reflector status"),
+        ("queue", "warning", "1 delivery failed", "reflector status"),
         ("backend", "error", "", "ANTHROPIC_API_KEY"),
         ("prompt", "error", "", "correct the file"),
         (
@@ -151,7 +151,7 @@ def test_refused_entry_is_named_without_its_secret(
     secret = {"name": "ctx-001", "text": f"Push with ghp_{'a1B2' * 9}.", "helpful": 0, "harmful": 0}
     agent.write_playbook({**BULLETS, "PROJECT CONTEXT": [secret]})
     told = agent.call("doctor", code=1).out
-    assert "bullet ctx-001: the text holds what looks like a secret" in told
+    assert "bullet ctx-001: the text seems to contain a secret" in told
     assert "a1B2" not in told
     agent.playbook.write_text('{"bad"')
     assert ("line 1, column 7: is not JSON: Expecting ':' delimiter") in agent.call(
@@ -188,7 +188,7 @@ def test_fix_takes_rights_from_others_without_following_links(agent: Agent, tmp_
     (agent.state / "link").symlink_to(outside)
     agent.state.chmod(0o755)
     agent.ledger.chmod(0o644)
-    _mended(agent, "takes them, and all below, from everybody but you")
+    _mended(agent, "makes them, and all files in them, private to you")
     assert [
         path
         for path in agent.state.rglob("*")
@@ -239,13 +239,13 @@ def test_fix_processes_long_waiting_sessions_if_free(
     came, _, rest = delivery.name.partition("-")
     delivery.rename(delivery.with_name(f"{int(came) - 2 * 3600 * 10**9:020d}-{rest}"))
     agent.environ = MODEL
-    assert found(agent, "spool")[0]["fix"] is None
+    assert found(agent, "queue")[0]["fix"] is None
     agent.environ = {}
     (agent.claude / "reflector.toml").write_text("backend = ")
-    (spool,) = found(agent, "spool", code=1)
-    assert (spool["state"], spool["mend"], spool["fix"]) == ("warning", "reflector reflect", None)
+    (queue,) = found(agent, "queue", code=1)
+    assert (queue["state"], queue["mend"], queue["fix"]) == ("warning", "reflector reflect", None)
     (agent.claude / "reflector.toml").unlink()
-    _mended(agent, "processes what waits")
+    _mended(agent, "records the waiting sessions")
     assert agent.counters()["mis-001"] == (1, 0)
 
 
@@ -274,7 +274,7 @@ def test_refused_settings_are_one_of_the_checks(
     )
     assert f"{path}: idle_minuts is not a setting" in first["text"]
     names = {one["name"] for one in checks}
-    assert {"python", "sqlite", "project", "permissions", "spool", "hooks"} <= names
+    assert {"python", "sqlite", "project", "permissions", "queue", "hooks"} <= names
     assert not {"ledger", "backend"} & names  # which they are is a setting
     assert [one for one in checks if one["state"] == "error"] == []
 

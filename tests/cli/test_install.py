@@ -89,7 +89,7 @@ def test_uninstall_restores_the_file_byte_for_byte(agent: Agent, shape: str) -> 
     path = put(agent, SHAPES[shape], mode=0o640)
     before = seen(agent.home)
     told = agent.call("install").err
-    reformats = f"{path} is reformatted outside the hooks too; --dry-run shows where"
+    reformats = f"{path} is reformatted outside the hooks, too; --dry-run shows the lines"
     assert (reformats in told) == (shape != "byte order mark")
     assert agent.call("install").err == ""
     assert backup_of(path).read_bytes() == SHAPES[shape]
@@ -115,7 +115,7 @@ def test_uninstall_restores_the_file_byte_for_byte(agent: Agent, shape: str) -> 
         (
             "pi",
             lambda path: path.write_bytes(b"export default () => {}\n"),
-            "this file is not reflector's",
+            "this file does not belong to reflector",
         ),
         ("claude", os.mkfifo, "not a regular file"),
         ("claude", lambda path: path.symlink_to(path.parent / "gone" / "settings.json"), "gone"),
@@ -167,7 +167,7 @@ def test_scope_changes_only_its_own_file(
     assert (
         f"{paths['local']} still calls reflector: reflector uninstall --scope local\n" in told.err
     )
-    assert "has nothing of reflector's" in told.out
+    assert "does not contain hooks of reflector" in told.out
     refused = agent.call("install", "--agent", "codex", "--scope", "local", code=2).err
     assert "use --scope project" in refused
 
@@ -316,7 +316,7 @@ def test_write_of_another_program_is_not_lost(
         return install(text, command)
 
     monkeypatch.setattr(HookList, "install", and_meanwhile)
-    assert "was changed since it was read" in agent.call("install", code=1).err
+    assert "changed after it was read" in agent.call("install", code=1).err
     assert path.read_bytes() == b'{"model": "haiku"}'
     agent.call("install")
     assert (json.loads(path.read_bytes())["model"], len(commands(path))) == ("haiku", len(EVENTS))
@@ -336,7 +336,7 @@ def test_plugin_and_disabled_hooks_are_reported(
         scope="project",
     )
     plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
-    assert notes(agent) == [plugin.format("calls reflector, too; keep one of the two")]
+    assert notes(agent) == [plugin.format("calls reflector, too; remove one of the two")]
     assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls reflector")
     put(agent, b'{"enabledPlugins": {"reflector@house": false}}', scope="local")
     assert notes(agent) == []
@@ -349,7 +349,9 @@ def test_other_callers_are_reported_with_their_removal(
         "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}
     }
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
-    assert notes(agent) == [f"reflector: {path} calls reflector, too; keep one of the two: edit it"]
+    assert notes(agent) == [
+        f"reflector: {path} calls reflector, too; remove one of the two: edit it"
+    ]
     agent.call("install", "--agent", "codex")
     assert (
         "names your own interpreter"
@@ -362,7 +364,7 @@ def test_other_callers_are_reported_with_their_removal(
     )
     passing = hook_command("/home/me/.cache/uv/archive-v0/x/bin/python")
     monkeypatch.setattr("reflector.hooks.install.hook_command", lambda: passing)
-    assert [line for line in notes(agent) if "a cache that is cleared" in line]
+    assert [line for line in notes(agent) if "a temporary cache" in line]
 
 
 def test_copilot_subagent_gets_the_playbook_without_event_name(agent: Agent) -> None:

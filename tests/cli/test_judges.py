@@ -13,7 +13,7 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 LIMITS = ("daily_requests", "monthly_dollars", "never")
-_OLD = "Claude Code 2.1.197 is too old to judge; it needs 2.1.330 or later: update it"
+_OLD = "Claude Code 2.1.197 is too old to judge; update it to 2.1.330 or later"
 
 
 @pytest.fixture(autouse=True)
@@ -122,14 +122,14 @@ def test_one_answer_lets_a_judge_in(agent: Agent) -> None:
     add_session(agent)
     screen = answered(agent, "judge", "allow", typed="1\n\n\n\n")
     assert "Who may read your sessions to judge whether a rule helped?" in screen
-    assert "nobody (built-in rules)" in screen
+    assert "none (built-in rules)" in screen
     assert allowed(agent) == {"claude"}
 
 
 @pytest.mark.parametrize("typed", ["\n", "2\n"], ids=["Enter", "nobody"])
 def test_nobody_reads_sessions_by_default(agent: Agent, typed: str) -> None:
     screen = answered(agent, "judge", "allow", typed=typed)
-    assert "Nobody reads your sessions." in screen
+    assert "No judge reads your sessions." in screen
     assert allowed(agent) == set()
     assert agent.call("config", "get", "backend").out == "rules\n"
 

@@ -119,7 +119,7 @@ def test_why_explains_a_count_in_either_playbook(agent: Agent, tmp_path: Path) -
         (step,) = answer["steps"]
         assert answer["bullet"].startswith(f"[{name}] ")
         assert (step["verdict"], step["helpful"], step["harmful"]) == (verdict, *counts)
-    assert "no bullet is or was called 'pat-777'" in refused(agent, "why", name="pat-777")
+    assert "no rule 'pat-777'" in refused(agent, "why", name="pat-777")
 
 
 @pytest.mark.slow
@@ -173,13 +173,13 @@ def test_missing_extra_is_named_with_its_installation(
         (
             "propose_change",
             {**ADVICE, "text": "Log in with ghp_" + "a1B2" * 9},
-            "looks like a secret",
+            "seems to contain a secret",
         ),
         ("propose_change", {**ADVICE, "kind": "move"}, "must be one of add, revise, merge, remove"),
         (
             "propose_change",
             {**ADVICE, "kind": "revise"},
-            "names has 0 names; revise needs the name of one bullet",
+            "names has 0 names; revise needs the name of one rule",
         ),
         (
             "lesson_outcome",

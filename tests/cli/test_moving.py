@@ -36,7 +36,7 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
     wrong = tmp_path / "wrong.ndjson"
     wrong.write_text((tmp_path / "ledger.ndjson").read_text().replace("pat-001", "pat-002"))
     refused = other.call("import", wrong, code=1)
-    assert (refused.out, other.playbook.read_text(), "its data is not what" in refused.err) == (
+    assert (refused.out, other.playbook.read_text(), "its data was changed" in refused.err) == (
         "",
         mine,
         True,
@@ -86,7 +86,7 @@ def test_copy_shows_no_password_and_needs_a_ledger(
         ("copy", f"sqlite:///{tmp_path / 'x.db'}"),
         ("backup", tmp_path / "x.db"),
     ):
-        assert "no ledger" in other.call("ledger", command, target, code=2).err
+        assert "does not have a ledger" in other.call("ledger", command, target, code=2).err
     assert not (tmp_path / "x.db").exists()
 
 
@@ -107,12 +107,12 @@ def test_known_rules_are_omitted_from_adopt_and_named(agent: Agent, tmp_path: Pa
         "# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n"
     )
     dry = agent.call("adopt", rules, "--dry-run")
-    assert "line 5: pat-002 says this already" in dry.err
+    assert "line 5: pat-002 has this text already" in dry.err
     assert "Undo" not in dry.err
     assert "Keep Functions" not in dry.out
     found = agent.json("adopt", rules)
     assert (found["bullets"], found["undo"]) == (2, "reflector undo 2")
-    assert "line 5: pat-002 says this already" in found["notes"]
+    assert "line 5: pat-002 has this text already" in found["notes"]
     again = agent.call("adopt", rules)
     assert (again.out, "Undo" in again.err) == ("Nothing new in this file.\n", False)
     agent.call("undo", "2", "--yes")

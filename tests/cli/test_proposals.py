@@ -122,7 +122,10 @@ def test_pairs_that_share_a_rule_are_one_merge(agent: Agent) -> None:
 
 def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
     (agent.claude / "reflector.toml").write_text('prune = "apply"\n')
-    assert "prune is 'apply', which is yours to say" in agent.call("review", "find", code=2).err
+    assert (
+        "prune is 'apply', which only your own file may set"
+        in agent.call("review", "find", code=2).err
+    )
     (agent.claude / "reflector.toml").unlink()
     agent.environ["REFLECTOR_PRUNE"] = "apply"
     assert "Bring one back: reflector undo pat-002" in agent.call("review", "find").err
@@ -244,7 +247,7 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
 
 def test_keep_refuses_a_proposal_without_a_merge(agent: Agent) -> None:
     (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
-    assert "it has no rules to keep apart" in agent.call("review", "keep", add.id, code=1).err
+    assert "is not a merge" in agent.call("review", "keep", add.id, code=1).err
 
 
 def test_measured_rates_correct_shares_and_no_counter(agent: Agent) -> None:
@@ -263,6 +266,6 @@ def test_measured_rates_correct_shares_and_no_counter(agent: Agent) -> None:
     )
     assert measured["judged"] == plain["judged"] >= 5
     for command in ("show", "blame"):
-        assert "corrected for what the judge misses)" in agent.call(command, "pat-001").out
+        assert "corrected for cases that the judge misses)" in agent.call(command, "pat-001").out
     agent.call("report", "--out", agent.home / "r.html")
-    assert "corrected for what the judge misses" in (agent.home / "r.html").read_text()
+    assert "corrected for cases that the judge misses" in (agent.home / "r.html").read_text()

@@ -177,7 +177,7 @@ def test_rebuild_fix_opens_a_forged_ledger_again(agent: Agent) -> None:
         "--why",
         "Eve appended it, api_key=sk-ant-api03-abcdefghijklmnopqrstuvwx",
     )
-    assert f"the ledger.moved at position {end} is put aside" in told.err
+    assert f"the ledger.moved at position {end} is set aside" in told.err
     agent.call("add", "pat", "It goes on.")
     assert "Eve appended it" in (log := agent.call("log").out)
     assert "abcdefgh" not in log

@@ -74,13 +74,13 @@ def test_vague_erasure_or_revealing_reason_is_refused(
 ) -> None:
     tag, added_ = position(told, "bullet.tagged"), position(told, "bullet.added")
     for what, reason, code, wanted in (
-        ([tag], "x", 1, "holds no text of its own"),
-        ([added_], f"it says: Remember that {SECRET}!", 1, "repeats the text"),
+        ([tag], "x", 1, "does not contain text"),
+        ([added_], f"it says: Remember that {SECRET}!", 1, "contains the text to erase"),
         (["s-1"], "x", 2, "many events"),
         (["--where", "a"], "x", 1, "too short"),
         ([], "x", 2, "name an event"),
         (["1", "--where", SECRET], "x", 2, "name an event"),
-        (["--where", SECRET], SECRET, 1, "repeats the text"),
+        (["--where", SECRET], SECRET, 1, "contains the text to erase"),
     ):
         assert wanted in told.call("redact", *what, "--why", reason, "--yes", code=code).err
     assert told.events("event.redacted") == []
@@ -105,7 +105,7 @@ def test_proposal_that_repeats_an_erased_session_is_named(told: Agent, tmp_path:
     told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
     (proposed,) = told.events("change.proposed")
     said = told.call("redact", "--session", "s-2", "--why", "a customer", "--yes").err
-    assert f"position {proposed['position']} (change.proposed) still says the same" in said
+    assert f"position {proposed['position']} (change.proposed) contains the same text" in said
     told.call("redact", str(proposed["position"]), "--why", "a customer", "--yes")
     assert "Jane" not in told.call("export", "--format", "ndjson").out
 
@@ -167,7 +167,7 @@ def test_text_is_shown_and_erased_wherever_it_is(
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
     assert "customer is" not in told.call("export", "--format", "ndjson").out
     assert (
-        "Nothing holds this text"
+        "No event or file contains this text"
         in told.call("redact", "--where", SECRET, "--why", "again", "--yes").err
     )
 
@@ -212,7 +212,7 @@ def test_redact_names_the_copy_it_cannot_rewrite(told: Agent) -> None:
         ran = told.call(*redact, code=1)
         assert f"the text is still in {told.own / 'events.ndjson'}" in ran.err
         assert "the copy of the ledger could not be written again" in ran.err
-    assert "the copy of the ledger was not brought up to date" in told.call("doctor", code=None).out
+    assert "the copy of the ledger was not updated" in told.call("doctor", code=None).out
     (told.own / ".events.ndjson.tmp").rmdir()
     told.call(*redact)
     assert holding(told) == []

@@ -45,7 +45,7 @@ def test_drain_by_hand_skips_the_backoff(agent: Agent) -> None:
     agent.call("drain", "--background")
     (failure,) = agent.json("status", code=1)["failures"]
     assert (failure["session_id"], failure["state"], failure["attempts"]) == ("s-1", "failed", 1)
-    assert "no answer for this request" in agent.call("status", code=1).out
+    assert "does not contain an answer to this request" in agent.call("status", code=1).out
     agent.call("drain", code=1)
     assert agent.json("status", code=1)["failures"][0]["attempts"] == 2
     say(agent, SAID)
@@ -69,7 +69,7 @@ def test_session_is_judged_by_hand_after_any_failure(agent: Agent) -> None:
     assert agent.json("reflect")["reflected"] == []
     assert "Judged already" in agent.call("reflect", "s-1").err
     assert (
-        "No judge is waited for in session s-1."
+        "Session s-1 does not wait for a judge."
         in agent.call("review", "give-up", "s-1", "--why", "no").err
     )
     assert agent.counters()["pat-001"] == (1, 0)

@@ -88,7 +88,7 @@ def test_changed_verdict_is_shown_and_comes_back(agent: Agent) -> None:
         "mis-001 harmful in session s-1."
     )
     assert agent.counters()["mis-001"] == (0, 1)
-    assert "a person judged it: harmful" in agent.call("blame", "mis-001").out
+    assert "you judged it: harmful" in agent.call("blame", "mis-001").out
     assert "All counting policies agree" in agent.call("stats", "--doubles").out
     verdict(agent, "s-1", "mis-001", "neutral")
     at = agent.events("evidence.retracted")[-1]["position"]
@@ -206,4 +206,4 @@ def test_error_shows_that_the_judge_is_not_done(agent: Agent, tmp_path: object) 
 
 def test_error_shows_that_the_session_is_out(agent: Agent) -> None:
     agent.call("undo", "s-0", "--why", "a test run")
-    assert "session s-0 is out of the count" in verdict(agent, "s-0", "pat-001", "harmful", code=2)
+    assert "session s-0 does not count" in verdict(agent, "s-0", "pat-001", "harmful", code=2)

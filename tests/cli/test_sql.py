@@ -135,7 +135,7 @@ def test_bad_query_is_refused_with_the_engines_words(ledger: Ledger) -> None:
         ("SELECT * FRM bullets", "does not answer the query: .*(syntax error|near)"),
         (
             "SELECT * FROM nothing",
-            "nothing.*`reflector sql` takes one statement that only reads, and lists the views",
+            "nothing.*`reflector sql` runs one statement that only reads, and lists the views",
         ),
         ("SELECT nothing FROM bullets", "nothing"),
         ("", "the query is empty; try: reflector sql"),

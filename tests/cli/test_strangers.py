@@ -1,4 +1,4 @@
-"""Projects without a playbook, and projects whose playbook.json is another tool's, stay as they
+"""Projects without a playbook, and projects whose playbook.json is another tool, stay as they
 are.
 """
 
@@ -78,7 +78,7 @@ COMMANDS = (
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Agent:
-    """A project whose playbook.json is another tool's."""
+    """A project whose playbook.json is another tool."""
     agent = Agent.bare(tmp_path)
     agent.claude.mkdir()
     agent.playbook.write_text(VERIFY)
@@ -110,7 +110,7 @@ def test_foreign_file_is_named_in_one_line(stranger: Agent, question: str) -> No
     assert [
         line
         for line in ran.err.splitlines()
-        if "left alone" in line and str(stranger.playbook) in line
+        if "does not change" in line and str(stranger.playbook) in line
     ]
     assert ran.err.count(str(stranger.playbook)) == 1
 
@@ -123,7 +123,7 @@ def test_an_agent_hears_nothing_of_a_strangers_file(stranger: Agent) -> None:
 
 def test_bullets_beside_a_strangers_file_are_told(stranger: Agent) -> None:
     ran = stranger.call("add", "pat", "Run the tests first.")
-    assert ran.err.count("left alone") == 1
+    assert ran.err.count("does not change") == 1
     assert stranger.playbook.read_text() == VERIFY
     told = stranger.hook("SessionStart", session_id="s-1")
     assert "[pat-001]" in told
@@ -131,7 +131,7 @@ def test_bullets_beside_a_strangers_file_are_told(stranger: Agent) -> None:
     assert "cannot be read" not in told
     stranger.call("rebuild")
     stranger.call("rebuild", "--check")
-    assert "another tool's" in stranger.call("edit", code=1).err
+    assert "another tool" in stranger.call("edit", code=1).err
     assert stranger.playbook.read_text() == VERIFY
     stranger.playbook.unlink()
     stranger.call("add", "pat", "Then the linter.")

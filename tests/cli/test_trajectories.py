@@ -127,7 +127,10 @@ def test_recorded_answers_are_used_again(
     agent.environ["REFLECTOR_FIXTURES"] = str(Path("answers.jsonl").absolute())
     path = write("t.json", GOOD)
     Path("answers.jsonl").touch()
-    assert "has no answer for this request" in lab(agent, "--judge", "fixtures", path, code=1).err
+    assert (
+        "does not contain an answer to this request"
+        in lab(agent, "--judge", "fixtures", path, code=1).err
+    )
     assert log(agent).count("trajectory.recorded") == 1
     assert "pat-001 harmful" in lab(agent, "--out", "answers.jsonl", path).out
     assert log(agent).count("trajectory.recorded") == 1

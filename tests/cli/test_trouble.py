@@ -116,7 +116,7 @@ def test_silent_session_is_no_failure(agent: Agent, tmp_path: Path) -> None:
     )
     agent.call("drain")
     assert [name.partition("/")[0] for name in agent.deliveries()] == ["silent"]
-    assert "1 ended without a word or a transcript" in agent.call("status").out
+    assert "1 ended without a message or a transcript" in agent.call("status").out
     # A client may write a subagent's transcript after its end.
     Session("s-1", agent_id="a-1").cites("pat-001").write(tmp_path / "a.jsonl")
     agent.call("drain", "--retry-failed")
@@ -133,10 +133,7 @@ def test_broken_state_folder_and_long_path_are_named(agent: Agent) -> None:
         assert str(agent.state) in ran.out + ran.err
     below = agent.project.joinpath(*["d" * 100] * 5)
     below.mkdir(parents=True)
-    assert (
-        "SQLite opens none of more than 500"
-        in agent.call("--project", below, "add", "pat", "x", code=1).err
-    )
+    assert "SQLite's limit is 500" in agent.call("--project", below, "add", "pat", "x", code=1).err
 
 
 def _opened_and_left(agent: Agent) -> Path:
@@ -202,7 +199,7 @@ def test_lost_ledger_is_named_and_begins_again(agent: Agent, tmp_path: Path) -> 
     agent.ledger.unlink()
     agent.loses_its_copy()
     assert "is missing" in assert_told(agent, "list", about=agent.ledger)
-    assert f"remove {agent.ledger}* to begin" in agent.call("status", code=1).out
+    assert f"remove {agent.ledger}* to start a new ledger" in agent.call("status", code=1).out
     for path in agent.state.glob("ledger.db*"):
         path.unlink()
     agent.call("drain")

@@ -101,7 +101,7 @@ def test_undo_of_an_undo_brings_the_act_back(agent: Agent) -> None:
 def test_adoption_that_nobody_typed_is_passed_over(agent: Agent) -> None:
     before = live(agent)
     said = agent.call("undo", code=1)
-    assert "nothing that you did here is left to undo" in said.err
+    assert "nothing of yours is left to undo here" in said.err
     assert live(agent) == before
 
 
@@ -115,8 +115,7 @@ def test_import_by_hand_has_to_be_named(agent: Agent, tmp_path: Path) -> None:
     before = live(agent)
     said = agent.call("undo", code=2)
     assert (
-        "your newest act is the import at position 3; take it back with `reflector undo 3`"
-        in said.err
+        "your newest act is the import at position 3; undo it with `reflector undo 3`" in said.err
     )
     assert live(agent) == before
     agent.call("undo", "3", "--yes")
@@ -142,7 +141,7 @@ def test_another_homes_act_is_passed_over(agent: Agent, tmp_path: Path) -> None:
     colleague.call("ledger", "take", "--yes")
     colleague.call("add", "pat", "Added by somebody else.")
     said = agent.call("undo", code=1)
-    assert "nothing that you did here is left to undo" in said.err
+    assert "nothing of yours is left to undo here" in said.err
 
 
 def test_removing_several_bullets_needs_consent(agent: Agent, tmp_path: Path) -> None:

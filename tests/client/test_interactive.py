@@ -22,7 +22,7 @@ def test_start_reports_the_session_before_in_one_line(client: Client) -> None:
     client.prints(FIX)
     client.settle()
     with client.terminal() as terminal:
-        screen = terminal.see("playbook: 3 bullets \u00b7 last session: pat-001 helpful")
+        screen = terminal.see("playbook: 3 rules \u00b7 last session: pat-001 helpful")
         assert screen.count("SessionStart:startup says:") == 1
         terminal.see("❯")
         terminal.ask(FIX, "The total is right now.")

@@ -29,9 +29,9 @@ def test_model_gets_equal_text_without_the_start_message(client: Client, line: s
     client.api.when(FIX, step(says("The total is right now.")))
     printed = client.prints(FIX)
     assert text.rstrip("\n") in client.api.told(FIX)
-    assert "playbook: 30 bullets" not in client.api.told(FIX)
+    assert "playbook: 30 rules" not in client.api.told(FIX)
     (ours,) = (hook["stdout"] for hook in printed.hooks if "This project keeps" in hook["stdout"])
-    assert ('"systemMessage":"playbook: 30 bullets, ' in ours) == (line == "true")
+    assert ('"systemMessage":"playbook: 30 rules, ' in ours) == (line == "true")
     client.check()
 
 

@@ -73,7 +73,7 @@ def test_backup_overwrites_nothing_and_leaves_nothing_if_refused(
     link.symlink_to(tmp_path / "nowhere")
     with _told(path) as ledger:
         for there in (copy, link):
-            with pytest.raises(LedgerUnavailable, match=f"{there.name} is there already"):
+            with pytest.raises(LedgerUnavailable, match=f"{there.name} exists already"):
                 backup_ledger(ledger, there)
         sql.forge(ledger, "UPDATE event SET actor = 'x' WHERE position = 2")
         with pytest.raises(
@@ -147,7 +147,9 @@ def test_contained_history_is_replaced_without_force(path: Path, tmp_path: Path)
         LedgerError, match=r"\'default\' up to position \d+ .*stranger\.db.*--force"
     ):
         restore_ledger(tmp_path / "stranger.db", path, "default")
-    with pytest.raises(LedgerUnavailable, match="holds no playbook 'mine', but default"):
+    with pytest.raises(
+        LedgerUnavailable, match="does not contain the playbook 'mine', but default"
+    ):
         restore_ledger(tmp_path / "stranger.db", path, "mine", force=True)
 
 

@@ -307,7 +307,7 @@ _VERDICTS = {
         (
             [_BASE, added("pat-004", "Run the linter")],
             [_BASE, added("pat-004", "Read the log"), added("pat-005", "New")],
-            r"1 name .*--rename .*\n  pat-004: here 'Run the linter', in the file 'Read the log'\Z",
+            r"1 name .*:\n  pat-004: here 'Run the linter', in the file 'Read the log'\Z",
         ),
         (
             [added("oth-009")],

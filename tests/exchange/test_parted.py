@@ -138,6 +138,6 @@ def test_redacted_text_stays_erased(pair: tuple[Agent, Agent]) -> None:
     for agent in pair:
         assert "Jane Doe" not in exported(agent).read_text("utf-8")
         assert (
-            "Nothing holds this text."
+            "No event or file contains this text."
             in agent.call("redact", "--where", "Jane Doe", "--why", "w", "--yes").err
         )

@@ -169,15 +169,15 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (lambda lines: lines[:-1], 20, "cut off"),
     (lambda lines: [*lines[:-1], lines[-1][:50]], 21, "cut off"),
     (lambda lines: [*lines, lines[-1]], 22, "ends at position 20"),
-    (lambda lines: [*lines[:4], *lines[5:]], 5, "after 3 comes 4"),
+    (lambda lines: [*lines[:4], *lines[5:]], 5, "4 must follow 3"),
     (lambda lines: [*lines[:9], "", *lines[9:]], 10, "not JSON"),
     (_edited(3, data={"name": "pat-001"}), 3, "section is missing"),
     (
         _edited(8, data={"name": "pat-001", "tag": "helpful", "disposition": "neutral"}),
         8,
-        "its data is not what was appended",
+        "its data was changed",
     ),
-    (_edited(8, datahash="0" * 64), 8, "its data is not what was appended"),
+    (_edited(8, datahash="0" * 64), 8, "its data was changed"),
     (_edited(8, actor="me"), 8, "the chain computed is pl1:"),
     (_edited(8, meta="[]"), 8, "meta is"),
     (_edited(8, chain="pl1:" + "0" * 64), 8, "the line has pl1:0000"),
@@ -186,7 +186,7 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (_edited(8, source="urn:other"), 8, "source is 'urn:other'"),
     (_edited(8, id=None), 8, "id is missing"),
     (_edited(8, position="7"), 8, "position is '7'"),
-    (_edited(8, data=None), 8, "was erased, and no event.redacted"),
+    (_edited(8, data=None), 8, "was erased, but the file lacks its event.redacted"),
     (_edited(8, actor="a\nb"), 8, "without newline"),
     (_edited(20, targetid="0" * 32), 20, "attributes or meta"),
 ]
@@ -219,8 +219,8 @@ def _odd(
 
 _MERGE = NewEvent(ev.LEDGER_MERGED, "a", {}, "merge")
 _IMPOSSIBLE = [
-    ([added(), added("pat-002"), added()], 4, "is already there"),
-    ([added(), redacted(added().event_id)], 3, "was erased, and the text is there"),
+    ([added(), added("pat-002"), added()], 4, "exists already"),
+    ([added(), redacted(added().event_id)], 3, "which it erased, is still in the file"),
     ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an event before it"),
     (
         [added(), *(replace(retracted(added()), event_id=one) for one in "ab")],
@@ -268,8 +268,8 @@ _NO_TIMES = [
 
 def test_moved_or_future_history_is_refused(ledger: Ledger) -> None:
     for lines, what in (
-        (forged(moved()), "here the playbook moved to another ledger"),
-        (forged(added(), at="9998-01-01T00:00:00.000000Z"), "which is still to come"),
+        (forged(moved()), "moved to another ledger"),
+        (forged(added(), at="9998-01-01T00:00:00.000000Z"), "which is in the future"),
     ):
         with pytest.raises(WrongLine, match=what):
             load_ledger(ledger, lines)

@@ -258,7 +258,7 @@ def test_event_from_the_future_is_refused(monkeypatch: pytest.MonkeyPatch, forwa
     with pytest.raises(
         WrongLine,
         match=(
-            r"line 3: it was recorded at .* still to come; check the "
+            r"line 3: it was recorded at .* in the future; check the "
             r"clocks"
         ),
     ):

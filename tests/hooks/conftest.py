@@ -152,11 +152,14 @@ SHAPES = EXACT | REFORMATTED
 #: Content, and what is said of it.
 REFUSED: dict[str, tuple[bytes, str]] = {
     "comment": (b'{\n  // mine\n  "model": "opus"\n}', "line 2, column 3: not JSON"),
-    "NaN": (b'{"NaN": "NaN",\n "x": [NaN]}', "a number or a text in it cannot be written back"),
+    "NaN": (
+        b'{"NaN": "NaN",\n "x": [NaN]}',
+        "it contains a number or a text that cannot be written back",
+    ),
     "a number too long": (b'{"x": -' + b"1" * 5_000 + b"}", "a number has thousands of digits"),
     ("half a pair beside other text"): (
         '{"é": "\\ud800"}'.encode(),
-        "a number or a text in it cannot be written back",
+        "it contains a number or a text that cannot be written back",
     ),
     "nested too deep": (b"[" * 200_000, "it is nested too deeply"),
     "UTF-16": ("{}".encode("utf-16"), "line 1: not UTF-8"),

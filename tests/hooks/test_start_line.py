@@ -54,7 +54,7 @@ def assert_said(agent: Agent, line: str) -> None:
 def test_start_line_leaves_the_agents_text_unchanged(agent: Agent, source: str) -> None:
     text = agent.hook("SessionStart")
     assert start(agent, source) == {
-        "systemMessage": "playbook: 3 bullets",
+        "systemMessage": "playbook: 3 rules",
         "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text},
     }
 
@@ -64,14 +64,14 @@ def test_line_shows_the_result_of_the_last_session(
 ) -> None:
     agent.hands("Stop", Session("s-0").cites("pat-001").write(agent.home / "s-0.jsonl"))
     agent.call("list")
-    assert_said(agent, "playbook: 3 bullets")  # it only stopped
+    assert_said(agent, "playbook: 3 rules")  # it only stopped
     agent.ended()
-    assert_said(agent, "playbook: 3 bullets · last session: still being processed")
+    assert_said(agent, "playbook: 3 rules · last session: still being processed")
     agent.call("drain")
-    assert_said(agent, "playbook: 3 bullets · last session: pat-001 helpful")
+    assert_said(agent, "playbook: 3 rules · last session: pat-001 helpful")
     agent.ended("pat-002", "harmful", id="s-2")
     agent.call("list")  # a question processes it as well
-    assert_said(agent, "playbook: 3 bullets · last session: pat-002 harmful")
+    assert_said(agent, "playbook: 3 rules · last session: pat-002 harmful")
 
 
 def test_waiting_proposal_is_shown_until_it_is_decided(
@@ -84,13 +84,13 @@ def test_waiting_proposal_is_shown_until_it_is_decided(
     agent.write_playbook({"PATTERNS & APPROACHES": same})
     agent.call("review", "find")
     assert start(agent)["systemMessage"] == (
-        "playbook: 2 bullets · 1 proposal waits: reflector review"
+        "playbook: 2 rules · 1 proposal waits: reflector review"
     )
     assert "proposal" not in agent.hook("SessionStart")
     agent.ended()
     agent.call("drain")
     said = "last session: pat-001 helpful · 1 proposal waits: reflector review"
-    assert start(agent)["systemMessage"] == f"playbook: 2 bullets · {said}"
+    assert start(agent)["systemMessage"] == f"playbook: 2 rules · {said}"
     whole = agent.playbook.read_bytes()
     agent.playbook.write_text('{"sections": {}}')
     assert start(agent)["systemMessage"] == "1 proposal waits: reflector review"
@@ -126,14 +126,14 @@ def test_unreadable_playbook_is_named_with_its_place(agent: Agent) -> None:
     assert told["systemMessage"].endswith("; see `reflector doctor`")
     assert "[pat-001]" in told["hookSpecificOutput"]["additionalContext"]  # as the ledger knows it
     agent.playbook.write_text(whole)
-    assert_said(agent, "playbook: 3 bullets")
+    assert_said(agent, "playbook: 3 rules")
 
 
 @pytest.mark.parametrize(
     ("stdin", "line"),
     [
-        ('{"workspace": {"project_dir": "%s"}}', "playbook: 3 bullets\n"),
-        ('{"cwd": "%s"}', "playbook: 3 bullets\n"),
+        ('{"workspace": {"project_dir": "%s"}}', "playbook: 3 rules\n"),
+        ('{"cwd": "%s"}', "playbook: 3 rules\n"),
         ("not JSON", ""),
         ('{"cwd": 7}', ""),
         ('{"workspace": "x", "cwd": "/"}', ""),

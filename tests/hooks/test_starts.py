@@ -98,7 +98,7 @@ def test_rendered_text_is_reused_unless_its_form_changed(
     assert kept.read_bytes() == content
     own = (
         content.split(b"\n")[0]
-        + b"\nplaybook: 1 bullet\n\n"
+        + b"\nplaybook: 1 rule\n\n"
         + fast.SUBAGENT
         + b"'..'}}\nthe text\nof two lines\n"
     )
@@ -146,7 +146,7 @@ def test_projects_template_wins_over_the_users(
     [
         ("nothing", "is missing"),
         ('{{"context": "{key_points}"}}', "JSON"),
-        ("x" * LIMIT + "{key_points}", "no room"),
+        ("x" * LIMIT + "{key_points}", "too long to show a rule"),
     ],
 )
 def test_broken_template_is_an_error_without_output(

@@ -45,7 +45,7 @@ def test_answer_has_its_tokens_from_an_empty_folder(played: Played) -> None:
     ("mode", "stage", "said"),
     [
         ("out", "access", "is logged out: (run|set) "),
-        ("limit", "access", "hit its limit .*it is asked again by itself"),
+        ("limit", "access", "hit its limit .*it is asked again automatically"),
     ],
 )
 def test_failure_has_a_name_and_a_way_out(played: Played, mode: str, stage: str, said: str) -> None:
@@ -68,7 +68,7 @@ def test_missing_or_talkative_agent_is_named(played: Played) -> None:
     error = played.fails()
     assert (error.stage, error.usage.total) == ("access", 0)
     assert re.search(
-        (f"Claude Code is not at .* any more; install it, and run: {CONSENT}"), str(error)
+        (f"Claude Code does not exist at .* any more; install it, and run: {CONSENT}"), str(error)
     ), error
 
 
@@ -107,7 +107,7 @@ def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
 
 def test_agent_that_keeps_a_tool_gets_no_session(played: Played) -> None:
     played.mode("answer,Bash")
-    assert "keeps what a judge must not have, so it is not asked" in str(played.fails())
+    assert "has access that a judge must not have, so it is not asked" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
 
 
@@ -117,11 +117,13 @@ def test_lock_down_is_checked_once_for_each_version(
 ) -> None:
     played.send()
     played.mode("answer,Bash")  # it would not show itself locked down any more
-    assert "had what a judge must not have" in str(played.fails())  # but says itself what it has
+    assert "had access that a judge must not have" in str(
+        played.fails()
+    )  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")
-    assert "keeps what a judge must not have" in str(played.fails())
+    assert "has access that a judge must not have" in str(played.fails())
     for version, fault in (
-        ("2.1.9", "2.1.9 is too old to judge; it needs 2.1.330 or later: update it"),
+        ("2.1.9", "2.1.9 is too old to judge; update it to 2.1.330 or later"),
         ("3.0.0", "3.0.0 is newer than the versions that may judge, 2.1.330 up to 3: update refl"),
     ):
         (played.folder / "version").write_text(version)
@@ -198,7 +200,9 @@ def test_stopped_asker_ends_its_client(played: Played) -> None:
 def test_session_goes_to_its_writer_or_named_agent(
     played: Played,
 ) -> None:
-    with pytest.raises(BackendError, match="OpenCode is not among the agents that you let judge"):
+    with pytest.raises(
+        BackendError, match="OpenCode may not judge, because you have not allowed it"
+    ):
         asyncio.run(AgentClient(writer="opencode").send(TEXTS))
     assert asyncio.run(AgentClient("claude", writer="opencode").send(TEXTS)).usage.total == 1020
     assert AgentClient(writer="claude-code").name() == AgentClient().name() == "claude"
@@ -296,7 +300,7 @@ def test_daily_limit_holds_and_others_are_not_delayed(
     for name in ("s-1", "s-2"):
         agent.ended(id=name)
     said = " ".join(agent.call("drain", code=1).err.split())
-    assert "Codex CLI is not among the agents that you let judge" in said
+    assert "Codex CLI may not judge, because you have not allowed it" in said
     answered = [one["session_id"] for one in agent.events("reflection.answered")]
     (skipped,) = agent.events("reflection.skipped")
     assert sorted([*answered, skipped["session_id"]]) == ["s-1", "s-2"]

@@ -151,7 +151,7 @@ def test_a_damaged_entry_costs_no_other_one(damaged: str) -> None:
     assert parsed.strategy == "repaired"
 
 
-_NO_OBJECT, _NO_NAME = "the entry is not an object", "the name has no known form"
+_NO_OBJECT, _NO_NAME = "the entry is not an object", "the name has an unknown form"
 _GONE, _NO_TAG, _ODD = "the name is missing", "the tag is missing", "the tag is not text"
 #: What stands for bullet_tags, the tags that come of it, and the first problem.
 UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
@@ -214,7 +214,7 @@ def test_what_is_unusable_is_kept_as_a_fact(
 def test_useless_and_repeated_entries_cost_no_other() -> None:
     parsed = parse_answer(f'{{"bullet_tags": [{", ".join([TAG_1] * 10_001)}]}}')
     assert len(parsed.tags) == 10_000
-    assert parsed.problems == ("there are more than 10,000 tags; the rest was not read",)
+    assert parsed.problems == ("there are more than 10,000 tags; the others were not read",)
     assert len(parse_answer(f'{{"bullet_tags": [{", ".join(["0"] * 10_000)}]}}').problems) == 51
     parsed = parse_answer(f'{{"bullet_tags": ["x", {TAG_1}, null, {TAG_1}]}}')
     assert [(tag.index, tag.name) for tag in parsed.tags if tag.malformed is None] == [
@@ -230,11 +230,11 @@ def said(**parts: object) -> str:
 
 #: What is no answer about pat-001, and why.
 NO_ANSWERS = {
-    "": "it holds no JSON",
-    "I cannot say.": "it holds no JSON",
+    "": "it does not contain JSON",
+    "I cannot say.": "it does not contain JSON",
     f"[{TAG_1}]": "the object has neither analysis nor bullet_tags but 'name', 'tag', 'rationale'",
     "{}": "the object has neither analysis nor bullet_tags but no keys",
-    "null": "it holds no JSON",
+    "null": "it does not contain JSON",
     '{"analysis": "only"}': "bullet_tags is missing",
     '{"bullet_tags": null}': "bullet_tags is not a list: None",
     '{"bullet_tags": {"pat-001": "helpful"}}': "bullet_tags is not a list: {'pat-001': 'helpful'}",
@@ -286,7 +286,7 @@ def test_prose_is_bounded_cleaned_and_redacted() -> None:
     assert len(parsed.analysis) == 20_000
     assert parsed.tags[0].rationale.startswith("it used [redacted:github-token] yyy")
     assert len(parsed.tags[0].rationale) == 2_000
-    assert parsed.tags[1] == ParsedTag(1, None, "unknown", "\ufffd", "the name has no known form")
+    assert parsed.tags[1] == ParsedTag(1, None, "unknown", "\ufffd", "the name has an unknown form")
     assert secret not in repr(parsed)
     assert all(len(problem) <= 300 for problem in parsed.problems)
 

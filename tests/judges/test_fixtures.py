@@ -109,7 +109,7 @@ UNREADABLE: dict[str, tuple[str | None, str]] = {
     "no key": ('{"prompt_hash": 1, "completion": "x"}', _NO_FIXTURE),
     "another request": (
         line("x", replace(REQUEST, cited=())),
-        r"no answer for this request \([0-9a-f]{12}…\); record",
+        r"does not contain an answer to this request \([0-9a-f]{12}…\); record",
     ),
     **dict.fromkeys(["missing", "a folder", "not UTF-8"], (None, _UNREADABLE)),
 }

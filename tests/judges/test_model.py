@@ -172,7 +172,7 @@ def test_small_budget_skips_the_question_with_a_reason(api: Api, runner: Runner)
         add_bullets(runner.ledger, f"ctx-{number}")
     (done,) = runner.finish_pending()
     assert done.outcome == "skipped"
-    assert "what is left of the monthly budget is too little" in done.detail
+    assert "the rest of the monthly budget is too small" in done.detail
     assert len(of_type(runner.ledger, ev.REFLECTION_SKIPPED)) == 1
     assert api.asked == []
 

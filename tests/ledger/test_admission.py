@@ -51,7 +51,7 @@ REFUSED: list[tuple[NewEvent, str]] = [
     (replace(added(), target_id="a\0b"), "target_id .* must be"),
     (replace(added(), session_id="\ud800"), "session_id .* lone surrogate"),
     (added(text=""), "text is '': the text is empty"),
-    (added(text="a\0b"), "the text holds the character U\\+0000 at 1"),
+    (added(text="a\0b"), "the text contains the character U\\+0000 at 1"),
     (added(text="a" * (MAX_TEXT + 1)), "text is 'aaa"),
     (added("pat-1]"), "name is 'pat-1]'"),
     (added(helpful=-1), "helpful is -1: must be a whole number from 0"),

@@ -61,8 +61,12 @@ def test_same_id_with_other_data_is_a_conflict(ledger: Ledger, together: bool) -
     other = replace(added(), data={**added().data, "text": "Something else"})
     if not together:
         ledger.append([added()])
-    said = "comes twice in one append, with" if together else "is already at position 1 with"
-    with pytest.raises(Conflict, match=f"{said} other data; nothing was appended") as caught:
+    said = (
+        "occurs twice in one append, with different data"
+        if together
+        else "is already at position 1 with other data"
+    )
+    with pytest.raises(Conflict, match=f"{said}; nothing was appended") as caught:
         ledger.append([added() if together else added("pat-002"), other])
     assert (caught.value.event_id, caught.value.position) == (other.event_id, 1)
     assert ledger.head().position == (0 if together else 1)
@@ -173,7 +177,7 @@ def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
     ledger.append([added("pat-001", helpful=7, harmful=2)])
     with pytest.raises(LedgerError, match="pat-001 is at 7/2, not at 7/3"):
         ledger.assert_counters("pat-001", 7, 3, actor="human")
-    with pytest.raises(NoSuchTarget, match="no bullet is or was called 'x'"):
+    with pytest.raises(NoSuchTarget, match="no rule 'x'"):
         ledger.assert_counters("x", 0, 0, actor="human")
     assert ledger.head().position == 1
     positions = [ledger.assert_counters("pat-001", 7, 2, actor="human").position for _ in range(2)]

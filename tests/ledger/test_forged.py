@@ -134,7 +134,7 @@ def test_row_ahead_of_events_is_an_error(ledger: Ledger) -> None:
     with pytest.raises(
         LedgerCorrupt,
         match=(
-            r"a row that no event says .* let the owner run "
+            r"a row without an event .* let the owner run "
             r"`reflector rebuild`"
         ),
     ):

@@ -158,7 +158,7 @@ def test_a_database_without_a_ledger_is_refused(ledger_url: str) -> None:
     engine = host_engine(ledger_url)
     with (
         engine.connect() as connection,
-        pytest.raises(LedgerUnavailable, match=r"holds no ledger .*`Ledger\.open\(engine\)`"),
+        pytest.raises(LedgerUnavailable, match=r"not contain a ledger .*`Ledger\.open\(engine\)`"),
     ):
         Ledger.on(connection)
     engine.dispose()

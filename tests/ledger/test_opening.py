@@ -94,8 +94,7 @@ _ENDLESS = (
     " (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT other.* FROM other, n WHERE n.x < 0"
 )
 _LOCK = (
-    "ledger.db.lock shows that there was one; restore a backup .* or remove .* to begin a new "
-    "ledger"
+    "ledger.db.lock shows that it existed; restore a backup .* or remove .* to start a new ledger"
 )
 
 
@@ -109,13 +108,13 @@ _LOCK = (
             LedgerCorrupt,
             "image is malformed",
         ),
-        (_folder, LedgerUnavailable, "is not a regular file; put the file itself there"),
+        (_folder, LedgerUnavailable, "is not a regular file; replace it by the file itself"),
         (
             lambda path: Path(f"{path}-journal").write_bytes(b"x"),
             LedgerUnavailable,
-            "no ledger of reflector leaves one",
+            "reflector does not write such a file",
         ),
-        (_sql(_ENDLESS), LedgerCorrupt, "has a view in the place of the table projection"),
+        (_sql(_ENDLESS), LedgerCorrupt, "has a view instead of the table projection"),
         (
             _sql("DROP TABLE cached_usage"),
             LedgerCorrupt,
@@ -277,10 +276,7 @@ def test_full_disk_loses_nothing_and_appends_later(path: Path) -> None:
             connection.execute(f"PRAGMA max_page_count={pages + 8}")
         with pytest.raises(
             LedgerUnavailable,
-            match=(
-                r"the ledger .* has no space left .*; free "
-                r"some and run it again"
-            ),
+            match=r"the disk of the ledger .* is full .*; free some space",
         ):
             fill()
         assert ledger.head().position == acknowledged == len(list(ledger.events()))
@@ -310,7 +306,7 @@ _OF_URL = "options of the URL"
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("postgresql://127.0.0.1:1/ledger?user=ada&password=s3cret", "check that it runs"),
+        ("postgresql://127.0.0.1:1/ledger?user=ada&password=s3cret", "check that the server runs"),
         ("postgresql://ada:s3cret@127.0.0.1:1/ledger?colour=red", f"colour.*{_OF_URL}"),
         (
             "postgresql://ada:s3cret@127.0.0.1:1/ledger?connect_timeout=soon",

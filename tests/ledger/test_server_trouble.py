@@ -47,7 +47,7 @@ def test_cut_connection_is_one_error_and_ledger_continues(
             ledger.append([added("pat-001")])
         with at_a_port(url, answers=answers) as cut:
             told = _used(spelled(url, "libpq", cut))
-        assert "check that it runs" in told or not told
+        assert "check that the server runs" in told or not told
         assert "folder" not in told
         assert capfd.readouterr() == ("", "")
         with Ledger.open(url) as ledger:
@@ -82,7 +82,7 @@ def test_read_only_server_has_one_message_everywhere(
             standby = with_setting(standby, "lc_messages", language)
         with (
             Ledger.open(standby) as again,
-            pytest.raises(LedgerUnavailable, match=r"takes connections and writes"),
+            pytest.raises(LedgerUnavailable, match=r"accepts connections and writes"),
         ):
             again.append([added("pat-002")])
         assert capfd.readouterr() == ("", "")
@@ -100,7 +100,10 @@ def test_stopped_statement_is_named_with_its_limit(postgres: Postgres) -> None:
         ledger.append([added("pat-001")])
 
 
-_REFUSED = "is refused, .*check the user, the password, the database and the options of the URL"
+_REFUSED = (
+    "refuses the connection permanently .*check the user, the password, the database and the "
+    "options of the URL"
+)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +111,11 @@ _REFUSED = "is refused, .*check the user, the password, the database and the opt
     [
         ({"database": "nowhere"}, False, f"nowhere.* {_REFUSED}"),
         ({"username": "nobody"}, False, _REFUSED),
-        ({"query": {"host": "/nowhere"}}, True, "check that it runs and takes connections"),
+        (
+            {"query": {"host": "/nowhere"}},
+            True,
+            "check that the server runs and accepts connections",
+        ),
         (
             {"options": "-csearch_path=nowhere"},
             False,
@@ -180,7 +187,10 @@ def test_ended_connection_is_reported_and_appends_continue(
         Ledger.open(with_setting(url, "application_name", name)) as ledger,
     ):
         ledger.append([added("pat-001")])
-        with pytest.raises(LedgerUnavailable, match="check that it runs"), ledger.asking() as sql:  # noqa: PT012
+        with (  # noqa: PT012
+            pytest.raises(LedgerUnavailable, match="check that the server runs"),
+            ledger.asking() as sql,
+        ):
             with postgres._connected() as administrator:
                 ended = (
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "

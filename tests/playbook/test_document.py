@@ -113,7 +113,7 @@ def test_section_titles_ignore_case_and_unknown_are_others() -> None:
     assert loaded.problems == ()
     strange, beside = loaded.notes
     assert "'Tips'" in strange
-    assert beside == "key_points beside sections are left aside"
+    assert beside == "key_points are ignored, because the file has sections"
 
 
 def test_byte_order_mark_and_empty_playbook_are_fine() -> None:
@@ -178,16 +178,19 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
             {"name": "oth-001", "text": "a" * (MAX_TEXT + 1)},
             "the text has 10,001 characters, more than 10,000",
         ),
-        ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text holds the character U+001B at 1"),
-        ({"name": "oth-001", "text": "a\U000e0041"}, "the text holds the character U+E0041 at 1"),
+        ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text contains the character U+001B at 1"),
+        (
+            {"name": "oth-001", "text": "a\U000e0041"},
+            "the text contains the character U+E0041 at 1",
+        ),
         (
             {"name": "shr-00001", "text": "t"},
-            "the name has no known form ('shr-00001'); name it like pat-001",
+            "the name has an unknown form ('shr-00001'); name it like pat-001",
         ),
-        ({"name": "pat-٣", "text": "t"}, "the name has no known form"),
-        ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has no known form ('pat-\x1b[2J')"),
-        (None, "sections['OTHERS'][1]: is not a bullet (None)"),
-        ({"name": "oth-000", "text": "t"}, "the name is there already (at sections['OTHERS'][0])"),
+        ({"name": "pat-٣", "text": "t"}, "the name has an unknown form"),
+        ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has an unknown form ('pat-\x1b[2J')"),
+        (None, "sections['OTHERS'][1]: is not a rule (None)"),
+        ({"name": "oth-000", "text": "t"}, "the name exists already (at sections['OTHERS'][0])"),
     ],
 )
 def test_unreadable_entry_is_named_and_others_are_read(entry: object, says: str) -> None:
@@ -199,7 +202,7 @@ def test_unreadable_entry_is_named_and_others_are_read(entry: object, says: str)
 
 def test_a_name_in_two_sections_is_a_problem() -> None:
     raw = document(pat=[ENTRY], oth=[ENTRY])
-    assert "there already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
+    assert "exists already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
     twice = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
     assert "sections['OTHERS'][0] 'oth-001': holds a key twice ('text')" in only_problem(twice)
 

@@ -138,7 +138,7 @@ def test_equal_finding_rates_correct_nothing(yes: int, no: int, rate: int) -> No
 def test_corrected_share_has_its_label() -> None:
     words = Votes(5, 5, rates=RATES).words
     assert words == (
-        "67% of 10 sessions (90% interval: 42% to 85%, corrected for what the judge misses)"
+        "67% of 10 sessions (90% interval: 42% to 85%, corrected for cases that the judge misses)"
     )
 
 

@@ -59,17 +59,17 @@ def test_prose_and_code_are_omitted_and_named() -> None:
     )
     assert [bullet.text for bullet in loaded.bullets] == ["Run the tests"]
     assert loaded.notes == (
-        'left out: paragraphs (line 1 "Prose here.")',
-        'left out: single words and links (line 3 "[Docs](https://x)")',
-        'left out: code blocks (line 7 "- not me")',
+        'omitted: paragraphs (line 1 "Prose here.")',
+        'omitted: single words and links (line 3 "[Docs](https://x)")',
+        'omitted: code blocks (line 7 "- not me")',
     )
     behind = load_markdown("---\ndescription: x\n---\nProse.\n\n- Run the tests\n")
-    assert behind.notes == ('left out: paragraphs (line 4 "Prose.")',)
+    assert behind.notes == ('omitted: paragraphs (line 4 "Prose.")',)
 
 
 def test_file_without_advice_is_refused_with_remedy() -> None:
     (problem,) = load_markdown("# Title\n\nProse only.\n").problems
-    assert "write each bullet as an item of a list" in str(problem)
+    assert "write each rule as a list item" in str(problem)
 
 
 def test_playbook_as_text_keeps_counters_and_own_names() -> None:
@@ -80,7 +80,7 @@ def test_playbook_as_text_keeps_counters_and_own_names() -> None:
         Bullet("mis-003", "mis", "No mocks.", 2, 1),
         Bullet("mis-004", "mis", "Plan.", 5, 0),
     )
-    assert loaded.notes == ('left out: lines (line 4 "?")',)
+    assert loaded.notes == ('omitted: lines (line 4 "?")',)
 
 
 BULLETS = (
@@ -137,9 +137,9 @@ def test_items_without_spaces_are_advice(
     assert [(one.section, one.text) for one in loaded.bullets] == [
         (section, item) for item in items
     ]
-    assert loaded.notes == (f'left out: single words and links (line {3 + len(items)} "{word}")',)
+    assert loaded.notes == (f'omitted: single words and links (line {3 + len(items)} "{word}")',)
 
 
 def test_long_text_without_spaces_shows_its_beginning() -> None:
     (note,) = load_markdown("- 用中文回答\n\n" + "商店卖茶" * 40).notes
-    assert note == f'left out: paragraphs (line 3 "{("商店卖茶" * 15)[:59]}…")'
+    assert note == f'omitted: paragraphs (line 3 "{("商店卖茶" * 15)[:59]}…")'

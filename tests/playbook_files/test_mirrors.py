@@ -15,7 +15,7 @@ from reflector.playbook_files.mirrors import find_section, with_section, without
 from tests.building import PLAYBOOKS, TOKEN, commit, git, meanwhile
 from tests.road.agent import Agent
 
-_LEFT = "AGENTS.md: its playbook is left as it is: "
+_LEFT = "AGENTS.md: its playbook was not read: "
 
 
 @given(
@@ -103,7 +103,7 @@ def test_file_saved_during_removal_keeps_both(
     meanwhile(
         monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind.")
     )
-    assert ("AGENTS.md was changed since it was read") in agent.call(
+    assert ("AGENTS.md changed after it was read") in agent.call(
         "mirror", "--off", "AGENTS.md", code=1
     ).err
     assert "Be very kind." in text(agent)
@@ -206,18 +206,18 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
         (
             r"(<!-- reflector:begin .*\n)",
             r"\1=======\n\1",
-            "AGENTS.md: line 7: a second playbook begins, as",
+            "AGENTS.md: line 7: a second playbook begins",
         ),
         (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}it is empty"),
         (
             r"(?=<!-- reflector:end)",
             "\nBe brief.\n",
-            (f'{_LEFT}left out: paragraphs (line 19 "Be brief.")'),
+            (f'{_LEFT}omitted: paragraphs (line 19 "Be brief.")'),
         ),
         (
             "Keep functions small.",
             f"Use {TOKEN}.",
-            f"{_LEFT}bullet pat-002: the text holds what looks like a secret",
+            f"{_LEFT}bullet pat-002: the text seems to contain a secret",
         ),
     ],
 )
@@ -253,7 +253,7 @@ def test_removed_mirror_leaves_the_owners_bytes(
 def test_users_playbook_is_kept_in_no_file(agent: Agent) -> None:
     agent.call("--user", "add", "pat", "Be brief.")
     refused = agent.call("--user", "mirror", "AGENTS.md", code=2).err
-    assert "no file is kept in step with a playbook that is not a project's own" in refused
+    assert "mirror works only with a project's own playbook" in refused
 
 
 def test_link_out_of_the_project_is_not_followed(agent: Agent, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_link_out_of_the_project_is_not_followed(agent: Agent, tmp_path: Path) -
     (agent.project / ".github").symlink_to(outside)
     refused = agent.call("mirror", "../x.md", code=2).err
     assert (
-        "'../x.md' is not a file that an agent reads by itself; the files are CLAUDE.md"
+        "'../x.md' is not a file that agents load automatically; the files are CLAUDE.md"
     ) in refused
     ran = agent.call("mirror", ".github/copilot-instructions.md", code=2)
     assert ".github is a link" in ran.err

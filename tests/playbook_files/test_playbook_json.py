@@ -114,7 +114,7 @@ LOOKS: dict[str, tuple[Callable[[bytes], bytes | None], Kind, str]] = {
     "a new text holds a secret": (
         with_text("Use ghp_" + "a1B2" * 9),
         "unreadable",
-        "looks like a secret",
+        "seems to contain a secret",
     ),
 }
 
@@ -259,7 +259,7 @@ def test_foreign_bullet_is_reported_and_not_used(agent: Agent) -> None:
     assert other.json("list") == agent.json("list")
     assert "Something else." not in other.hook("SessionStart", session_id="s-2")
     for command in ("status", "doctor"):
-        assert "the name means another bullet in this ledger" in other.call(command, code=1).out
+        assert "the name means another rule in this ledger" in other.call(command, code=1).out
     assert other.playbook.read_bytes() == mine
     refused = agent.call("adopt", other.playbook, code=1)
     assert str(other.playbook) in refused.err

@@ -187,7 +187,7 @@ def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Cl
     second.pull()
     said = [second.call("list").err for _ in range(2)]
     assert "pat-002 of" in said[0]
-    assert "is pat-003 here: another bullet has had that name" in said[0]
+    assert "is pat-003 here, because another rule had that name" in said[0]
     assert said[1] == ""
 
 

@@ -181,11 +181,11 @@ _EXTRA = (
 @pytest.mark.parametrize(
     ("statement", "questions", "said"),
     [
-        (_EXTRA, ["stats --doubles"], "'pat-777', which no event brought"),
+        (_EXTRA, ["stats --doubles"], "the rule 'pat-777', but no event added it"),
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
-            "events of a playbook whose own row is gone",
+            "events of a playbook whose row is missing",
         ),
     ],
 )

@@ -183,20 +183,18 @@ _ROWS = {
     " baseline_helpful, baseline_harmful, helpful, harmful)"
     " SELECT playbook_id, 'oth-001', 9, section, text, status, position, recounted_at,"
     " 0, 0, 0, 0 FROM bullet WHERE name = 'ctx-001'": (
-        "bullet oth-001 is in the table, and the events"
+        "bullet oth-001 is in the table, but not in"
     ),
     "UPDATE tag SET session_id = NULL WHERE position = 6": (
         "tag 6: session_id is nothing in the table, 's1' by the"
     ),
     "DELETE FROM tag WHERE position = 6": "tag 6 is missing in the table",
     "INSERT INTO tag SELECT playbook_id, 2, name, tag, active, session_id, reflection_id"
-    " FROM tag WHERE position = 6": "tag 2 is in the table, and the events have none there",
+    " FROM tag WHERE position = 6": "tag 2 is in the table, but not in the events",
     "DELETE FROM session_window": "session_window",
     "DELETE FROM retraction": "retraction",
     "DELETE FROM record WHERE key = 1": "record 1 is missing in the table",
-    "INSERT INTO record VALUES (1, 77)": (
-        "record 77 is in the table, and the events have none there"
-    ),
+    "INSERT INTO record VALUES (1, 77)": ("record 77 is in the table, but not in the events"),
     (
         "UPDATE projection SET updated_at = NULL WHERE name = 'tables'"
     ): "projection tables: updated_at is nothing in the",
@@ -281,7 +279,7 @@ def test_unfounded_assertion_is_found_in_its_place(
     last = told.head().position
     assert _codes(told) == {("assertion", last - 1), ("assertion", last)}
     messages = [finding.message for finding in verify(told)]
-    assert messages[0] == "pat-001 was asserted at 5/2, the events give 4/2"
+    assert messages[0] == "pat-001 was asserted at 5/2, but the events give 4/2"
 
 
 _DROPPED, _CHANGED = "is missing or disabled", "was changed"
@@ -444,7 +442,7 @@ def test_questions_with_a_lost_head_name_the_remedy(told: Ledger) -> None:
         with pytest.raises(
             LedgerCorrupt,
             match=(
-                r"does not stand at its last event.*rebuild "
+                r"is not at its last event.*rebuild "
                 r"--fix"
             ),
         ):
@@ -461,7 +459,7 @@ def test_repaired_head_does_not_accept_a_forged_event(told: Ledger) -> None:
     with pytest.raises(
         LedgerCorrupt,
         match=(
-            r"are not what was appended .* left as it is; restore "
+            r"were changed after they were written .* not changed; restore "
             r"a backup"
         ),
     ):
@@ -477,7 +475,7 @@ def test_time_at_the_end_of_all_is_named(tmp_path: Path) -> None:
     ):
         patched.setattr("reflector.ledger.append.utc_now", lambda: _LATEST)
         ledger.append([added("pat-001")])
-        with pytest.raises(LedgerCorrupt, match="behind which nothing can be recorded"):
+        with pytest.raises(LedgerCorrupt, match="nothing can be recorded after it"):
             ledger.append([added("pat-002")])
 
 

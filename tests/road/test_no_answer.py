@@ -97,7 +97,7 @@ def test_weaker_judge_leaves_the_session_to_a_model(agent: Agent, api: Api) -> N
     agent.call("drain")
     (failure,) = agent.json("status", code=1)["failures"]
     assert failure["command"] == "reflector reflect s-1 --judge anthropic"
-    assert "not by anthropic, which gave no answer" in agent.call("drain", "--retry-failed").out
+    assert "not by anthropic, which did not answer" in agent.call("drain", "--retry-failed").out
 
 
 def test_each_judge_is_asked_as_often(agent: Agent, api: Api) -> None:
@@ -106,7 +106,7 @@ def test_each_judge_is_asked_as_often(agent: Agent, api: Api) -> None:
         agent.call("drain", code=None)
     agent.environ |= {"REFLECTOR_BACKEND": "fixtures", "REFLECTOR_FIXTURES": "answers.jsonl"}
     (agent.project / "answers.jsonl").write_text("")
-    assert "no answer for this request" in agent.call("drain", code=1).err
+    assert "does not contain an answer to this request" in agent.call("drain", code=1).err
     assert len(api.asked) == MOST_QUESTIONS
 
 
@@ -191,12 +191,10 @@ def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str)
 def test_check_learns_nothing_from_no_answer(checked: Agent, api: Api) -> None:
     api.else_ = says('{"bullet_tags": [], "proposals": "none"}')
     ran = checked.call("check", "--learn", "--yes", code=1)
-    assert "No model answered what is missing." in ran.err
+    assert "No model looked for missing rules." in ran.err
     assert "Nothing is missing" not in ran.err
     api.else_ = sound('{"bullet_tags": [], "proposals": []}')
-    assert ("Nothing is missing that a session shows.") in checked.call(
-        "check", "--learn", "--yes"
-    ).err
+    assert ("No session shows a missing rule.") in checked.call("check", "--learn", "--yes").err
 
 
 def test_rules_do_not_say_what_is_missing(agent: Agent, api: Api) -> None:
@@ -207,7 +205,10 @@ def test_rules_do_not_say_what_is_missing(agent: Agent, api: Api) -> None:
     api.else_ = says("no")
     agent.call("drain", code=1)
     said = agent.call("reflect", "s-2", "--learn", "--judge", "rules").err
-    assert "No model answered what is missing: rules asks none; name one with --judge." in said
+    assert (
+        "No model looked for missing rules: rules does not read prompts; name a model with --judge."
+        in said
+    )
 
 
 def test_a_model_proposes_the_first_bullet(tmp_path: Path, api: Api) -> None:

@@ -102,7 +102,7 @@ def test_a_project_cannot_allow_its_own_template(agent: Agent) -> None:
 def test_what_was_not_followed_counts_in_no_form(agent: Agent, api: Api) -> None:
     users(agent, ACE)
     api.else_ = sound(answered(ENTRY | {"tag": "harmful", "followed": "no"}))
-    assert "pat-001 harmful, not counted: the advice was not followed" in ingested(agent)
+    assert "pat-001 harmful, not counted: the rule was not followed" in ingested(agent)
     assert agent.counters()["pat-001"] == (0, 0)
 
 

@@ -185,7 +185,7 @@ def test_broken_user_ledger_costs_the_project_nothing(
     ledger.write_bytes(b"no database" * 1000)
     ends(agent, Session().cites("pref-9001").cites("pat-001"), drain=False)
     ran = agent.call("drain", code=1)
-    assert "the user's playbook recorded nothing" in ran.err
+    assert "your own playbook was not updated" in ran.err
     assert agent.counters()["pat-001"] == (1, 0)
     assert [name.partition("/")[0] for name in agent.deliveries()] == ["failed"]
     ledger.write_bytes(sound)

@@ -323,7 +323,7 @@ def test_lines_that_are_no_records_are_passed_over(
         (b'{"timestamp":"t","type":"resp', "bytes of an unfinished line"),
         (
             b"just words\n" * 10,
-            "its beginning has no line that is a JSON object; looked for .*Codex CLI.*Gemini CLI",
+            "none of its first lines is a JSON object; looked for .*Codex CLI.*Gemini CLI",
         ),
         (
             b'{"type":"mystery"}\n' * 3,

@@ -153,11 +153,11 @@ def test_start_line_is_equal_in_both_arms(agent: Agent) -> None:
     agent.environ["CLAUDE_ENV_FILE"] = "x"
     for sessions in arms.values():
         lines.add(json.loads(agent.hook("SessionStart", session_id=sessions[0]))["systemMessage"])
-    assert lines == {"playbook: 4 bullets · a trial runs"}
+    assert lines == {"playbook: 4 rules · a trial runs"}
     assert ("a trial runs: 50% of sessions go without the playbook") in agent.call(
         "doctor", code=None
     ).out
-    assert "trial     0 of 40 sessions" in agent.call("status").out
+    assert "trial     0 of the first 40 sessions" in agent.call("status").out
 
 
 def test_stale_note_is_removed_and_broken_withholds_nothing(agent: Agent) -> None:
@@ -648,7 +648,7 @@ def tasked(tmp_path: Path) -> Agent:
 
 def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -> None:
     run = ["trial", "run", tmp_path / "tasks", SCRIPT]
-    assert "were not agreed to: add --yes" in tasked.call(*run, code=2).err
+    assert "to these commands and files: add --yes" in tasked.call(*run, code=2).err
     told = tasked.call(*run, "--yes").out
     assert "one/check: test -f test_first" in told
     arms = (tmp_path / "arms").read_text().splitlines()
@@ -660,7 +660,7 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
         ("without", "2/4", "0.08"),
     ]
     assert (
-        "4 pairs: 2 better with it, 0 worse; chance alone parts them so in 50.0% of cases"
+        "4 pairs: 2 better with it, 0 worse; chance alone gives such a result in 50.0% of cases"
     ) in told
     assert tasked.events("session.recorded") == []
     again = tasked.call(*run).out  # the same commands are agreed to
@@ -675,7 +675,10 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
     (tmp_path / "rules.md").write_text("Begin with a failing test.")
     assert "2 better with it, 0 worse" in tasked.call(*run, tmp_path / "rules.md").out
     assert "no rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
-    assert "has no task" in tasked.call("trial", "run", tmp_path / "home", "true", code=2).err
+    assert (
+        "does not contain a task"
+        in tasked.call("trial", "run", tmp_path / "home", "true", code=2).err
+    )
 
 
 @pytest.mark.usefixtures("tasked")

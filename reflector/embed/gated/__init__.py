@@ -102,7 +102,9 @@ class FixturesAdapter:
         except BackendError as error:
             raise FixtureMissingError(str(error)) from error
         if recorded is None:
-            raise FixtureMissingError(f"{self.path} has no completion for the prompt {prompt_hash}")
+            raise FixtureMissingError(
+                f"{self.path} does not contain a completion for the prompt {prompt_hash}"
+            )
         text = _clipped(recorded, max_tokens)
         tokens = len(text.split())
         return Completion(text, tokens, tokens < len(recorded.split()))

@@ -80,7 +80,7 @@ def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
     fixtures = Fixtures(found.pop("enabled", False), found.pop("path", None))
     if fixtures.enabled and fixtures.path is None:
         faults.append(
-            "t3.llm.fixtures.path must be a non-empty string where t3.llm.fixtures.enabled is true"
+            "t3.llm.fixtures.path must be a non-empty string if t3.llm.fixtures.enabled is true"
         )
     if found.get("allow_reflection") and found.get("backend") == "llm" and not fixtures.enabled:
         faults.append("t3.reflection.backend is 'llm', which needs t3.llm.fixtures.enabled: true")

@@ -186,12 +186,12 @@ def _first_word(citation: Citation) -> Remark | None:
 
 #: Every finding, in the order of docs/judging.md: a verdict quotes the first that is there.
 FINDINGS: dict[str, Finding] = {
-    "opposed": Finding("harmful", "a person wants the opposite", _opposed),
-    "faulty": Finding("harmful", "a person reported a fault in it", _faulty),
-    "undone": Finding("harmful", "a person wants it undone", _undone),
-    "refused": Finding("harmful", "a person refused the call and said why", _refused),
-    "accepted": Finding("helpful", "a person accepted it", _accepted),
-    "mended": Finding("helpful", "what failed before it passed after it", _mended),
+    "opposed": Finding("harmful", "the user wants the opposite", _opposed),
+    "faulty": Finding("harmful", "the user reported a fault in it", _faulty),
+    "undone": Finding("harmful", "the user wants it undone", _undone),
+    "refused": Finding("harmful", "the user refused the call and gave a reason", _refused),
+    "accepted": Finding("helpful", "the user accepted it", _accepted),
+    "mended": Finding("helpful", "a test that failed before it passed after it", _mended),
     "went-through": Finding("helpful", "it went through", _went_through),
 }
 
@@ -228,9 +228,9 @@ def judge_citation(citation: Citation, *, wrong_counts: bool = False) -> Judged:
 
 def _judge_by_findings(citation: Citation) -> Judged:
     if citation.declined:
-        return Judged("neutral", "the agent named the advice to decline it")
+        return Judged("neutral", "the agent cited the rule to decline it")
     if citation.words and repeats(citation, citation.words[0].remark):
-        reason = "right, and not followed: a person repeated it"
+        reason = "right, and not followed: the user repeated it"
         return Judged("neutral", reason, citation.words[0].remark.quote, followed=False)
     tried = {name: finding.find(citation) for name, finding in FINDINGS.items()}
     evidence = {name: basis for name, basis in tried.items() if basis is not None}

@@ -330,7 +330,7 @@ def talk(case: Case, builder: Any, ask: Ask) -> Talk:
             said.insights = insights
             good = iteration
         elif good:
-            said.problems[-1] += f"; the insights of iteration {good} stand"
+            said.problems[-1] += f"; the insights of iteration {good} are kept"
     for bullet in case.bullets:
         prompt = _prompt(
             builder.build_evaluation_prompt(case.trajectory, case.ground_truth, bullet)

@@ -300,7 +300,7 @@ def refuse(_: str) -> str:
             "ctx.turn_id is 'seven'; it must be a whole number",
         ),
         (None, 1, None, "ValueError", "needs t3.llm.fixtures.enabled: true"),
-        (None, 1, "", "FixtureMissingError", "has no completion for the prompt"),
+        (None, 1, "", "FixtureMissingError", "does not contain a completion for the prompt"),
         (None, 1, "{}", "FixtureMissingError", "line 1: is not a fixture"),
     ],
 )

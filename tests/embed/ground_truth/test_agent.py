@@ -75,9 +75,9 @@ def test_playbook_insights_and_evaluations_come_in_order() -> None:
     ("answers", "iterations", "key", "asked", "said"),
     [
         ("1 2 3", 3, "3", 3, ""),
-        ("1 - 3 -", 4, "3", 4, "the insights of iteration 3 stand"),
+        ("1 - 3 -", 4, "3", 4, "the insights of iteration 3 are kept"),
         ("1", 0, None, 0, "so nothing was asked"),
-        ("1 - - -", 4, "1", 4, "the insights of iteration 1 stand"),
+        ("1 - - -", 4, "1", 4, "the insights of iteration 1 are kept"),
     ],
 )
 def test_insights_are_those_of_the_last_good_iteration(
@@ -118,7 +118,7 @@ def test_a_store_is_asked_for_no_path(dataset: str, caplog: pytest.LogCaptureFix
     agent = ReflectorAgent(model := Model(), ReflectorPromptBuilder(), Files())
     assert agent.run(attempt(), "t", "r", dataset).insights == []
     assert model.prompts == []
-    assert "leads out of a folder" in caplog.text
+    assert "a path out of the folder" in caplog.text
 
 
 class Broken:
@@ -129,7 +129,7 @@ class Broken:
 @pytest.mark.parametrize(
     ("model", "store", "used", "asked", "said"),
     [
-        (Model(insights("k")), Store(), ["x", "y"], 1, "no bullet is called x"),
+        (Model(insights("k")), Store(), ["x", "y"], 1, "no rule x"),
         (Model(insights("k")), Store(bullet("a")), [], 1, ""),
         (Model(), Store(bullet("a")), ["a"], 2, "no answer is left"),
         (Model(insights("k")), Broken(), [], 0, "the disk is gone"),

@@ -1,0 +1,47 @@
+"""README, pages, help and messages keep the limits of plain prose; docs/ and CONTRIBUTING.md say
+`make prose`.
+"""
+
+import pytest
+
+from tests import prose
+
+FOUND = prose.counts()
+LIMITS = prose.limits()
+CASES = [(place, kind) for place, kinds in FOUND.items() for kind in kinds]
+
+
+@pytest.mark.parametrize(("place", "kind"), CASES)
+def test_prose_keeps_its_limit(place: str, kind: str) -> None:
+    """The limit of an older text only falls: `python -m tests.prose` lowers it."""
+    found = FOUND[place][kind]
+    assert len(found) <= LIMITS.get((place, kind), 0), "\n".join([f"{place}, {kind}:", *found])
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Show what is recorded.", 1),
+        ("It is no ledger, and mends nothing.", 2),
+        ("You see the reason for each count.", 0),
+        ("The agent says so.", 0),
+    ],
+)
+def test_better_words_are_known(text: str, number: int) -> None:
+    assert len(prose.words(text)) == number
+
+
+@pytest.mark.parametrize(("length", "number"), [(25, 0), (26, 1)])
+def test_long_sentence_is_found(length: int, number: int) -> None:
+    assert len(prose.long_sentences(" ".join(["word"] * length) + ". Short one.")) == number
+
+
+@pytest.mark.parametrize(
+    ("page", "number"), [("| To | Run |\n|---|---|\n", 0), ("| To | |\n|---|---|\n", 1)]
+)
+def test_table_without_a_head_is_found(page: str, number: int) -> None:
+    assert len(prose.bare_heads(page)) == number
+
+
+def test_every_limit_belongs_to_a_text() -> None:
+    assert [key for key in LIMITS if key not in CASES] == []
