@@ -236,9 +236,10 @@ def read_first(place: Place) -> None:
     """Start the reading of your last sessions in the background, if a terminal is there."""
     if not sys.stdin.isatty():
         return
+    from reflector.project import Project
     from reflector.sessions import first
 
-    project = place.project()
+    project = Project.at(place.folder())  # with the settings as they are now
     order = first.order_of(project)
     if order is None:
         return
@@ -342,9 +343,10 @@ def estimate_words(config: Config) -> str:
 
 def end_first(place: Place) -> None:
     """End the reading of your last sessions in the background, if no judge is left."""
+    from reflector.project import Project
     from reflector.sessions import first
 
-    project = place.project()
+    project = Project.at(place.folder())
     if not project.config.asks_model:
         first.cancel(project)
 
