@@ -308,8 +308,8 @@ class _Check:
         with ThreadPoolExecutor(self.asking.at_once) as threads:
             # Each thread keeps the agents that may judge in this run alone.
             pending = [
-                threads.submit(copy_context().run, self._ask_about, *session)
-                for session in sessions.items()
+                threads.submit(copy_context().run, self._ask_about, session_id, names)
+                for session_id, names in sessions.items()
             ]
             try:
                 for future in pending:

@@ -1,4 +1,4 @@
-"""The first reading: one answer in a terminal, and old sessions are asked about in the background."""
+"""The first reading: after one answer in a terminal, a judge reads old sessions."""
 
 import json
 import re
