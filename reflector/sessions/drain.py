@@ -87,17 +87,9 @@ def drain_for_hook(project: str) -> int | None:
         if not root.is_dir():
             return None
         drained = _drain_patiently(Project.at(root))
-        _read_first(Project.at(root))
     except Exception:  # noqa: BLE001
         return None
     return 1 if drained is not None and drained.failed else 0
-
-
-def _read_first(project: Project) -> None:
-    """Carry out the order of a first reading, if there is one."""
-    from reflector.sessions import first
-
-    first.carry_out(project)
 
 
 def _drain_patiently(project: Project) -> Drained | None:

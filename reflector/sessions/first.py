@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector import handover
 from reflector.events import event as ev
@@ -36,8 +36,6 @@ from reflector.sessions.history import FoundTranscript
 from reflector.text.bounds import clean
 from reflector.transcripts.readers import option_of
 
-#: The order, in the user's own folder of the project.
-_ORDER: Final = "first.json"
 _MOST_SESSIONS = 10
 _MOST_TRIES = 5
 #: Seconds that a question takes, for an estimate.
@@ -111,19 +109,19 @@ def start(project: Project, order: Order) -> None:
 
 
 def _keep(project: Project, paths: Sequence[str], tries: int) -> None:
-    project.keep(_ORDER, {"sessions": list(paths), "tries": tries})
+    project.keep(handover.ORDER, {"sessions": list(paths), "tries": tries})
 
 
 def cancel(project: Project) -> None:
     """Remove the order of a project, if there is one."""
     with suppress(OSError, ValueError):
-        Path(own_folder(str(project.root)), _ORDER).unlink(missing_ok=True)
+        Path(own_folder(str(project.root)), handover.ORDER).unlink(missing_ok=True)
 
 
 def _ordered(project: Project) -> tuple[list[str], int] | None:
     """Return the paths of the order, and how often it failed; None if there is none."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        order: Any = project.read_kept(_ORDER)
+        order: Any = project.read_kept(handover.ORDER)
         if order is not None:
             return [str(path) for path in order["sessions"]], int(order["tries"])
     return None
@@ -142,6 +140,12 @@ def carry_out(project: Project) -> checks.Ran | None:
     with locks.held(project.make_state_dir(), "first.lock", wait=False) as is_held:
         order = _ordered(project) if is_held else None
         return _read(project, *order) if order is not None else None
+
+
+def carry_out_for_hook(project: str) -> None:
+    """Carry out the order of a project in the background; after an error it is left as it is."""
+    with suppress(Exception):
+        carry_out(Project.at(Path(project).absolute()))
 
 
 def _read(project: Project, paths: Sequence[str], tries: int) -> checks.Ran:
