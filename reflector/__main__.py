@@ -35,11 +35,23 @@ def main() -> "NoReturn":
             _be_short_lived()
             code = drain.drain_for_hook(project)
             if code is not None:
+                _read_first(project)
                 _end(code)
     from reflector.cli import main as cli_main
 
     _be_short_lived()
     _end(cli_main())
+
+
+def _read_first(project: str) -> None:
+    """Carry out the order of a first reading; almost always there is none."""
+    from reflector import handover
+
+    if not handover.read_own(project, handover.ORDER, 1 << 16):
+        return
+    from reflector.sessions import first
+
+    first.carry_out_for_hook(project)
 
 
 def _be_short_lived() -> None:

@@ -45,6 +45,10 @@ INJECTION = "injection.txt"
 FORKS = "forks.txt"
 #: There: what the last session brought, in words, and its id in a second line.
 LAST_SESSION = "last-session.txt"
+#: There: the order of the first reading.
+ORDER = "first.json"
+#: How that file of words begins before a session was judged, after the first reading of old ones.
+FIRST = "first verdicts: "
 #: There: how many proposals wait, in words; no file where none does.
 WAITING = "waiting.txt"
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")

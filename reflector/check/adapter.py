@@ -31,7 +31,7 @@ from reflector.check.facts import (
     RuleFacts,
 )
 from reflector.check.lines import PLAYBOOK, place_of
-from reflector.check.plan import Look, open_or_empty
+from reflector.check.plan import Look
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
 from reflector.counts.rules import Rule, rule_of
@@ -136,7 +136,7 @@ def _counts(tally: Tally, occasion: str) -> Counts:
 
 def playbook_lines(project: Project, lines: Sequence[Line]) -> list[Line]:
     """Return the rules of the playbook that no file contains."""
-    with open_or_empty(project) as ledger:
+    with checks.open_or_empty(project) as ledger:
         in_files = watching(ledger, lines, first=project.first_number).lines
         live = [row for row in ledger.rows() if row.status == "live"]
     return [
@@ -166,7 +166,7 @@ def judged_of(project: Project, lines: Sequence[Line], look: Look) -> Judged:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    with open_or_empty(project) as ledger:
+    with checks.open_or_empty(project) as ledger:
         rules = [line for line in lines if line.is_rule]
         watched = watching(ledger, rules, first=project.first_number).lines
         checked = checked_lines(ledger, lines=watched, births=look.births)

@@ -24,7 +24,6 @@ from reflector.judges.agent_clients import JUDGES
 from reflector.judges.client_versions import client_fault
 from reflector.judges.offers import priced_model
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
-from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import same_words
 from reflector.playbook_files.births import Births, Standing, births_of
 from reflector.playbook_files.watching import Line, watching
@@ -142,7 +141,7 @@ def look_at(
     """
     since = typed.since.timestamp() if typed.since else 0.0
     rules = [line for line in lines if line.is_rule]
-    with open_or_empty(project) as ledger:
+    with checks.open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
         sessions = checks.project_sessions(project, known, most=typed.most, since=since, each=each)
         watched = watching(ledger, rules, first=project.first_number).lines
@@ -160,11 +159,6 @@ def _births(project: Project, lines: Sequence[Line]) -> Births:
         if line.file == PLAYBOOK:
             courses[same_words(line.text)] = ((-inf, Standing.SINCE),)
     return Births(courses)
-
-
-def open_or_empty(project: Project) -> Ledger:
-    """Return the project's ledger, or an empty one that leaves nothing behind if it has none."""
-    return project.open_ledger() if project.has_ledger() else Ledger.open("sqlite://")
 
 
 def ask_planned(
@@ -198,7 +192,7 @@ def _planned(
     config = project.config
     plan = Plan(_lacking(project))
     line_tokens = _BYTES_PER_TOKEN * sum(context_tokens(line.text) for line in lines)
-    agreed = consent.agreed_clients()
+    agreed = consent.askable_clients()
     for file, questions in left:
         reader = checks.reader_of(file)
         judge = _judge_for(config, plan.lacks, reader)

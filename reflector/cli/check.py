@@ -7,7 +7,7 @@ No file of the project is changed, and without a ledger nothing is written.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -33,10 +33,13 @@ from reflector.check.plan import (
 from reflector.check.projects import is_outside, project_table
 from reflector.check.source import advice_to_check, no_line_words
 from reflector.cli.app import Place
+from reflector.cli.judge import one_run
 from reflector.cli.options import DAY, READ_FILE, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe
 from reflector.cli.sessions import compressed_words
 from reflector.judges import consent
+from reflector.judges.agent_clients import JUDGES
+from reflector.judges.client_versions import client_fault
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import described, judge_settings
 from reflector.playbook_files.watching import Line
@@ -96,11 +99,15 @@ def check(
         return
     if not advice.files:
         raise click.ClickException(no_line_words(advice))
-    look = look_at(project, advice.lines, typed, each=_EACH)
+    with consent.only_now(_may_judge_now(judge)):
+        look = look_at(project, advice.lines, typed, each=_EACH)
     ran = checks.Ran()
-    if look.plan.files and not dry_run and _may_ask(typed, yes=yes):
-        agreed(f"Your rules, {cost_words(look.plan)}. Continue?", "", yes=yes)
-        ran = _ask(project, advice.lines, look, typed)
+    if not dry_run and _may_ask(typed, yes=yes) and (look.plan.files or look.plan.lacks):
+        with one_run(place, judge, cost_words(look.plan), yes=yes) as is_agreed:
+            if look.plan.files:
+                if not is_agreed:
+                    agreed(f"Your rules, {cost_words(look.plan)}. Continue?", "", yes=yes)
+                ran = _ask(project, advice.lines, look, typed)
     answer = answer_of(project, advice, look, ran, place.command)
     if as_json:
         print_json(answer.document)
@@ -118,6 +125,13 @@ def _may_ask(typed: Typed, *, yes: bool) -> bool:
     """Return whether a judge is wanted, and you agreed or can be asked."""
     is_wanted = typed.judge is not None or typed.learns or typed.again
     return yes or (is_wanted and sys.stdin.isatty())
+
+
+def _may_judge_now(named: str | None) -> Mapping[str, consent.Agreed]:
+    """Return the named agent as it would judge in this run, if its version can; nobody is asked."""
+    installed = consent.installed_clients() if named in JUDGES else {}
+    terms = installed.get(named or "")
+    return {str(named): terms} if terms and not client_fault(str(named), terms) else {}
 
 
 def _print_page(facts: PageFacts, *, whole: bool) -> None:

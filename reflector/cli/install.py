@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.judge import ask_who, estimate_words
+from reflector.cli.judge import ask_who, end_first, estimate_words
 from reflector.cli.output import counted, note, safe
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
@@ -20,7 +20,7 @@ from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 from reflector.hooks.reach import callers_of, disabled_by, install_command
 from reflector.instructions.kinds import Kind
 from reflector.instructions.units import units_of
-from reflector.judges import consent
+from reflector.judges import consent, offers
 from reflector.locate import AGENT_FILES
 from reflector.playbook.document import load
 from reflector.playbook_files.kept_copies import read_playbook
@@ -124,8 +124,18 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         show_change(change)
     else:
         _print_removal(change)
+        _withdraw(place, root)
     for _, where, way_out in callers_of(root):
         note(f"reflector: {where} still calls reflector: {way_out}")
+
+
+def _withdraw(place: Place, root: Path) -> None:
+    """Let no judge read any more, once no agent calls reflector."""
+    if any(callers_of(root)):
+        return
+    if offers.forbid(None, load_config(root), root):
+        click.echo("No model reads your sessions now.")
+    end_first(place)
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:

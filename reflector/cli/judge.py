@@ -134,27 +134,29 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     else:
         _allow_agents(place, config, who, yes=yes)
     click.echo("To stop: reflector judge forbid")
+    read_first(place)
     click.echo("Next: reflector check")
 
 
 @contextmanager
-def one_run(place: Place, name: str | None, *, yes: bool) -> Iterator[None]:
+def one_run(place: Place, name: str | None, price: str = "", *, yes: bool) -> Iterator[bool]:
     """Let an agent judge within this block that may not judge from now on, if the user agrees to
-    this run. Another judge needs no question.
+    this run; yield whether that was asked. Another judge needs no question.
+
+    price  of the run in words, for the question
     """
     if name not in JUDGES or name in consent.agreed_clients():
-        yield
+        yield False
         return
     ready, faults = offers.candidates(name, place.folder())
     if not ready:
         raise JudgeRefused(faults[0])
     _show_terms(place, place.project().config, ready)
     title = JUDGES[name].title
-    agreed(
-        f"Let {title} read these sessions, in this run only?", f"{title} asks you first", yes=yes
-    )
+    sessions = f"these sessions ({price})" if price else "these sessions"
+    agreed(f"Let {title} read {sessions}, in this run only?", f"{title} asks you first", yes=yes)
     with consent.only_now({candidate.name: candidate.terms for candidate in ready}):
-        yield
+        yield True
 
 
 def ask_who(place: Place) -> bool:
@@ -226,7 +228,30 @@ def _let_in(place: Place, config: Config, name: str) -> None:
         _allow_api(place, config, yes=True)
     else:
         _allow_agents(place, config, name, yes=True)
+    read_first(place)
     click.echo("Stop: reflector judge forbid")
+
+
+def read_first(place: Place) -> None:
+    """Start the reading of your last sessions in the background, if a terminal is there."""
+    if not sys.stdin.isatty():
+        return
+    from reflector.project import Project
+    from reflector.sessions import first
+
+    project = Project.at(place.folder())  # with the settings as they are now
+    order = first.order_of(project)
+    if order is None:
+        return
+    first.start(project, order)
+    click.echo(
+        safe(
+            f"Reading your last {counted(len(order.sessions), 'session')} for the "
+            f"{counted(order.rules, 'rule')} of {order.files[0]}"
+            f"{' and others' if len(order.files) > 1 else ''}, about "
+            f"{counted(order.minutes, 'minute')}."
+        )
+    )
 
 
 def _known(place: Place, who: str | None) -> Config:
@@ -319,6 +344,16 @@ def estimate_words(config: Config) -> str:
     return f" (your last {sessions}: at most {_tokens(newest)})"
 
 
+def end_first(place: Place) -> None:
+    """End the reading of your last sessions in the background, if no judge is left."""
+    from reflector.project import Project
+    from reflector.sessions import first
+
+    project = Project.at(place.folder())
+    if not project.config.asks_model:
+        first.cancel(project)
+
+
 @judge.command()
 @click.argument("who", required=False)
 @click.pass_obj
@@ -332,6 +367,7 @@ def forbid(place: Place, who: str | None) -> None:
     if who in _OFFLINE:
         raise click.UsageError(f"{who} sends nothing and needs no permission")
     was_allowed = offers.forbid(who, config, place.folder())
+    end_first(place)
     if who is not None:
         click.echo(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
     elif was_allowed:

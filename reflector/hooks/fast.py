@@ -325,6 +325,8 @@ def users_line(project: str, playbook: bytes) -> str:
     last_session = first_line_of(handover.LAST_SESSION)
     if playbook and has_delivery(files.state_folder(project) + "/spool"):
         parts.append(b"last session: still being processed")
+    elif last_session.startswith(handover.FIRST.encode()):
+        parts.append(last_session)
     elif playbook and last_session:
         parts.append(b"last session: " + last_session)
     waiting = first_line_of(handover.WAITING)

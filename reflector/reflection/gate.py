@@ -116,6 +116,10 @@ class Gate:
         closed = self._no_consent(facts) or self.left_of_day() or self._no_dollars(ledger)
         return closed or self.left_of_month(ledger)
 
+    def lets_start(self) -> bool:
+        """Return whether a model may read this project without a command by hand."""
+        return not self.config.keeps_unread(self.project) and not self._no_consent({"trigger": ""})
+
     def _no_consent(self, facts: Mapping[str, Any]) -> str | None:
         """Return why a model may not be asked about this project, None if it may. A command by hand
         is consent; so is recording a trajectory, which has no trigger.

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -51,7 +52,8 @@ _COPIES = "copies"
 @dataclass(slots=True)
 class Ran:
     """The work of a check: `asked` windows, of which `answered` had an answer, and USD `spent` as
-    far as prices are known; `failed` are the reasons of those without one.
+    far as prices are known; `failed` are the reasons of those without one. It `waits` if a budget
+    is spent.
     """
 
     asked: int = 0
@@ -59,6 +61,7 @@ class Ran:
     spent: Decimal = Decimal(0)
     failed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    waits: bool = False
 
 
 class Subject(NamedTuple):
@@ -74,12 +77,21 @@ class Asking:
 
     learns  also ask for advice that seems to be missing
     again   ask also about sessions whose judge gave no answer as often as it is asked automatically
+    keeps_limits  nobody agreed to this number of questions, so those of the day are the limit
+    most_before   as for `asked_sessions`
     """
 
     most: int
     at_once: int = 1
     learns: bool = False
     again: bool = False
+    keeps_limits: bool = False
+    most_before: int = _MOST_BEFORE
+
+
+def open_or_empty(project: Project) -> Ledger:
+    """Return the project's ledger, or an empty one that leaves nothing behind if it has none."""
+    return project.open_ledger() if project.has_ledger() else Ledger.open("sqlite://")
 
 
 def recorded_files(project: Project, ledger: Ledger) -> Recorded:
@@ -165,16 +177,18 @@ def asked_sessions(
     known: Recorded,
     lines: Mapping[str, Line],
     births: Births,
+    most_before: int = _MOST_BEFORE,
 ) -> list[Asked]:
     """Return the transcripts that are asked about: those with lines that they started with, then
     the others, each in their order.
 
-    lines  by the names of their bullets
+    lines        by the names of their bullets
+    most_before  in how many sessions that started without a line it is asked about
     """
     starts = session_starts(ledger)
     answers = ledger.events(types=[ev.REFLECTION_ANSWERED])
     answered = {answer.session_id for answer in answers}
-    left = Counter(dict.fromkeys(lines, _MOST_BEFORE))
+    left = Counter(dict.fromkeys(lines, most_before))
     current: list[Asked] = []
     earlier: list[Asked] = []
     for file in files:
@@ -227,18 +241,24 @@ def check_sessions(
     subject: Subject,
     asking: Asking,
     advance: Callable[[Decimal], object],
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> Ran:
     """Record the lines, which are watched from then on, and the transcripts of `asked_sessions`,
-    and ask about them. `advance` is called after each transcript. Raises as `drain_project` does.
+    and ask about them. `advance` is called after each transcript, `goes_on` before. Raises as
+    `drain_project` does.
     """
     with waiting_pipeline(project, write=False) as pipeline:
         watched = watching(pipeline.ledger, subject.lines, first=project.first_number)
         watch(pipeline.ledger, watched)
         known = recorded_files(project, pipeline.ledger)
-        left = deque(asked_sessions(pipeline.ledger, files, known, watched.lines, subject.births))
+        left = deque(
+            asked_sessions(
+                pipeline.ledger, files, known, watched.lines, subject.births, asking.most_before
+            )
+        )
     check = _Check(project, judge, asking)
     ran = check.ran
-    while left and not check.is_over:
+    while left and not check.is_over and goes_on():
         group = [left.popleft() for _ in range(min(asking.at_once, len(left)))]
         sessions: dict[str, Sequence[str]] = {}
         for file, names in group:
@@ -266,7 +286,7 @@ class _Check:
         self.judge = judge
         self.asking = asking
         self.gate = Gate(project.config, project.root)
-        self.gate.confirmed = asking.most
+        self.gate.confirmed = None if asking.keeps_limits else asking.most
         self.ran = Ran()
         self.is_over = False
         #: The judges that cannot be asked now.
@@ -286,7 +306,11 @@ class _Check:
         from reflector.judges.agent_process import STOPPED
 
         with ThreadPoolExecutor(self.asking.at_once) as threads:
-            pending = [threads.submit(self._ask_about, *session) for session in sessions.items()]
+            # Each thread keeps the agents that may judge in this run alone.
+            pending = [
+                threads.submit(copy_context().run, self._ask_about, session_id, names)
+                for session_id, names in sessions.items()
+            ]
             try:
                 for future in pending:
                     future.result()
@@ -337,6 +361,7 @@ class _Check:
         with self._turn:
             if error.stage == "budget":
                 self.ran.asked -= 1
+                self.ran.waits = True
                 self.is_over = True
                 if str(error) not in self.ran.notes:
                     self.ran.notes.append(str(error))

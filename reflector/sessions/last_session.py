@@ -51,8 +51,9 @@ def leave_last_session(
     windows = [window for window in reflected if window.session_id == session_id]
     best = min(windows, key=lambda window: list(_OUTCOMES).index(window.outcome))
     if last_id.strip() != session_id:
-        if only:
-            return
+        is_first = earlier.startswith(handover.FIRST)
+        if only or (is_first and best.outcome in ("skipped", "waiting")):
+            return  # the first verdicts are shown until a session is judged
         earlier = ""
     elif best.outcome == "skipped":
         return  # a window that nobody judged adds nothing

@@ -259,3 +259,33 @@ def test_one_run_names_the_version_it_needs(agent: Agent, claude: Played) -> Non
     recorded_session(agent)
     make_old(claude)
     assert _OLD in agent.call("reflect", "s-1", "--judge", "claude", "--yes", code=1).err
+
+
+def checked_session(agent: Agent) -> None:
+    """Leave a rule, and a session that started with it, as git shows."""
+    agent.environ["PATH"] += ":/usr/bin:/bin"
+    (agent.project / "CLAUDE.md").write_text("- Never mock the database\n")
+    agent.commit_long_ago()
+    made = Session("s-1").user("Fix the cart.").agent("Done.")
+    for record in made.records:
+        record["cwd"] = str(agent.project)
+    made.write(agent.home / ".claude/projects/-shop/s-1.jsonl")
+
+
+def test_one_check_needs_no_lasting_permission(agent: Agent, claude: Played) -> None:
+    checked_session(agent)
+    agent.call("check", "--judge", "claude", "--yes", code=None)
+    assert (claude.folder / "asked.json").exists()
+    assert allowed(agent) == set()
+
+
+def test_one_check_sends_nothing_before_you_agree(agent: Agent, claude: Played) -> None:
+    checked_session(agent)
+    agent.call("check", "--judge", "claude", code=None)
+    assert not (claude.folder / "asked.json").exists()
+
+
+def test_one_check_names_the_version_it_needs(agent: Agent, claude: Played) -> None:
+    checked_session(agent)
+    make_old(claude)
+    assert _OLD in agent.call("check", "--judge", "claude", "--yes", code=1).err

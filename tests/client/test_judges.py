@@ -104,7 +104,8 @@ def _give_server(client: Client | Other, marker: str) -> None:
 def test_client_judges_its_session_without_tools_or_traces(
     judge: Client | Other,
 ) -> None:
-    agent, before = judge.agent, (len(judge.transcripts()), len(judge.payloads()))
+    # The session's own transcript, which the drain writes for OpenCode.
+    agent, before = judge.agent, (1, len(judge.payloads()))
     poison = {
         "NODE_OPTIONS": "--require=/nowhere.js",
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",

@@ -1,0 +1,176 @@
+"""The first reading: after one answer in a terminal, a judge reads old sessions."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judges.api import Api, Asked, Behaviour, sound
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+_MOCK = "Never mock the database"
+_CORRECTION = "No, don't mock the database. We have a fixture."
+_TURN = re.compile(r'^\{"turn": (\d+), .*$', re.M)
+_NAMED = re.compile(rf"^\[(\w+-\d+)\] helpful=0 harmful=0 :: {_MOCK}$", re.M)
+
+
+def judge(asked: Asked) -> Behaviour:
+    """Answer that the rule was broken, in the words of the person."""
+    turn = next(int(row[1]) for row in _TURN.finditer(asked.text) if _CORRECTION in row[0])
+    named = _NAMED.search(asked.text)
+    assert named is not None
+    tag: dict[str, Any] = {"name": named[1], "relevant": True, "followed": "no", "tag": "neutral"}
+    tag |= {"rationale": "seen", "turn": turn, "quote": _CORRECTION, "sure": "sure"}
+    return sound(json.dumps({"analysis": "x", "bullet_tags": [tag]}))
+
+
+def leave(agent: Agent, name: str, made: Session) -> Path:
+    for record in made.records:
+        record["cwd"] = str(agent.project)
+    return made.write(agent.home / ".claude/projects/-shop" / f"{name}.jsonl")
+
+
+def worked(name: str) -> Session:
+    made = Session(name).user("Fix the total of the cart.").agent("I use a mock of the database.")
+    return made.user(_CORRECTION).agent("Done.")
+
+
+@pytest.fixture
+def old(tmp_path: Path, api: Api) -> Agent:
+    """A user with a CLAUDE.md and twelve old sessions, whose drain is started by the test."""
+    agent = Agent.bare(tmp_path, api.environ(REFLECTOR_NO_SPAWN="1", PATH="/usr/bin:/bin"))
+    (agent.project / "CLAUDE.md").write_text(f"- {_MOCK}\n- Keep the changelog in step\n")
+    agent.commit_long_ago()
+    for number in range(12):
+        leave(agent, f"s-{number}", worked(f"s-{number}"))
+    leave(agent, "exit", Session("exit").user("/exit"))
+    api.else_ = judge
+    return agent
+
+
+def answer(agent: Agent, *command: str, limits: str = "\n\n\n") -> str:
+    """Return the screen of a command at whose question a user chose the first judge."""
+    return agent.sent(80, *command, typed=f"1\n{limits}".encode(), code=None)
+
+
+def start_drain(agent: Agent) -> subprocess.Popen[str]:
+    """Start the drain as a hook does."""
+    return agent.start("--project", agent.project, "drain", "--background")
+
+
+def drain(agent: Agent) -> None:
+    assert start_drain(agent).wait(120) == 0
+
+
+def started(agent: Agent) -> str:
+    environ = agent.env(CLAUDE_ENV_FILE="/nowhere")
+    agent.environ, before = environ, agent.environ
+    printed = agent.hook("SessionStart", session_id="later", source="startup")
+    agent.environ = before
+    return str(printed)
+
+
+def row(agent: Agent) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = agent.json("check")["lines"]
+    return next(row["judged"] or {} for row in rows if row["text"] == _MOCK)
+
+
+def test_install_reads_the_last_ten_sessions(old: Agent, api: Api) -> None:
+    screen = answer(old, "install")
+    assert "Reading your last 10 sessions for the 2 rules of CLAUDE.md, about" in screen
+    assert not api.asked
+    drain(old)
+    assert len(api.asked) == 10
+    assert row(old)["followed"]["no"] == 10
+
+
+def test_first_verdicts_are_in_the_start_line(old: Agent) -> None:
+    answer(old, "install")
+    drain(old)
+    line = json.loads(started(old))["systemMessage"]
+    verdict = f"oth-001 not followed in 10 (“{_CORRECTION}”)"
+    assert line == f"first verdicts: 10 sessions read: {verdict}"
+
+
+def test_first_verdicts_are_in_the_list(old: Agent) -> None:
+    answer(old, "install")
+    drain(old)
+    shown = old.call("list").out
+    assert _MOCK in shown
+    assert "0 of 10" in shown or "0/10" in shown
+
+
+def test_first_reading_runs_once(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    drain(old)
+    drain(old)
+    assert len(api.asked) == 10
+
+
+def test_two_installs_read_once(old: Agent, api: Api) -> None:
+    answer(old, "judge", "allow")
+    answer(old, "install")
+    drains = [start_drain(old) for _ in range(2)]
+    assert [started.wait(120) for started in drains] == [0, 0]
+    assert len(api.asked) == 10
+
+
+def test_killed_reading_goes_on(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    killed = start_drain(old)
+    api.wait_until_asked(3)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(30)
+    drain(old)
+    assert row(old)["followed"]["no"] == 10
+    assert len(api.asked) <= 11
+
+
+@pytest.mark.parametrize("command", [("judge", "forbid"), ("uninstall",)], ids=" ".join)
+def test_reading_stops_when_it_is_taken_back(
+    old: Agent, api: Api, command: tuple[str, ...]
+) -> None:
+    answer(old, "install")
+    old.call(*command)
+    drain(old)
+    assert not api.asked
+    assert old.call("config", "get", "backend").out == "rules\n"
+
+
+def test_forbid_stops_a_reading_at_work(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    api.else_ = lambda asked: time.sleep(0.3) or judge(asked)
+    reading = start_drain(old)
+    api.wait_until_asked(2)
+    old.call("judge", "forbid")
+    reading.wait(60)
+    assert len(api.asked) < 6
+
+
+def test_nothing_is_read_without_a_terminal(old: Agent, api: Api) -> None:
+    old.call("install")
+    old.call("judge", "allow", "anthropic", "--yes")
+    drain(old)
+    assert not api.asked
+
+
+def test_folders_of_never_are_not_read(old: Agent, api: Api) -> None:
+    screen = answer(old, "install", limits=f"\n\n{old.project}\n")
+    drain(old)
+    assert "Reading your last" not in screen
+    assert not api.asked
+
+
+def test_ledger_that_cannot_be_written_sends_nothing(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    state = old.project / ".claude" / "reflector"
+    state.parent.mkdir(exist_ok=True)
+    state.write_text("not a folder")
+    start_drain(old).wait(120)
+    assert not api.asked
