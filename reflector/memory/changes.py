@@ -1,0 +1,116 @@
+"""The recorded changes of watched files, of a project's ledger and of the user's, as values.
+
+Invariant: a change is one event, and its place names it: `377` in the project's ledger, `u38` in
+the user's. A change counts as taken back if a later change that undid it was not undone itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from reflector.events.event import MEMORY_CHANGED, Event
+from reflector.ledger.store import Ledger
+from reflector.project import Project
+
+#: A position of the user's ledger, as people write it.
+USERS_PLACE = re.compile(r"u([1-9][0-9]{0,14})", re.ASCII)
+#: The source of a change that `undo` made.
+UNDO = "undo"
+
+
+class Store(NamedTuple):
+    """A ledger of changes, with its project; `upto` is the last position that counts, None for
+    all.
+    """
+
+    project: Project
+    ledger: Ledger
+    upto: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a watched file, as its event has it.
+
+    undone_at  the place of the change that undid it, "" if it was not undone
+    """
+
+    store: Store
+    event: Event
+    undone_at: str = ""
+
+    @property
+    def place(self) -> str:
+        """The position, with a `u` before one of the user's ledger."""
+        return place_of(self.store, self.event.position)
+
+    def fact(self, name: str) -> str:
+        """Return a text of the event, "" if it was erased or is absent."""
+        value = self.event.facts.get(name)
+        return value if isinstance(value, str) else ""
+
+    def lines(self, name: str) -> list[tuple[int, str]]:
+        """Return the `added` or `removed` lines with their numbers."""
+        return [(number, text) for number, text in self.event.facts.get(name) or ()]
+
+    @property
+    def file(self) -> str:
+        return self.fact("file")
+
+    @property
+    def path(self) -> Path:
+        """The file on this machine."""
+        return path_of(self.store.project, self.file)
+
+    @property
+    def before(self) -> str:
+        return self.fact("before")
+
+    @property
+    def after(self) -> str:
+        return self.fact("after")
+
+    @property
+    def undid(self) -> list[str]:
+        """The ids of the changes that this one undid."""
+        return list(self.event.facts.get("undid") or ())
+
+
+def place_of(store: Store, position: int) -> str:
+    """Return a position as people write it."""
+    return f"u{position}" if store.project.is_users else str(position)
+
+
+def path_of(project: Project, file: str) -> Path:
+    """Return the path of a file of an event: below the project, or `~/…`."""
+    return Path(file).expanduser() if file.startswith("~/") else project.root / file
+
+
+def changes_in(stores: Iterable[Store]) -> list[Change]:
+    """Return the changes of some ledgers in the order in which they happened.
+
+    Raises:
+        LedgerError: a ledger cannot be read.
+    """
+    changes = [
+        Change(store, event)
+        for store in stores
+        for event in store.ledger.events(types=[MEMORY_CHANGED], upto=store.upto)
+    ]
+    changes.sort(key=lambda change: (change.event.occurred_at, change.event.position))
+    return _with_undone(changes)
+
+
+def _with_undone(changes: Sequence[Change]) -> list[Change]:
+    undone_at: dict[str, str] = {}
+    for change in reversed(changes):
+        if change.event.event_id not in undone_at:  # an undone undo undoes nothing
+            undone_at.update(dict.fromkeys(change.undid, change.place))
+    return [
+        Change(change.store, change.event, undone_at.get(change.event.event_id, ""))
+        for change in changes
+    ]
