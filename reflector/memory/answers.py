@@ -15,10 +15,10 @@ from difflib import unified_diff
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED
-from reflector.events.memory import AGENT, COMMIT, GIT, UNSEEN
+from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNSEEN
 from reflector.locate import home_folder
 from reflector.memory.bytes import bytes_of, is_kept
-from reflector.memory.changes import UNDO, Change, Store
+from reflector.memory.changes import Change, Store
 from reflector.memory.lines import Hunk, hunks_of, split
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.reading import UnknownTranscript, read_messages

@@ -16,12 +16,11 @@ from pathlib import Path
 from reflector.files import private_folder, read_file, write_durably
 from reflector.handover import open_own
 from reflector.locate import own_folder, person_folder
+from reflector.memory.files import MAX_BYTES
 from reflector.project import Project
 
 #: The folder of the kept versions, in the user's own folder of a project.
 FOLDER = "memory"
-#: The largest file that is watched.
-MOST_BYTES = 1 << 20
 _DIGEST = re.compile(r"[0-9a-z]{8,128}", re.ASCII)
 
 
@@ -30,7 +29,7 @@ def keep_bytes(project: Project, digest: str, content: bytes) -> bool:
     only means that it is not.
     """
     limit = project.config.memory_keep * 1_000_000
-    if len(content) > min(limit, MOST_BYTES) or not _DIGEST.fullmatch(digest):
+    if len(content) > min(limit, MAX_BYTES) or not _DIGEST.fullmatch(digest):
         return False
     try:
         folder = private_folder(f"{open_own(str(project.root))}/{FOLDER}")
@@ -45,7 +44,7 @@ def bytes_of(project: Project, digest: str) -> bytes | None:
     """Return the version with a digest, None if it is not kept."""
     if _DIGEST.fullmatch(digest):
         with suppress(OSError):
-            return read_file(f"{kept_folder(project)}/{digest}", MOST_BYTES + 1)
+            return read_file(f"{kept_folder(project)}/{digest}", MAX_BYTES + 1)
     return None
 
 

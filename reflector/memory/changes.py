@@ -18,8 +18,6 @@ from reflector.project import Project
 
 #: A position of the user's ledger, as people write it.
 USERS_PLACE = re.compile(r"u([1-9][0-9]{0,14})", re.ASCII)
-#: The source of a change that `undo` made.
-UNDO = "undo"
 
 
 class Store(NamedTuple):
@@ -55,7 +53,7 @@ class Change:
 
     def lines(self, name: str) -> list[tuple[int, str]]:
         """Return the `added` or `removed` lines with their numbers."""
-        return [(number, text) for number, text in self.event.facts.get(name) or ()]
+        return [(line["line"], line["text"]) for line in self.event.facts.get(name) or ()]
 
     @property
     def file(self) -> str:

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from reflector.events.event import HUMAN, MEMORY_CHANGED, NewEvent, drawn, identity
+from reflector.events.memory import UNDO, YOU, UNSEEN
 from reflector.files import NEW, Changed, Folder, read_bounded, write_all, write_durably
 from reflector.git import git_says
 from reflector.handover import open_own, read_own
 from reflector.locate import own_folder
-from reflector.memory.bytes import MOST_BYTES, bytes_of, keep_bytes
-from reflector.memory.changes import UNDO, Change, Store, place_of
+from reflector.memory.bytes import bytes_of, keep_bytes
+from reflector.memory.changes import Change, Store, place_of
+from reflector.memory.files import MAX_BYTES
 from reflector.memory.lines import hunks_of, reversed_at, split, without_change, without_lines
 from reflector.memory.looks import digest_of, note_look, shown_lines
 from reflector.refusal import Refusal
@@ -185,7 +187,7 @@ def read_watched(change: Change) -> bytes | None:
 
 
 def _read(folder: Folder, path: Path) -> bytes:
-    return read_bounded(path, MOST_BYTES, lambda _: os.fdopen(folder.open(path.name), "rb"))
+    return read_bounded(path, MAX_BYTES, lambda _: os.fdopen(folder.open(path.name), "rb"))
 
 
 def _folder_of(store: Store, path: Path) -> Folder:
@@ -410,7 +412,12 @@ def _record(written: Sequence[Restored], tx: str) -> list[Restored]:
             "after": after,
             "removed": removed,
             "added": added,
-            "by": "you",
+            "by": YOU,
+            "agent": "",
+            "session": "",
+            "call": "",
+            "commit": "",
+            "author": "",
             "source": UNDO,
             "undid": list(version.undid),
         }
