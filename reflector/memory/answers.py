@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import unified_diff
+from glob import escape
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED
 from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNSEEN
 from reflector.locate import home_folder
-from reflector.memory.bytes import bytes_of, is_kept
 from reflector.memory.changes import Change, Store
-from reflector.memory.lines import Hunk, hunks_of, split
+from reflector.memory.lines import hunks_of, shown, split
 from reflector.text.secrets import quote, redact
-from reflector.transcripts.reading import UnknownTranscript, read_messages
 from reflector.transcripts.readers import readers
+from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 _MOST_WORDS = 240
 #: Lines around a change in a difference.
@@ -71,7 +71,7 @@ def is_restorable(change: Change) -> bool:
     """Return whether `undo` can write the version before a change."""
     if change.before == UNSEEN or change.after == UNSEEN:
         return False
-    return is_kept(change.store.project, change.before) or change.fact("commit") != ""
+    return change.store.versions.has(change.before) or change.fact("commit") != ""
 
 
 def lines_of(changes: Sequence[Change], content: bytes) -> list[Line]:
@@ -105,7 +105,7 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
 
 def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Change | None]:
     """Return the change that brought a line, and the commit that has it since."""
-    masked = redact(text)
+    masked = shown(text)
     written: Change | None = None
     committed: Change | None = None
     for change in changes:
@@ -125,7 +125,7 @@ def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Chang
 
 def _replaced(change: Change, text: str) -> list[str]:
     """Return the lines that a line of a change replaced."""
-    masked = redact(text)
+    masked = shown(text)
     hunks = hunks_of(change.lines("removed"), change.lines("added"))
     return next((hunk.removed for hunk in hunks if masked in hunk.added), [])
 
@@ -162,7 +162,7 @@ def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
     if not known and home_folder():
         for reader in readers():
             for kept in reader.kept:
-                yield from kept.folder.glob(f"**/*{glob_escape(session)}*")
+                yield from kept.folder.glob(f"**/*{escape(session)}*")
 
 
 def shown_change(stores: Sequence[Store], change: Change) -> Shown:
@@ -171,9 +171,9 @@ def shown_change(stores: Sequence[Store], change: Change) -> Shown:
 
 
 def _difference(change: Change) -> Iterator[str]:
-    project = change.store.project
-    before = bytes_of(project, change.before) if change.before else b""
-    after = bytes_of(project, change.after) if change.after else b""
+    versions = change.store.versions
+    before = versions.read(change.before) if change.before else b""
+    after = versions.read(change.after) if change.after else b""
     if before is not None and after is not None:
         lines = unified_diff(split(before), split(after), n=_CONTEXT, lineterm="")
         yield from (redact(line.rstrip("\n")) for line in list(lines)[2:])

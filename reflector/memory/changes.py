@@ -9,18 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from reflector.events.event import MEMORY_CHANGED, Event
 from reflector.ledger.store import Ledger
+from reflector.locate import home_folder
+from reflector.memory.bytes import Versions
+from reflector.memory.files import Table
 from reflector.project import Project
 
 #: A position of the user's ledger, as people write it.
 USERS_PLACE = re.compile(r"u([1-9][0-9]{0,14})", re.ASCII)
 
 
-class Store(NamedTuple):
+@dataclass(frozen=True)
+class Store:
     """A ledger of changes, with its project; `upto` is the last position that counts, None for
     all.
     """
@@ -28,6 +32,11 @@ class Store(NamedTuple):
     project: Project
     ledger: Ledger
     upto: int | None = None
+
+    @cached_property
+    def versions(self) -> Versions:
+        """The kept versions of the files."""
+        return Versions(self.project)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,11 @@ class Change:
     def lines(self, name: str) -> list[tuple[int, str]]:
         """Return the `added` or `removed` lines with their numbers."""
         return [(line["line"], line["text"]) for line in self.event.facts.get(name) or ()]
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is in the user's ledger."""
+        return self.store.project.is_users
 
     @property
     def file(self) -> str:
@@ -84,21 +98,41 @@ def place_of(store: Store, position: int) -> str:
 
 
 def path_of(project: Project, file: str) -> Path:
-    """Return the path of a file of an event: below the project, or `~/…`."""
-    return Path(file).expanduser() if file.startswith("~/") else project.root / file
+    """Return the path of a file of an event, without links that stay in its folder."""
+    if not project.is_users:
+        path = project.root / file
+    elif file.startswith("~/"):
+        path = Path(home_folder() or "/nowhere", file[2:])
+    else:
+        path = Path(file)
+    real = path.resolve()
+    return real if real.is_relative_to(top_of(project, path).resolve()) else path
 
 
-def changes_in(stores: Iterable[Store]) -> list[Change]:
+def top_of(project: Project, path: Path) -> Path:
+    """Return the folder that a file must not leave: the project, or an agent's own folder."""
+    if not project.is_users:
+        return project.root
+    home = Path(home_folder() or "/nowhere")
+    return home / path.relative_to(home).parts[0] if path.is_relative_to(home) else path.parent
+
+
+def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change]:
     """Return the changes of some ledgers in the order in which they happened.
+
+    root  a project: of the user's files, only those that agents load there
 
     Raises:
         LedgerError: a ledger cannot be read.
     """
+    table = Table(root, "user") if root is not None else None
     changes = [
         Change(store, event)
         for store in stores
         for event in store.ledger.events(types=[MEMORY_CHANGED], upto=store.upto)
     ]
+    if table is not None:
+        changes = [one for one in changes if not one.is_users or table.watch_of(str(one.path))]
     changes.sort(key=lambda change: (change.event.occurred_at, change.event.position))
     return _with_undone(changes)
 

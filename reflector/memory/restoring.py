@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
@@ -19,16 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from reflector.events.event import HUMAN, MEMORY_CHANGED, NewEvent, drawn, identity
-from reflector.events.memory import UNDO, YOU, UNSEEN
+from reflector.events.memory import UNDO, YOU
 from reflector.files import NEW, Changed, Folder, read_bounded, write_all, write_durably
 from reflector.git import git_says
 from reflector.handover import open_own, read_own
 from reflector.locate import own_folder
-from reflector.memory.bytes import bytes_of, keep_bytes
-from reflector.memory.changes import Change, Store, place_of
+from reflector.memory.bytes import keep_bytes
+from reflector.memory.changes import Change, Store, place_of, top_of
 from reflector.memory.files import MAX_BYTES
-from reflector.memory.lines import hunks_of, reversed_at, split, without_change, without_lines
-from reflector.memory.looks import digest_of, note_look, shown_lines
+from reflector.memory.lines import (
+    changed_lines,
+    hunks_of,
+    reversed_at,
+    split,
+    without_change,
+    without_lines,
+)
+from reflector.memory.looks import Look, Looks, digest_in_ledger, plain_digest
+from reflector.project import Project
 from reflector.refusal import Refusal
 from reflector.text.secrets import redact
 
@@ -57,6 +66,7 @@ class Restored:
     now: bytes | None
     then: bytes | None
     undid: Sequence[str]
+    is_tracked: bool
     place: str = ""
 
 
@@ -82,11 +92,19 @@ def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Rest
     if not last.file:
         raise UndoRefused(f"the text of {last.place} was erased, so it cannot be undone")
     now = read_watched(last)
-    digest = digest_of(store.project, last.file, now)
-    undid = [change.event.event_id for change in chain]
-    planned = partial(Restored, store, last.file, last.path, now, undid=undid)
+    planned = partial(
+        Restored,
+        store,
+        last.file,
+        last.path,
+        now,
+        undid=[change.event.event_id for change in chain],
+        is_tracked=not any(
+            digest.startswith("k") for change in chain for digest in (change.before, change.after)
+        ),
+    )
     is_chain = all(one.after == other.before for one, other in zip(chain, chain[1:], strict=False))
-    if digest == last.after and is_chain:
+    if store.versions.is_version(last.after, now) and is_chain:
         if first.before == "":
             return planned(then=None)
         then = _version(chain, now)
@@ -96,7 +114,7 @@ def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Rest
                 f"undone. See its lines: reflector show {first.place}"
             )
         return planned(then=then)
-    if digest == first.before and is_chain:
+    if store.versions.is_version(first.before, now) and is_chain:
         raise UndoRefused(f"{first.file} is as it was before {first.place} already")
     then = _without(chain, now)
     if only_lines and then is not None:
@@ -109,20 +127,16 @@ def _version(chain: Sequence[Change], now: bytes | None) -> bytes | None:
     the lines of the changes show it; each is compared with its digest.
     """
     first = chain[0]
-    project = first.store.project
-    kept = bytes_of(project, first.before) or _in_git(first)
-    if kept is not None and digest_of(project, first.file, kept) == first.before:
-        return kept
+    stored = first.store.versions
+    for kept in (stored.read(first.before), _in_git(first)):
+        if kept is not None and stored.is_version(first.before, kept):
+            return kept
     versions = [now or b""]
     for change in reversed(chain):
         hunks = hunks_of(change.lines("removed"), change.lines("added"))
         earlier = [found for version in versions for found in reversed_at(hunks, version)]
-        versions = [one for one in earlier if _is_version(change, one)]
+        versions = [one for one in earlier if stored.is_version(change.before, one)]
     return versions[0] if versions else None
-
-
-def _is_version(change: Change, content: bytes) -> bool:
-    return digest_of(change.store.project, change.file, content) == change.before
 
 
 def _in_git(change: Change) -> bytes | None:
@@ -138,9 +152,8 @@ def _without(chain: Sequence[Change], now: bytes | None) -> bytes | None:
     for change in reversed(chain):
         if content is None or not change.before or not change.after:
             return None  # a whole file came or went
-        project = change.store.project
-        before = bytes_of(project, change.before)
-        after = bytes_of(project, change.after)
+        before = change.store.versions.read(change.before)
+        after = change.store.versions.read(change.after)
         if before is not None and after is not None:
             content = without_change(before, after, content)
         else:
@@ -150,11 +163,9 @@ def _without(chain: Sequence[Change], now: bytes | None) -> bytes | None:
     return content
 
 
-def _refusal(
-    chain: Sequence[Change], now: bytes | None, command: str, *, is_possible: bool
-) -> str:
+def _refusal(chain: Sequence[Change], now: bytes | None, command: str, *, is_possible: bool) -> str:
     last = chain[-1]
-    after = bytes_of(last.store.project, last.after)
+    after = last.store.versions.read(last.after)
     shown: list[str] = []
     if after is not None:
         lines = unified_diff(split(after), split(now or b""), n=0, lineterm="")
@@ -194,11 +205,8 @@ def _folder_of(store: Store, path: Path) -> Folder:
     """Return the folder of a file, open. No link below the project, or below an agent's own folder,
     is followed.
     """
-    if store.project.is_users:
-        home = Path("~").expanduser()
-        top = home / path.relative_to(home).parts[0]
-    else:
-        top = store.project.root
+    top = top_of(store.project, path)
+    top = top if path.is_relative_to(top) else top.resolve()
     return Folder(str(path.parent), str(top))
 
 
@@ -213,9 +221,9 @@ def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
     """
     tx = drawn()
     for version in planned:
-        if version.now is not None:
-            digest = digest_of(version.store.project, version.file, version.now)
-            keep_bytes(version.store.project, digest, version.now)
+        for content in (version.now, version.then):
+            if content is not None:
+                keep_bytes(version.store.project, plain_digest(content), content)
     notes = {"tx": tx, "files": [_noted(version) for version in planned]}
     folder = open_own(str(home.root))
     write_durably(folder, json.dumps(notes).encode(), _JOURNAL)
@@ -272,14 +280,15 @@ def _noted(version: Restored) -> dict[str, Any]:
         "now": _packed(version.now),
         "then": _packed(version.then),
         "undid": list(version.undid),
+        "tracked": version.is_tracked,
     }
 
 
 def _from_note(store: Store, note: Any) -> Restored:
     now = _unpacked(note["now"])
-    return Restored(
-        store, note["file"], Path(note["path"]), now, _unpacked(note["then"]), note["undid"]
-    )
+    then = _unpacked(note["then"])
+    path = Path(note["path"])
+    return Restored(store, note["file"], path, now, then, note["undid"], note["tracked"])
 
 
 def _packed(content: bytes | None) -> str | None:
@@ -399,32 +408,41 @@ def _record(written: Sequence[Restored], tx: str) -> list[Restored]:
     """Record what was written, each file once however often this is repeated."""
     recorded = []
     for version in written:
-        project = version.store.project
-        before, after = (
-            digest_of(project, version.file, content) for content in (version.now, version.then)
-        )
-        kinds = {before == "": "created", after == "": "deleted"}
-        removed, added = shown_lines(version.now or b"", version.then or b"")
-        data = {
-            "file": version.file,
-            "kind": kinds.get(True, "edited"),
-            "before": before,
-            "after": after,
-            "removed": removed,
-            "added": added,
-            "by": YOU,
-            "agent": "",
-            "session": "",
-            "call": "",
-            "commit": "",
-            "author": "",
-            "source": UNDO,
-            "undid": list(version.undid),
-        }
-        event_id = identity(MEMORY_CHANGED, version.file, before, after, UNDO, tx)
-        event = NewEvent(MEMORY_CHANGED, event_id, data, HUMAN)
+        event = _event(version, tx)
         (appended,) = version.store.ledger.append([event])
-        note_look(project, version.file, version.then)
-        place = place_of(version.store, appended.position)
-        recorded.append(replace(version, place=place))
+        _note_look(version)
+        recorded.append(replace(version, place=place_of(version.store, appended.position)))
     return recorded
+
+
+def _event(version: Restored, tx: str) -> NewEvent:
+    project = version.store.project
+    before, after = (
+        digest_in_ledger(project, plain_digest(content), is_tracked=version.is_tracked)
+        for content in (version.now, version.then)
+    )
+    removed, added = changed_lines(version.now, version.then)
+    data = {
+        "file": version.file,
+        "kind": "created" if not before else "edited" if after else "deleted",
+        "before": before,
+        "after": after,
+        "removed": removed,
+        "added": added,
+        **dict.fromkeys(("agent", "session", "call", "commit", "author"), ""),
+        "by": YOU,
+        "source": UNDO,
+        "undid": list(version.undid),
+    }
+    event_id = identity(MEMORY_CHANGED, version.file, before, after, UNDO, tx)
+    return NewEvent(MEMORY_CHANGED, event_id, data, HUMAN)
+
+
+def _note_look(version: Restored) -> None:
+    """Make the next look compare the file with what was written."""
+    project = version.store.project
+    looks = Looks.load(project)
+    if version.file in looks.files:
+        digest = plain_digest(version.then)
+        looks.files[version.file] = Look(len(version.then or b""), 0, digest, time.time())
+        looks.save(project)
