@@ -19,9 +19,15 @@ def keep_bytes(project: Project, digest: str, content: bytes) -> None:
     write_durably(private_folder(f"{open_own(str(project.root))}/{_FOLDER}"), content, digest)
 
 
-def bytes_of(project: Project, digest: str) -> bytes | None:
-    """Return the bytes with a plain digest, None if they are not kept."""
-    try:
-        return read_file(f"{own_folder(str(project.root))}/{_FOLDER}/{digest}", MAX_BYTES)
-    except (OSError, ValueError):
-        return None
+class Versions:
+    """The kept versions of a project's files."""
+
+    def __init__(self, project: Project) -> None:
+        self._folder = f"{own_folder(str(project.root))}/{_FOLDER}"
+
+    def read(self, digest: str) -> bytes | None:
+        """Return the version with a plain digest, None if it is not kept."""
+        try:
+            return read_file(f"{self._folder}/{digest}", MAX_BYTES)
+        except (OSError, ValueError):
+            return None

@@ -1,0 +1,190 @@
+"""Changes of watched files that git made, or that its commits hold.
+
+Invariant: git is only asked. A file counts as changed by git only if its content before and after
+is that of the commits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from reflector.events.memory import CHECKOUT, COMMIT, MERGE
+from reflector.git import git_says
+from reflector.memory.files import MAX_BYTES
+from reflector.text.bounds import clean
+
+_MOST_MOVES = 500
+_MAX_AUTHOR = 120
+_MOVE = re.compile(rb"(\w+) HEAD@\{(\d+)\} (.*)")
+#: Openings of a line of the reflog, and whether git took the content from a commit that was made
+#: with it, or from commits of others; everything else is a checkout.
+_COMMITS = re.compile(rb"commit|cherry-pick|revert|am:|rebase[^:]*\((?:pick|continue|reword|fixup)")
+_MERGES = re.compile(rb"merge|pull")
+_FORCES = re.compile(rb"reset|checkout|rebase|stash")
+_LOG = (
+    *("log", "--reverse", "--topo-order", "--raw", "-r", "-z", "--no-abbrev", "--no-renames"),
+    "--format=%x01%H%x02%an%x02%cn%x02%ct%x02",
+)
+_RAW_FILE = re.compile(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0?")
+
+
+class Commit(NamedTuple):
+    """A change of one file in one commit; None for no file.
+
+    author  and the committer if that is another person
+    time    of the commit, in seconds since the epoch
+    """
+
+    file: str
+    commit: str
+    author: str
+    time: float
+    before: bytes | None
+    after: bytes | None
+
+
+class Move(NamedTuple):
+    """A move of HEAD that changes one file, None for no file.
+
+    by      commit, checkout or merge
+    forces  whether git writes the file whatever it contained
+    """
+
+    file: str
+    by: str
+    commit: str
+    author: str
+    time: float
+    before: bytes | None
+    after: bytes | None
+    forces: bool = False
+
+
+class Repository:
+    """The repository of a project, as far as it concerns watched files."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        prefix = git_says(root, "rev-parse", "--show-prefix")
+        self.exists = prefix is not None
+        self._prefix = os.fsdecode(prefix or b"").rstrip("\n")
+
+    def tracked(self, files: Sequence[str]) -> set[str]:
+        """Return the files that git tracks."""
+        listed = git_says(self.root, "ls-files", "-z", "--", *_literal(files)) if files else b""
+        return {os.fsdecode(name) for name in (listed or b"").split(b"\0") if name}
+
+    def moves(self, files: Sequence[str], since: float) -> list[Move]:
+        """Return the moves of HEAD since a time that change one of some files, oldest first."""
+        if not self.exists or not files:
+            return []
+        arguments = ("log", "-g", "-n", str(_MOST_MOVES), "--date=unix", "--format=%H %gd %gs")
+        heads = [
+            (match[1].decode(), float(match[2]), match[3])
+            for match in _MOVE.finditer(git_says(self.root, *arguments, "HEAD") or b"")
+        ]
+        moves: list[Move] = []
+        for (new, time, subject), older in zip(heads, [*heads[1:], None], strict=True):
+            # The clock of the reflog has whole seconds.
+            if time + 1 < since:
+                break
+            old = older[0] if older else ""
+            for file in files:
+                moves[:0] = self._move(file, old, new, time, subject)
+        return moves
+
+    def commits(self, places: Sequence[str], revisions: str = "HEAD") -> list[Commit]:
+        """Return the changes of files in commits without merges, oldest first.
+
+        places  the files, as pathspecs of git
+        """
+        listed = git_says(self.root, *_LOG, revisions, "--", *places)
+        parts = (listed or b"").split(b"\x01")[1:]
+        changes = [
+            (part.split(b"\x02"), match)
+            for part in parts
+            for match in _RAW_FILE.finditer(part.rpartition(b"\x02")[2])
+        ]
+        contents = self._contents(
+            {oid.decode() for _, match in changes for oid in match.group(1, 2)}
+        )
+        return [
+            Commit(
+                os.fsdecode(match[3]).removeprefix(self._prefix),
+                head[0].decode(),
+                _author(head[1], head[2]),
+                float(head[3]),
+                contents.get(match[1].decode()),
+                contents.get(match[2].decode()),
+            )
+            for head, match in changes
+        ]
+
+    def _move(self, file: str, old: str, new: str, time: float, subject: bytes) -> Iterable[Move]:
+        names = [f"{old}:{self._prefix}{file}", f"{new}:{self._prefix}{file}"]
+        contents = self._contents(names)
+        before, after = (contents.get(name) for name in names)
+        by = CHECKOUT
+        if _COMMITS.match(subject):
+            by = COMMIT
+        elif _MERGES.match(subject):
+            by = MERGE
+        if by == MERGE and old:
+            commits = self.commits([*_literal([file])], f"{old}..{new}")
+            if _are_a_chain(commits, before, after):
+                return [_as_move(commit, time) for commit in commits]
+        forces = by == CHECKOUT and _FORCES.match(subject) is not None
+        if before == after and not forces:
+            return []
+        author = self._author_of(new) if by != CHECKOUT else ""
+        return [Move(file, by, new, author, time, before, after, forces)]
+
+    def _author_of(self, commit: str) -> str:
+        names = git_says(self.root, "log", "-1", "--format=%an%x02%cn", commit) or b""
+        author, _, committer = names.strip().partition(b"\x02")
+        return _author(author, committer)
+
+    def _contents(self, names: Collection[str]) -> dict[str, bytes]:
+        """Return the contents of blobs by the names that git has for them."""
+        asked = [name for name in names if "\n" not in name]
+        lines = "".join(f"{name}\n" for name in asked)
+        output = git_says(self.root, "cat-file", "--batch", given=os.fsencode(lines)) or b""
+        contents: dict[str, bytes] = {}
+        place = 0
+        for name in asked:
+            end = output.find(b"\n", place)
+            head = output[place:end].split(b" ")
+            place = end + 1
+            if end < 0 or head[-1] in (b"missing", b"ambiguous"):
+                continue
+            size = int(head[-1])
+            if head[1] == b"blob" and size <= MAX_BYTES:
+                contents[name] = output[place : place + size]
+            place += size + 1
+        return contents
+
+
+def _as_move(commit: Commit, time: float) -> Move:
+    return Move(
+        commit.file, COMMIT, commit.commit, commit.author, time, commit.before, commit.after
+    )
+
+
+def _are_a_chain(commits: Sequence[Commit], before: bytes | None, after: bytes | None) -> bool:
+    """Return whether each commit begins with the content with which the one before ends."""
+    contents = [before, *(commit.after for commit in commits)]
+    begins = [commit.before for commit in commits]
+    return bool(commits) and contents[-1] == after and contents[:-1] == begins
+
+
+def _author(author: bytes, committer: bytes) -> str:
+    names = [clean(name.decode("utf-8", "replace"), _MAX_AUTHOR) for name in (author, committer)]
+    return names[0] if names[0] == names[1] else f"{names[0]} (committed by {names[1]})"
+
+
+def _literal(files: Sequence[str]) -> Iterator[str]:
+    return (f":(literal){file}" for file in files)
