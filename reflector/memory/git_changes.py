@@ -9,17 +9,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from reflector.events.memory import CHECKOUT, COMMIT, MERGE
-from reflector.git import git_says
+from reflector.files import read_bounded
+from reflector.git import git_says, repository
 from reflector.memory.files import MAX_BYTES
 from reflector.text.bounds import clean
 
 _MOST_MOVES = 500
 _MAX_AUTHOR = 120
-_MOVE = re.compile(rb"(\w+) HEAD@\{(\d+)\} (.*)")
+_MOVE = re.compile(rb"^(\w+) (\w+) [^\n\t]*> (\d+) [+-]\d{4}\t?([^\n]*)$", re.MULTILINE)
+_MAX_REFLOG = 1 << 24
 #: Openings of a line of the reflog, and whether git took the content from a commit that was made
 #: with it, or from commits of others; everything else is a checkout.
 _COMMITS = re.compile(rb"commit|cherry-pick|revert|am:|rebase[^:]*\((?:pick|continue|reword|fixup)")
@@ -69,33 +72,39 @@ class Repository:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        prefix = git_says(root, "rev-parse", "--show-prefix")
-        self.exists = prefix is not None
-        self._prefix = os.fsdecode(prefix or b"").rstrip("\n")
+        top, folder = repository(root)
+        self.exists = folder is not None
+        self._reflog = Path(folder or top, "logs/HEAD")
+        below = root.relative_to(top).as_posix()
+        self._prefix = "" if below == "." else f"{below}/"
 
     def tracked(self, files: Sequence[str]) -> set[str]:
         """Return the files that git tracks."""
         listed = git_says(self.root, "ls-files", "-z", "--", *_literal(files)) if files else b""
         return {os.fsdecode(name) for name in (listed or b"").split(b"\0") if name}
 
-    def moves(self, files: Sequence[str], since: float) -> list[Move]:
-        """Return the moves of HEAD since a time that change one of some files, oldest first."""
-        if not self.exists or not files:
-            return []
-        arguments = ("log", "-g", "-n", str(_MOST_MOVES), "--date=unix", "--format=%H %gd %gs")
-        heads = [
-            (match[1].decode(), float(match[2]), match[3])
-            for match in _MOVE.finditer(git_says(self.root, *arguments, "HEAD") or b"")
+    @property
+    def reflog_size(self) -> int:
+        """The size of the reflog of HEAD in bytes, 0 without one."""
+        with suppress(OSError):
+            return self._reflog.stat().st_size
+        return 0
+
+    def moves(self, files: Sequence[str], start: int) -> list[Move]:
+        """Return the moves of HEAD that change one of some files, oldest first.
+
+        start  the size of the reflog at the last look
+        """
+        reflog = b""
+        with suppress(OSError):
+            reflog = read_bounded(self._reflog, _MAX_REFLOG)
+        entries = _MOVE.findall(reflog, start if start <= len(reflog) else 0)[-_MOST_MOVES:]
+        return [
+            move
+            for old, new, time, subject in entries
+            for file in files
+            for move in self._move(file, old.decode(), new.decode(), float(time), subject)
         ]
-        moves: list[Move] = []
-        for (new, time, subject), older in zip(heads, [*heads[1:], None], strict=True):
-            # The clock of the reflog has whole seconds.
-            if time + 1 < since:
-                break
-            old = older[0] if older else ""
-            for file in files:
-                moves[:0] = self._move(file, old, new, time, subject)
-        return moves
 
     def commits(self, places: Sequence[str], revisions: str = "HEAD") -> list[Commit]:
         """Return the changes of files in commits without merges, oldest first.
@@ -125,7 +134,7 @@ class Repository:
         ]
 
     def _move(self, file: str, old: str, new: str, time: float, subject: bytes) -> Iterable[Move]:
-        names = [f"{old}:{self._prefix}{file}", f"{new}:{self._prefix}{file}"]
+        names = [f"{commit}:{self._prefix}{file}" for commit in (old, new)]
         contents = self._contents(names)
         before, after = (contents.get(name) for name in names)
         by = CHECKOUT
@@ -133,7 +142,7 @@ class Repository:
             by = COMMIT
         elif _MERGES.match(subject):
             by = MERGE
-        if by == MERGE and old:
+        if by == MERGE:
             commits = self.commits([*_literal([file])], f"{old}..{new}")
             if _are_a_chain(commits, before, after):
                 return [_as_move(commit, time) for commit in commits]

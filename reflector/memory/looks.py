@@ -53,10 +53,13 @@ class Look(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The times of the first and the last look at the files of a project."""
+    """The times of the first and the last look at the files of a project, and the size of the
+    reflog at the last one.
+    """
 
     first: float
     last: float
+    reflog: int = 0
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class Looks:
     """The last looks of one store.
 
     files   the look at each file, by its name in the ledger
-    seen    the times of the first and the last look at the files of each project, by its folder
+    seen    the looks at the files of each project, by its folder
     events  those that the ledger may not have yet
     """
 

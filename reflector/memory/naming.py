@@ -140,7 +140,9 @@ class _Replay:
         """
         skipped = state._replace(place=state.place + 1)
         if isinstance(evidence, Move):
-            return [*self._by_move(state, evidence), ([], skipped)]
+            moved = self._by_move(state, evidence)
+            fits = state.content == Content(evidence.before)
+            return [*moved, ([], skipped)] if fits else [([], skipped), *moved]
         if evidence.is_opaque:
             is_same = state.opaque is None or state.opaque.session == evidence.session
             hidden = skipped._replace(opaque=evidence)

@@ -6,7 +6,7 @@ nothing is half written if the disk is full: the next drain compares again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_bytes
 from reflector.memory.calls import Sitting, sitting_of
 from reflector.memory.files import Found, Scope, Table, Watched
-from reflector.memory.git_changes import Repository
+from reflector.memory.git_changes import Move, Repository
 from reflector.memory.line_facts import LineChange, line_change
 from reflector.memory.looks import (
     Compared,
@@ -88,6 +88,10 @@ class Recorder:
         repository = Repository(self.root) if self.scope == "project" else None
         return repository if repository is not None and repository.exists else None
 
+    def moves(self, files: Sequence[str], reflog: int) -> list[Move]:
+        """Return the moves of HEAD that change files, after a size of the reflog."""
+        return self.repository.moves(files, reflog) if self.repository is not None else []
+
     def is_tracked(self, file: str) -> bool:
         """Return whether git tracks a file."""
         return self.repository is not None and bool(self.repository.tracked([file]))
@@ -101,14 +105,15 @@ def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
     looks = Looks.load(recorder.project)
     try:
         changes.recorded += _finish(recorder, looks)
+        reflog = recorder.repository.reflog_size if recorder.repository else 0
         found = recorder.table.find()
         gone = _gone(recorder.table, found, looks)
         compared = compare(found, gone, looks, str(recorder.root))
-        events = _events_of(recorder, compared, find)
-        looks.files.update(compared.looks)
         seen = looks.seen.get(str(recorder.root))
+        events = _events_of(recorder, compared, seen.reflog if seen else 0, find)
+        looks.files.update(compared.looks)
         now = max((look.at for look in compared.looks.values()), default=_now())
-        looks.seen[str(recorder.root)] = Seen(seen.first if seen else now, now)
+        looks.seen[str(recorder.root)] = Seen(seen.first if seen else now, now, reflog)
         looks.events = events
         looks.save(recorder.project)
         changes.recorded += _finish(recorder, looks)
@@ -152,8 +157,13 @@ def _gone(table: Table, found: Found, looks: Looks) -> list[Watched]:
     return list(filter(None, map(table.gone, missing)))
 
 
-def _events_of(recorder: Recorder, compared: Compared, find: FindTranscripts) -> list[NewEvent]:
-    """Return the events of the differences, and keep the bytes. Raises OSError."""
+def _events_of(
+    recorder: Recorder, compared: Compared, reflog: int, find: FindTranscripts
+) -> list[NewEvent]:
+    """Return the events of the differences, and keep the bytes. Raises OSError.
+
+    reflog  the size of the reflog at the last look
+    """
     for difference in compared.differences:
         if difference.content is not None:
             keep_bytes(recorder.project, difference.look.digest, difference.content)
@@ -161,27 +171,33 @@ def _events_of(recorder: Recorder, compared: Compared, find: FindTranscripts) ->
     if not changed:
         return []
     since = min(difference.before.at for difference in changed)
-    sittings = [sitting_of(path, [recorder.table]) for path in find(since - _SLACK_S)]
-    files = [difference.watched.file for difference in changed]
-    repository = recorder.repository
-    moves = repository.moves(files, since) if repository else []
-    tracked = {move.file for move in moves}.union(repository.tracked(files) if repository else ())
-    known = known_calls(recorder.ledger)
-    events: list[NewEvent] = []
-    for difference in changed:
-        file = difference.watched.file
-        before = difference.before
-        evidence: list[Evidence] = [
+    records = _Records(
+        [sitting_of(path, [recorder.table]) for path in find(since - _SLACK_S)],
+        recorder.moves([difference.watched.file for difference in changed], reflog),
+        known_calls(recorder.ledger),
+    )
+    return [event for difference in changed for event in _steps(recorder, difference, records)]
+
+
+class _Records(NamedTuple):
+    """Everything on record since the last look: sessions, moves of HEAD, and the calls that the
+    log has already, by their file, session and id.
+    """
+
+    sittings: Sequence[Sitting]
+    moves: Sequence[Move]
+    known: Collection[tuple[str, str, str]]
+
+    def evidence(self, file: str, since: float) -> list[Evidence]:
+        """Return the records that may explain a change of a file."""
+        calls = [
             call
-            for sitting in sittings
+            for sitting in self.sittings
             for call in sitting.calls
-            if call.watched.file == file
-            and call.time >= before.at - _SLACK_S
-            and (file, call.session, call.id) not in known
+            if call.watched.file == file and call.time >= since - _SLACK_S
         ]
-        evidence += [move for move in moves if move.file == file and move.time + 1 >= before.at]
-        events += _steps(recorder, difference, evidence, sittings, file in tracked)
-    return events
+        fresh = [call for call in calls if (file, call.session, call.id) not in self.known]
+        return [*fresh, *(move for move in self.moves if move.file == file)]
 
 
 def known_calls(ledger: Ledger) -> set[tuple[str, str, str]]:
@@ -190,25 +206,21 @@ def known_calls(ledger: Ledger) -> set[tuple[str, str, str]]:
     return {(facts["file"], facts["session"], facts["call"]) for facts in recorded if facts}
 
 
-def _steps(
-    recorder: Recorder,
-    difference: Difference,
-    evidence: Sequence[Evidence],
-    sittings: Sequence[Sitting],
-    is_tracked: bool,
-) -> list[NewEvent]:
+def _steps(recorder: Recorder, difference: Difference, records: _Records) -> list[NewEvent]:
     """Return the events of one difference, oldest first. Raises OSError."""
+    file = difference.watched.file
+    evidence = records.evidence(file, difference.before.at)
+    is_moved = any(move.file == file for move in records.moves)
+    is_tracked = is_moved or recorder.is_tracked(file)
     digest = difference.before.digest
     kept = Versions(recorder.project).read(digest) if digest else None
     before = Content(kept, kept is not None or not digest)
     question = Question(before, difference.content, difference.before.at, difference.latest)
     events: list[NewEvent] = []
-    for step in steps_of(question, evidence, sittings):
+    for step in steps_of(question, evidence, records.sittings):
         if step.after is not None:
             keep_bytes(recorder.project, plain_digest(step.after), step.after)
-        change = NewChange(
-            difference.watched.file, before, Content(step.after), step.author, step.time, LOOK
-        )
+        change = NewChange(file, before, Content(step.after), step.author, step.time, LOOK)
         if _is_recorded(recorder, change, events, is_tracked):
             change = change._replace(author=step.author._replace(by=CHECKOUT, author=""))
         event = event_of(recorder, change, is_tracked=is_tracked, before_digest=digest)
