@@ -49,7 +49,8 @@ class Call(NamedTuple):
     """A tool call that wrote a watched file.
 
     id       of the call, or of its message
-    time     at which its result came, in seconds since the epoch
+    began    the time at which it was made, in seconds since the epoch
+    time     at which its result came
     content  the whole new content of the file; None if the call does not have it
     edits    that lead to the new content; none if the call does not have them either
     """
@@ -58,6 +59,7 @@ class Call(NamedTuple):
     session: str
     agent: str
     id: str
+    began: float
     time: float
     content: bytes | None = None
     edits: tuple[Edit, ...] = ()
@@ -66,6 +68,12 @@ class Call(NamedTuple):
     def is_opaque(self) -> bool:
         """Whether the call does not show the new content."""
         return self.content is None and not self.edits
+
+    def is_after(self, moment: float) -> bool:
+        """Return whether the call changed the file after a moment, as far as that can matter: a
+        change that the moment saw already is recognised by its content.
+        """
+        return (self.began if self.is_opaque else self.time) > moment
 
     def apply(self, state: bytes | None) -> bytes | None:
         """Return the content that the call makes of a content; None if it cannot."""
@@ -171,7 +179,7 @@ def _written(
             command = plain_text(call.whole.get("command"))[:_MAX_COMMAND]
             written = map(_Write, _files_written(command, table))
         for write in written:
-            yield Call(write.watched, "", "", call_id, time, write.content, write.edits)
+            yield Call(write.watched, "", "", call_id, time, time, write.content, write.edits)
 
 
 class _Write(NamedTuple):

@@ -40,7 +40,7 @@ from reflector.project import Project
 ACTOR = "memory"
 #: In the user's own folder: the states of the paths that a start hook compares.
 PLACES = "memory-places.txt"
-#: A call's time is that of its record, which may be written shortly after a look.
+#: A transcript may be written a moment before the times that its records have.
 _SLACK_S = 5.0
 #: Returns the transcripts that were written since a time, in seconds since the epoch.
 FindTranscripts = Callable[[float], Sequence[Path]]
@@ -194,7 +194,7 @@ class _Records(NamedTuple):
             call
             for sitting in self.sittings
             for call in sitting.calls
-            if call.watched.file == file and call.time >= since - _SLACK_S
+            if call.watched.file == file and call.is_after(since)
         ]
         fresh = [call for call in calls if (file, call.session, call.id) not in self.known]
         return [*fresh, *(move for move in self.moves if move.file == file)]

@@ -111,6 +111,8 @@ class World:
     home: Path
     truths: list[Truth] = field(default_factory=list)
     sessions: int = 0
+    #: By scope, how many events and changes there were after each comparison.
+    looks: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     @classmethod
     def at(cls, folder: Path) -> World:
@@ -177,7 +179,10 @@ class World:
         project.make_state_dir()
         with project.open_ledger() as ledger:
             recorder = Recorder(project, lambda: ledger, self.root, scope)
-            return record_changes(recorder, lambda since: list(written_since(since))).notes
+            notes = record_changes(recorder, lambda since: list(written_since(since))).notes
+            count = len(list(ledger.events(types=[MEMORY_CHANGED])))
+        self.looks.setdefault(scope, []).append((count, len(self.truths)))
+        return notes
 
     def events(self, scope: Any = "project") -> list[dict[str, Any]]:
         """The recorded changes, with plain digests where the play knows them."""
