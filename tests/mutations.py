@@ -1141,7 +1141,7 @@ MUTATIONS = [
         KEPT_SESSIONS,
     ),
     Mutation(
-        HISTORY,
+        FOUND_TRANSCRIPTS,
         "return transcript.cwd == project_hash(root) or _is_folder_of(transcript.cwd, root)",
         "return _is_folder_of(transcript.cwd, root)",
         KEPT_SESSIONS,

@@ -19,7 +19,8 @@ from reflector.events.event import SESSION_RECORDED
 from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNSEEN
 from reflector.locate import home_folder
 from reflector.memory.changes import Change, Store
-from reflector.memory.lines import hunks_of, shown, split
+from reflector.memory.line_facts import cut, lines_of
+from reflector.memory.lines import hunks_of, split
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.readers import readers
 from reflector.transcripts.reading import UnknownTranscript, read_messages
@@ -74,15 +75,15 @@ def is_restorable(change: Change) -> bool:
     return change.store.versions.has(change.before) or change.fact("commit") != ""
 
 
-def lines_of(changes: Sequence[Change], content: bytes) -> list[Line]:
+def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
     """Return the lines of a file with their changes; `changes` are those of the file alone."""
     file = changes[-1].file if changes else ""
-    found = []
-    for number, line in enumerate(split(content), 1):
-        text = line.rstrip("\r\n")
+    lines = []
+    for number, masked in enumerate(lines_of(content), 1):
+        text = cut(masked.text)
         written, committed = _writers(changes, text) if text.strip() else (None, None)
-        found.append(Line(file, number, text, written, committed))
-    return found
+        lines.append(Line(file, number, text, written, committed))
+    return lines
 
 
 def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:
@@ -105,12 +106,11 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
 
 def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Change | None]:
     """Return the change that brought a line, and the commit that has it since."""
-    masked = shown(text)
     written: Change | None = None
     committed: Change | None = None
     for change in changes:
-        removed = sum(line == masked for _, line in change.lines("removed"))
-        added = sum(line == masked for _, line in change.lines("added"))
+        removed = sum(line == text for _, line in change.lines("removed"))
+        added = sum(line == text for _, line in change.lines("added"))
         if added <= removed:
             if removed > added:
                 written = committed = None
@@ -125,9 +125,8 @@ def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Chang
 
 def _replaced(change: Change, text: str) -> list[str]:
     """Return the lines that a line of a change replaced."""
-    masked = shown(text)
     hunks = hunks_of(change.lines("removed"), change.lines("added"))
-    return next((hunk.removed for hunk in hunks if masked in hunk.added), [])
+    return next((hunk.removed for hunk in hunks if text in hunk.added), [])
 
 
 def words_before(stores: Sequence[Store], change: Change) -> str:

@@ -62,7 +62,7 @@ class Versions:
 
     def read(self, digest: str) -> bytes | None:
         """Return a version, None if it is not kept or was damaged."""
-        plain = self._plain.get(digest, "")
+        plain = digest if _DIGEST.fullmatch(digest) else self._plain.get(digest, "")
         if plain:
             with suppress(OSError):
                 content = read_file(f"{self.folder}/{plain}", MAX_BYTES + 1)

@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any
 
-from reflector.text.bounds import encodable
-from reflector.text.secrets import redact
-
-#: Lines of an event, added and removed each.
-MOST_LINES = 200
 #: Pairs of lines that are compared at most.
 _MOST_COMPARED = 4_000_000
 #: A numbered line of an event, from 1.
@@ -41,9 +35,11 @@ def hunks_of(removed: Numbered, added: Numbered) -> list[Hunk]:
     old = dict(removed)
     new = dict(added)
     hunks = []
+    if 0 in old or 0 in new:  # the numbers are not known
+        return [Hunk(0, 0, [text for _, text in removed], [text for _, text in added])]
     shift = 0  # of a line that stayed, from before to after
     while old or new:
-        first = min([number for number in old] + [number - shift for number in new])
+        first = min([*old, *(number - shift for number in new)])
         hunk = Hunk(first - 1, first + shift - 1)
         while first + len(hunk.removed) in old:
             hunk.removed.append(old.pop(first + len(hunk.removed)))
@@ -68,25 +64,6 @@ def hunks_between(before: bytes, after: bytes) -> list[Hunk]:
         old_at = old_start + 1
         new_at = new_start + 1
     return hunks
-
-
-def changed_lines(before: bytes | None, after: bytes | None) -> Iterator[list[dict[str, Any]]]:
-    """Yield the removed and the added lines as an event has them: without secrets, and no more than
-    it takes.
-    """
-    hunks = hunks_between(before or b"", after or b"")
-    for numbers, texts in (("before", "removed"), ("after", "added")):
-        numbered = [
-            {"line": getattr(hunk, numbers) + offset, "text": shown(text)}
-            for hunk in hunks
-            for offset, text in enumerate(getattr(hunk, texts), 1)
-        ]
-        yield numbered[:MOST_LINES]
-
-
-def shown(line: str) -> str:
-    """Return a line as an event has it: without its end and its secrets."""
-    return encodable(redact(line.rstrip("\r\n")))
 
 
 def split(content: bytes) -> list[str]:

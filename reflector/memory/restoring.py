@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ from reflector.locate import own_folder
 from reflector.memory.bytes import keep_bytes
 from reflector.memory.changes import Change, Store, place_of, top_of
 from reflector.memory.files import MAX_BYTES
+from reflector.memory.line_facts import line_change
 from reflector.memory.lines import (
-    changed_lines,
     hunks_of,
     reversed_at,
     split,
@@ -103,7 +104,7 @@ def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Rest
             digest.startswith("k") for change in chain for digest in (change.before, change.after)
         ),
     )
-    is_chain = all(one.after == other.before for one, other in zip(chain, chain[1:], strict=False))
+    is_chain = all(one.after == other.before for one, other in pairwise(chain))
     if store.versions.is_version(last.after, now) and is_chain:
         if first.before == "":
             return planned(then=None)
@@ -421,14 +422,12 @@ def _event(version: Restored, tx: str) -> NewEvent:
         digest_in_ledger(project, plain_digest(content), is_tracked=version.is_tracked)
         for content in (version.now, version.then)
     )
-    removed, added = changed_lines(version.now, version.then)
     data = {
         "file": version.file,
         "kind": "created" if not before else "edited" if after else "deleted",
         "before": before,
         "after": after,
-        "removed": removed,
-        "added": added,
+        **line_change(version.now, version.then).facts,
         **dict.fromkeys(("agent", "session", "call", "commit", "author"), ""),
         "by": YOU,
         "source": UNDO,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.sessions.history import project_hash
+from reflector.sessions.found_transcripts import project_hash
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 from tests.test_locate import commit, git
