@@ -16,16 +16,19 @@ from glob import escape
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED
-from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNSEEN
+from reflector.events.memory import AGENT, COMMIT, GIT, LOOK, UNDO, UNSEEN
 from reflector.locate import home_folder
 from reflector.memory.changes import Change, Store
 from reflector.memory.line_facts import cut, lines_of
 from reflector.memory.lines import hunks_of, split
+from reflector.project import Project
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.readers import readers
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 _MOST_WORDS = 240
+#: In the user's own folder: the ids of the changes that you keep.
+_KEPT = "memory-kept.json"
 #: Lines around a change in a difference.
 _CONTEXT = 2
 
@@ -79,6 +82,7 @@ def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
     """Return the lines of a file with their changes; `changes` are those of the file alone."""
     file = changes[-1].file if changes else ""
     lines = []
+    changes = _without_redone(changes)
     for number, masked in enumerate(lines_of(content), 1):
         text = cut(masked.text)
         written, committed = _writers(changes, text) if text.strip() else (None, None)
@@ -86,12 +90,25 @@ def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
     return lines
 
 
+def _without_redone(changes: Sequence[Change]) -> list[Change]:
+    """Return changes without each undo that was undone, and without the undo of it: together they
+    changed nothing.
+    """
+    undos = {change.event.event_id for change in changes if change.fact("source") == UNDO}
+    cancelled: set[str] = set()
+    for change in reversed(changes):
+        undone_undos = undos.intersection(change.undid)
+        if undone_undos and change.event.event_id not in cancelled:
+            cancelled |= {change.event.event_id, *undone_undos}
+    return [change for change in changes if change.event.event_id not in cancelled]
+
+
 def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:
     """Return a line with the words before it and the lines in its place before."""
     written = line.written
     if written is None:
         return line
-    earlier = changes[: changes.index(written)]
+    earlier = _without_redone(changes[: changes.index(written)])
     was = [Former(text, _writers(earlier, text)[0]) for text in _replaced(written, line.text)]
     return Line(
         line.file,
@@ -178,7 +195,8 @@ def _difference(change: Change) -> Iterator[str]:
         yield from (redact(line.rstrip("\n")) for line in list(lines)[2:])
         return
     for hunk in hunks_of(change.lines("removed"), change.lines("added")):
-        yield f"@@ line {hunk.after + 1} @@"
+        if hunk.after >= 0:
+            yield f"@@ line {hunk.after + 1} @@"
         yield from (f"-{line}" for line in hunk.removed)
         yield from (f"+{line}" for line in hunk.added)
 
@@ -218,12 +236,20 @@ def comings(changes: Iterable[Change]) -> Comings:
     return Comings(len(files), undone, came.total(), went.total(), returned)
 
 
-def agents_changes(changes: Iterable[Change]) -> list[Change]:
-    """Return the changes of agents that wait for you to keep or take back."""
+def undecided(home: Project, changes: Iterable[Change]) -> list[Change]:
+    """Return the changes of agents that you neither kept nor took back."""
+    kept = set(home.read_kept(_KEPT) or ())
     return [
         change
         for change in changes
         if change.fact("by") == AGENT
-        and change.fact("source") not in (GIT, UNDO)
+        and change.fact("source") == LOOK
         and not change.undone_at
+        and change.event.event_id not in kept
     ]
+
+
+def keep_change(home: Project, change: Change) -> None:
+    """Note that you keep a change of an agent."""
+    kept = home.read_kept(_KEPT) or []
+    home.keep(_KEPT, [*kept, change.event.event_id])

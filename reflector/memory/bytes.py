@@ -44,7 +44,7 @@ class Versions:
     """The kept versions of a project's files, by the digests that its ledger has."""
 
     def __init__(self, project: Project) -> None:
-        self.folder = folder_of(project)
+        self.folder = versions_folder(project)
         self._secret = kept_secret(project)
 
     @cached_property
@@ -82,14 +82,14 @@ class Versions:
         return removed
 
 
-def folder_of(project: Project) -> Path:
+def versions_folder(project: Project) -> Path:
     """Return the folder of the versions of a project's files, whether it exists or not."""
     return Path(own_folder(str(project.root)) or "/nonexistent", _FOLDER)
 
 
 def _names_in(folder: Path) -> list[str]:
     with suppress(OSError):
-        return os.listdir(folder)
+        return [path.name for path in folder.iterdir()]
     return []
 
 

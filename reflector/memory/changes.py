@@ -16,11 +16,12 @@ from reflector.events.event import MEMORY_CHANGED, Event
 from reflector.ledger.store import Ledger
 from reflector.locate import home_folder
 from reflector.memory.bytes import Versions
-from reflector.memory.files import Table
+from reflector.memory.files import Scope, Table
 from reflector.project import Project
 
 #: A position of the user's ledger, as people write it.
 USERS_PLACE = re.compile(r"u([1-9][0-9]{0,14})", re.ASCII)
+_SCOPES: tuple[Scope, ...] = ("project", "user")
 
 
 @dataclass(frozen=True)
@@ -146,3 +147,20 @@ def _with_undone(changes: Sequence[Change]) -> list[Change]:
         Change(change.store, change.event, undone_at.get(change.event.event_id, ""))
         for change in changes
     ]
+
+
+def file_named(root: Path | None, text: str) -> str | None:
+    """Return the name in the ledger of a watched file that a person typed, None for another file.
+
+    root  of the project whose agents load it, None for the user's files alone
+    """
+    if root is None:
+        return text if text.startswith("~/") else None
+    typed = Path(home_folder() or "/nowhere", text[2:]) if text.startswith("~/") else Path(text)
+    for base in dict.fromkeys((Path.cwd(), root)):
+        for scope in _SCOPES:
+            if watched := Table(root, scope).watch_of(str(base / typed)):
+                return watched.file
+    users = Table(root, "user").find().files.values()
+    names = [watched.file for watched in users if watched.shown == text]
+    return names[0] if len(names) == 1 else None

@@ -36,7 +36,7 @@ def hunks_of(removed: Numbered, added: Numbered) -> list[Hunk]:
     new = dict(added)
     hunks = []
     if 0 in old or 0 in new:  # the numbers are not known
-        return [Hunk(0, 0, [text for _, text in removed], [text for _, text in added])]
+        return [Hunk(-1, -1, [text for _, text in removed], [text for _, text in added])]
     shift = 0  # of a line that stayed, from before to after
     while old or new:
         first = min([*old, *(number - shift for number in new)])

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector.events.event import HUMAN, MEMORY_CHANGED, NewEvent, drawn, identity
-from reflector.events.memory import UNDO, YOU
+from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
 from reflector.files import NEW, Changed, Folder, read_bounded, write_all, write_durably
 from reflector.git import git_says
 from reflector.handover import open_own, read_own
@@ -59,6 +59,7 @@ class Restored:
 
     now, then  its content at present and the one that it gets; None for no file
     undid      the ids of the changes that this undoes
+    is_whole   whether it becomes the version before them, and not only loses their lines
     """
 
     store: Store
@@ -69,6 +70,27 @@ class Restored:
     undid: Sequence[str]
     is_tracked: bool
     place: str = ""
+    is_whole: bool = True
+
+
+def newest_of(changes: Sequence[Change]) -> Change | None:
+    """Return the change of a file that `undo FILE` takes back: the newest one, rather than a commit
+    of it, that led to the present content; None if none can be taken back. A commit that brought
+    the file is none.
+    """
+    open_changes = [
+        change
+        for change in changes
+        if not change.undone_at
+        and change.fact("source") != UNDO
+        and (change.fact("source") != GIT or change.before)
+    ]
+    if not open_changes:
+        return None
+    now = read_watched(open_changes[-1])
+    by_hand = [change for change in open_changes if change.fact("source") != GIT]
+    leading = [one for one in by_hand if one.store.versions.is_version(one.after, now)]
+    return (leading or by_hand or open_changes)[-1]
 
 
 def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> list[Restored]:
@@ -119,7 +141,7 @@ def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Rest
         raise UndoRefused(f"{first.file} is as it was before {first.place} already")
     then = _without(chain, now)
     if only_lines and then is not None:
-        return planned(then=then)
+        return planned(then=then, is_whole=False)
     raise UndoRefused(_refusal(chain, now, command, is_possible=then is not None))
 
 
@@ -172,7 +194,12 @@ def _refusal(chain: Sequence[Change], now: bytes | None, command: str, *, is_pos
         lines = unified_diff(split(after), split(now or b""), n=0, lineterm="")
         shown = [redact(line.rstrip("\n")) for line in lines][2:]
     more = [f"  and {len(shown) - _MOST_LINES} lines more"] if len(shown) > _MOST_LINES else []
-    lead = f"{last.file} changed after {last.place}, so nothing was written"
+    is_seen = UNSEEN not in (last.after, chain[0].before)
+    lead = (
+        f"{last.file} changed after {last.place}, so nothing was written"
+        if is_seen
+        else f"{last.file} as it was before {chain[0].place} was not kept, so nothing was written"
+    )
     way_out = (
         f"To take back only the lines of {', '.join(change.place for change in chain)}: {command}"
         if is_possible

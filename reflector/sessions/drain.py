@@ -343,6 +343,8 @@ def open_pipeline(
         LedgerError, PlaybookRefused, ConfigError: the ledger, the playbook or the settings cannot
             be used
     """
+    from reflector.sessions.memory_drain import undecided_files
+
     with locks.held(project.make_state_dir(), "drain.lock", wait=wait) as is_held:
         if not is_held:
             yield None
@@ -365,7 +367,8 @@ def open_pipeline(
                 seen_head.keep_head(project, ledger)
             if pipeline.waiting is None:
                 pipeline.waiting = len(read_proposals(ledger))
-            leave_waiting(project.root, pipeline.waiting, is_users=project.is_users)
+            files = undecided_files(project, ledger) if project.config.memory == "tell" else 0
+            leave_waiting(project.root, pipeline.waiting, is_users=project.is_users, files=files)
 
 
 @contextmanager

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
+from reflector.events.event import MEMORY_CHANGED
 from reflector.files import error_words
 from reflector.ledger.errors import LedgerError
+from reflector.memory.answers import undecided
 from reflector.memory.backfill import fill_back
+from reflector.memory.changes import Store, changes_in
 from reflector.memory.files import Table
 from reflector.memory.recording import Recorder, leave_places, record_changes
 from reflector.project import Project
@@ -74,17 +77,44 @@ def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -
     return count
 
 
+def undecided_files(project: Project, ledger: Ledger) -> int:
+    """Return how many watched files have a change of an agent that you neither kept nor took
+    back.
+    """
+    users = Project.of_user()
+    with ExitStack() as closing:
+        stores = [Store(project, ledger)]
+        if _watches_users(project) and not project.is_users and users.has_ledger():
+            stores.append(Store(users, closing.enter_context(users.open_ledger())))
+        root = None if project.is_users else project.root
+        waiting = undecided(project, changes_in(stores, root))
+    return len({change.file for change in waiting})
+
+
+def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
+    """Record the changes since the last look, and at first those that transcripts and commits show,
+    so that a question needs no hook; return notes for the user. The lock of the project must be
+    held.
+
+    Raises:
+        OSError, LedgerError, ConfigError: not everything is recorded.
+    """
+    if not ledger.has(MEMORY_CHANGED):
+        fill_memory(project, ledger, _sessions(project, 0.0, project.root))
+    return [*record_memory(project, ledger), *record_users_memory(project)]
+
+
 def _users_recorder(users: Project, root: Path, closing: ExitStack) -> Recorder:
     return Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
 
 
 def _watches(project: Project) -> bool:
     is_plain = not project.is_users and project.outer is None
-    return is_plain and getattr(project.config, "memory", "on") != "off"
+    return is_plain and project.config.memory != "off"
 
 
 def _watches_users(project: Project) -> bool:
-    return bool(getattr(project.config, "memory_user", False))
+    return project.config.memory_user
 
 
 def _sessions(project: Project, time: float, root: Path | None = None) -> Sequence[Path]:
