@@ -1,4 +1,4 @@
-"""`reflector review`: the citations, proposals and changes of memory files that wait for your decision.
+"""`reflector review`: citations, proposals and changes of memory files that wait for your decision.
 
 Invariant: a decision is written before the next key is read, so leaving at any moment loses
 nothing.

@@ -341,10 +341,12 @@ def _write_all(planned: Sequence[Restored]) -> None:
     Raises:
         Changed, OSError: as `restore`; the files have their former content then.
     """
+    staged: list[tuple[Folder, Restored]] = []
     replaced: list[Restored] = []
     with ExitStack() as opened:
-        staged = [_staged(version, opened) for version in planned]
         try:
+            for version in planned:
+                staged.append(_staged(version, opened))
             for folder, version in staged:
                 _look_again(folder, version)
             for folder, version in staged:
