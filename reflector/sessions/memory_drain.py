@@ -7,8 +7,8 @@ lock was released.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,9 @@ from reflector.memory.recording import Recorder, leave_places, record_changes
 from reflector.project import Project
 from reflector.sessions import locks, spool
 from reflector.sessions.found_transcripts import written_since
+
+_TROUBLE = (LedgerError, ConfigError, OSError)
+_WAITS = "changes of your memory files wait to be recorded: {}"
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -48,34 +51,35 @@ def record_users_memory(project: Project) -> list[str]:
     if not _watches(project) or not _watches_users(project):
         return []
     try:
-        users = Project.of_user()
-        with locks.held(users.make_state_dir(), "drain.lock", wait=True), ExitStack() as closing:
-            recorder = _users_recorder(users, project.root, closing)
+        with _users_recorder(project.root) as recorder:
             return record_changes(recorder, lambda time: _sessions(project, time)).notes
-    except (LedgerError, ConfigError, OSError) as error:
-        return [f"changes of your memory files wait to be recorded: {error_words(error)}"]
+    except _TROUBLE as error:
+        return [_WAITS.format(error_words(error))]
 
 
-def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -> int:
+def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -> list[str]:
     """Record the changes of watched files that transcripts and commits show, also of the user's own
-    files if the user agreed; return the number of new events. The lock of the project must be held.
-
-    Raises:
-        OSError, LedgerError, ConfigError: not everything is recorded.
+    files if the user agreed; return notes for the user. The lock of the project must be held.
     """
     if not _watches(project):
-        return 0
+        return []
     paths = list(transcripts)
-    count = fill_back(Recorder(project, lambda: ledger, project.root, "project"), paths)
-    if _watches_users(project):
-        users = Project.of_user()
-        with locks.held(users.make_state_dir(), "drain.lock", wait=True), ExitStack() as closing:
-            count += fill_back(_users_recorder(users, project.root, closing), paths)
-    return count
+    try:
+        fill_back(Recorder(project, lambda: ledger, project.root, "project"), paths)
+        if _watches_users(project):
+            with _users_recorder(project.root) as recorder:
+                fill_back(recorder, paths)
+    except _TROUBLE as error:
+        return [_WAITS.format(error_words(error))]
+    return []
 
 
-def _users_recorder(users: Project, root: Path, closing: ExitStack) -> Recorder:
-    return Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
+@contextmanager
+def _users_recorder(root: Path) -> Iterator[Recorder]:
+    """Hold the lock of the user's store; its ledger is opened if there is something to record."""
+    users = Project.of_user()
+    with locks.held(users.make_state_dir(), "drain.lock", wait=True), ExitStack() as closing:
+        yield Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
 
 
 def _watches(project: Project) -> bool:
