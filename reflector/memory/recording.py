@@ -146,11 +146,13 @@ def _finish(recorder: Recorder, looks: Looks) -> int:
 
 def _gone(table: Table, found: Found, looks: Looks) -> list[Watched]:
     """Return the watched files of the last look that were not found, and may be gone."""
-    refused = {unwatched.file for unwatched in found.unwatched}
+    refused = [Path(unwatched.file) for unwatched in found.unwatched]
     missing = [
         file
         for file, look in looks.files.items()
-        if look.digest and file not in found.files and file not in refused
+        if look.digest
+        and file not in found.files
+        and not any(map(Path(file).is_relative_to, refused))
     ]
     return list(filter(None, map(table.gone, missing)))
 

@@ -280,7 +280,7 @@ def learned() -> list[NewEvent]:
         "before": "0" * 64,
         "after": "1" * 64,
         "added": [line],
-        "removed": [],
+        "removed": [line],
         "by": "commit",
         "commit": "2" * 40,
         "author": "Ana",
