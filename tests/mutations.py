@@ -168,6 +168,7 @@ SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection"
 ENDS, STORED, HISTORY, ERASED, MACHINES, ASKING = of(
     "sessions", "ends opencode_store history redaction machines checks"
 )
+(FOUND_TRANSCRIPTS,) = of("sessions", "found_transcripts")
 PROVEN, COMPARED = of("proof", "verify tables")
 RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
     "exchange", "agreement verdicts matching survey merge bullets"

@@ -42,7 +42,6 @@ from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, fil
 from reflector.memory.files import Table, shown_name
 from reflector.memory.restoring import (
     Restored,
-    finish,
     is_interrupted,
     newest_of,
     plan_undo,
@@ -131,15 +130,7 @@ def _bring_up_to_date(place: Place) -> None:
     from reflector.sessions.memory_drain import bring_up_to_date
 
     project = place.project()
-    if is_interrupted(project):
-        with ExitStack() as closing:
-            stores = [Store(project, closing.enter_context(place.changing()))]
-            users = Place(user=True)
-            if not users.is_untouched:
-                stores.append(Store(users.project(), closing.enter_context(users.changing())))
-            files = ", ".join(restored.file for restored in finish(project, stores))
-            note(f"reflector: finished an undo that was interrupted: {files}")
-    if project.config.memory == "off":
+    if project.config.memory == "off" and not is_interrupted(project):
         return
     try:
         with place.changing(begins=True) as ledger:

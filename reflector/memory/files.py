@@ -183,10 +183,10 @@ class Table:
         return self.watch_of(str(path))
 
     def places(self) -> list[str]:
-        """Return the paths whose state changes if a watched file appears or goes: the fixed files
-        and the folders.
-        """
-        return sorted({str(pattern.folder / _fixed_part(pattern)) for pattern in self._patterns})
+        """Return the paths whose state changes if a watched file appears, changes or goes."""
+        fixed = [str(pattern.folder / _fixed_part(pattern)) for pattern in self._patterns]
+        paths = [watched.path for watched in self.find().files.values()]
+        return [*fixed, *map(str, paths), *(str(path.parent) for path in paths)]
 
     def pathspecs(self) -> list[str]:
         """Return the patterns of the files in a project as git reads them."""

@@ -147,7 +147,7 @@ class Repository:
             if _are_a_chain(commits, before, after):
                 return [_as_move(commit, time) for commit in commits]
         forces = by == CHECKOUT and _FORCES.match(subject) is not None
-        if before == after and not forces:
+        if before == after and (before is None or not forces):
             return []
         author = self._author_of(new) if by != CHECKOUT else ""
         return [Move(file, by, new, author, time, before, after, forces)]

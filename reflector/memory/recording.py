@@ -17,7 +17,7 @@ from typing import NamedTuple
 from reflector.events.event import MEMORY_CHANGED, NewEvent, drawn, identity, written
 from reflector.events.memory import CHECKOUT, COMMIT, GIT, LOOK, MERGE, UNSEEN
 from reflector.files import error_words, write_durably
-from reflector.handover import open_own, state_at
+from reflector.handover import PLACES, open_own, state_at
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_bytes
@@ -38,8 +38,6 @@ from reflector.memory.naming import Author, Content, Evidence, Question, steps_o
 from reflector.project import Project
 
 ACTOR = "memory"
-#: In the user's own folder: the states of the paths that a start hook compares.
-PLACES = "memory-places.txt"
 #: A transcript may be written a moment before the times that its records have.
 _SLACK_S = 5.0
 #: Returns the transcripts that were written since a time, in seconds since the epoch.
@@ -124,9 +122,9 @@ def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
     return changes
 
 
-def leave_places(root: Path, found: Sequence[Table]) -> None:
+def leave_places(root: Path, tables: Sequence[Table]) -> None:
     """Leave the states of the paths that the next start hook compares, if they can be written."""
-    paths = dict.fromkeys(path for table in found for path in table.places())
+    paths = dict.fromkeys(path for table in tables for path in table.places())
     lines = "".join(f"{state_at(path)}\t{path}\n" for path in paths if "\n" not in path)
     with suppress(OSError):
         write_durably(open_own(str(root)), lines.encode("utf-8", "surrogateescape"), PLACES)
@@ -148,11 +146,13 @@ def _finish(recorder: Recorder, looks: Looks) -> int:
 
 def _gone(table: Table, found: Found, looks: Looks) -> list[Watched]:
     """Return the watched files of the last look that were not found, and may be gone."""
-    refused = {unwatched.file for unwatched in found.unwatched}
+    refused = [Path(unwatched.file) for unwatched in found.unwatched]
     missing = [
         file
         for file, look in looks.files.items()
-        if look.digest and file not in found.files and file not in refused
+        if look.digest
+        and file not in found.files
+        and not any(map(Path(file).is_relative_to, refused))
     ]
     return list(filter(None, map(table.gone, missing)))
 

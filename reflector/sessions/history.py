@@ -22,6 +22,7 @@ from reflector.sessions.found_transcripts import (
     is_in_project,
 )
 from reflector.sessions.intake import Source, WindowMode
+from reflector.sessions.memory_drain import fill_memory
 from reflector.transcripts.readers import (
     Reader,
     option_of,
@@ -160,6 +161,8 @@ def record_history(plan: HistoryPlan, advance: Callable[[FoundTranscript], objec
                 record_file(pipeline, recorded, file.path, limit=file.bytes)
                 advance(file)
             if not start:
+                paths = [file.path for file in files]
+                pipeline.note(*fill_memory(plan.project, ledger, paths))
                 ledger.append([missing.outcome for missing in missing_outcomes(ledger)])
             proposed = ledger.events(types=[ev.CHANGE_PROPOSED], after=before)
             recorded.wishes += len(list(proposed))

@@ -7,8 +7,8 @@ lock was released.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,13 @@ from reflector.memory.backfill import fill_back
 from reflector.memory.changes import Store, changes_in
 from reflector.memory.files import Table
 from reflector.memory.recording import Recorder, leave_places, record_changes
+from reflector.memory.restoring import finish, is_interrupted
 from reflector.project import Project
 from reflector.sessions import locks, spool
 from reflector.sessions.found_transcripts import written_since
+
+_TROUBLE = (LedgerError, ConfigError, OSError)
+_WAITS = "changes of your memory files wait to be recorded: {}"
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -33,10 +37,11 @@ def record_memory(project: Project, ledger: Ledger) -> list[str]:
     """Record the changes of the watched files of a project; return notes for the user. The lock of
     the project must be held.
     """
+    notes = _finish_undo(project, ledger)
     if not _watches(project):
-        return []
+        return notes
     recorder = Recorder(project, lambda: ledger, project.root, "project")
-    notes = record_changes(recorder, lambda time: _sessions(project, time, project.root)).notes
+    notes += record_changes(recorder, lambda time: _sessions(project, time, project.root)).notes
     tables = [recorder.table]
     if _watches_users(project):
         tables.append(Table(project.root, "user"))
@@ -51,30 +56,27 @@ def record_users_memory(project: Project) -> list[str]:
     if not _watches(project) or not _watches_users(project):
         return []
     try:
-        users = Project.of_user()
-        with locks.held(users.make_state_dir(), "drain.lock", wait=True), ExitStack() as closing:
-            recorder = _users_recorder(users, project.root, closing)
+        with _users_recorder(project.root) as recorder:
             return record_changes(recorder, lambda time: _sessions(project, time)).notes
-    except (LedgerError, ConfigError, OSError) as error:
-        return [f"changes of your memory files wait to be recorded: {error_words(error)}"]
+    except _TROUBLE as error:
+        return [_WAITS.format(error_words(error))]
 
 
-def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -> int:
+def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -> list[str]:
     """Record the changes of watched files that transcripts and commits show, also of the user's own
-    files if the user agreed; return the number of new events. The lock of the project must be held.
-
-    Raises:
-        OSError, LedgerError, ConfigError: not everything is recorded.
+    files if the user agreed; return notes for the user. The lock of the project must be held.
     """
     if not _watches(project):
-        return 0
+        return []
     paths = list(transcripts)
-    count = fill_back(Recorder(project, lambda: ledger, project.root, "project"), paths)
-    if _watches_users(project):
-        users = Project.of_user()
-        with locks.held(users.make_state_dir(), "drain.lock", wait=True), ExitStack() as closing:
-            count += fill_back(_users_recorder(users, project.root, closing), paths)
-    return count
+    try:
+        fill_back(Recorder(project, lambda: ledger, project.root, "project"), paths)
+        if _watches_users(project):
+            with _users_recorder(project.root) as recorder:
+                fill_back(recorder, paths)
+    except _TROUBLE as error:
+        return [_WAITS.format(error_words(error))]
+    return []
 
 
 def undecided_files(project: Project, ledger: Ledger) -> int:
@@ -95,17 +97,36 @@ def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
     """Record the changes since the last look, and at first those that transcripts and commits show,
     so that a question needs no hook; return notes for the user. The lock of the project must be
     held.
-
-    Raises:
-        OSError, LedgerError, ConfigError: not everything is recorded.
     """
-    if not ledger.has(MEMORY_CHANGED):
-        fill_memory(project, ledger, _sessions(project, 0.0, project.root))
-    return [*record_memory(project, ledger), *record_users_memory(project)]
+    notes: list[str] = []
+    if _watches(project) and not ledger.has(MEMORY_CHANGED):
+        notes += fill_memory(project, ledger, _sessions(project, 0.0, project.root))
+    return [*notes, *record_memory(project, ledger), *record_users_memory(project)]
 
 
-def _users_recorder(users: Project, root: Path, closing: ExitStack) -> Recorder:
-    return Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
+def _finish_undo(project: Project, ledger: Ledger) -> list[str]:
+    """Finish an undo that was interrupted; return notes for the user. The lock of the project must
+    be held.
+    """
+    if not is_interrupted(project):
+        return []
+    try:
+        with _users_recorder(project.root) as recorder:
+            stores = [Store(project, ledger)]
+            if recorder.project.has_ledger():
+                stores.append(Store(recorder.project, recorder.ledger))
+            restored = finish(project, stores)
+    except _TROUBLE as error:
+        return [_WAITS.format(error_words(error))]
+    return [f"finished an undo that was interrupted: {', '.join(one.file for one in restored)}"]
+
+
+@contextmanager
+def _users_recorder(root: Path) -> Iterator[Recorder]:
+    """Hold the lock of the user's store; its ledger is opened if there is something to record."""
+    users = Project.of_user()
+    with locks.held(users.make_state_dir(), "drain.lock", wait=True), ExitStack() as closing:
+        yield Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
 
 
 def _watches(project: Project) -> bool:

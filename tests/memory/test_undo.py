@@ -230,7 +230,7 @@ def test_killed_undo_is_finished_once(
 
 def test_file_saved_after_a_crash_stays(agent: Agent, two_files: list[Path]) -> None:
     if (child := os.fork()) == 0:
-        restoring._write_all = lambda planned: os._exit(9)
+        restoring._write_all = lambda _: os._exit(9)
         _undo_both(agent)
     os.waitpid(child, 0)
     two_files[0].write_bytes(b"saved since\n")
