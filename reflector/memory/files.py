@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -158,8 +158,9 @@ class Table:
                 return self.watch_of(str(reader.loads.own.folder / reader.loads.tools[tool]))
         return None
 
-    def find(self) -> Found:
-        """Return the files that exist."""
+    @cached_property
+    def found(self) -> Found:
+        """The files that exist, as they are first asked for."""
         found = Found()
         by_path: dict[Path, str] = {}
         for pattern in self._patterns:
@@ -185,7 +186,7 @@ class Table:
     def places(self) -> list[str]:
         """Return the paths whose state changes if a watched file appears, changes or goes."""
         fixed = [str(pattern.folder / _fixed_part(pattern)) for pattern in self._patterns]
-        paths = [watched.path for watched in self.find().files.values()]
+        paths = [watched.path for watched in self.found.files.values()]
         return [*fixed, *map(str, paths), *(str(path.parent) for path in paths)]
 
     def pathspecs(self) -> list[str]:

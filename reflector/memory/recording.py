@@ -104,7 +104,7 @@ def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
     try:
         changes.recorded += _finish(recorder, looks)
         reflog = recorder.repository.reflog_size if recorder.repository else 0
-        found = recorder.table.find()
+        found = recorder.table.found
         gone = _gone(recorder.table, found, looks)
         compared = compare(found, gone, looks, str(recorder.root))
         seen = looks.seen.get(str(recorder.root))
