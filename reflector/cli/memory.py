@@ -276,7 +276,8 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
         values = {name: getattr(whole, name) for name in MemoryJson.__dataclass_fields__}
         print_json(ShownMemoryJson(**values, words=shown.words, difference=shown.difference))
         return
-    click.echo(safe(f"{change.place}  {change.file}, {when_words(change)}, {author_words(change)}"))
+    name = shown_name(change.file)
+    click.echo(safe(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}"))
     if shown.words:
         click.echo(safe(f'after you wrote: "{shown.words}"'))
     for line in shown.difference:
@@ -311,7 +312,7 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
         return read_watched(changes[-1]) or b""
     assert root is not None
     for scope in ("project", "user"):
-        found = Table(root, scope).find().files
+        found = Table(root, scope).found.files
         if file in found:
             with suppress(OSError):
                 return found[file].read()
@@ -351,7 +352,7 @@ def _short_who(change: Change | None) -> str:
 
 
 def _print_line(place: Place, file: str, line: Line) -> None:
-    click.echo(safe(f"{file}:{line.number}  {line.text}"))
+    click.echo(safe(f"{shown_name(file)}:{line.number}  {line.text}"))
     change = line.written
     if change is None:
         click.echo("Nothing on record shows who wrote it.")
@@ -460,14 +461,15 @@ def _restored_json(place: Place, version: Restored) -> RestoredJson:
 
 def _print_restored(version: Restored, chosen: Sequence[Change], *, dry_run: bool) -> None:
     places = [change.place for change in chosen if change.file == version.file]
+    name = shown_name(version.file)
     verb = "would be" if dry_run else "is"
     if version.then is None:
-        click.echo(safe(f"{version.file} {'would be removed' if dry_run else 'was removed'}."))
+        click.echo(safe(f"{name} {'would be removed' if dry_run else 'was removed'}."))
     elif version.is_whole:
-        click.echo(safe(f"{version.file} {verb} as it was before {places[0]}."))
+        click.echo(safe(f"{name} {verb} as it was before {places[0]}."))
     else:
         gone = "would be taken back" if dry_run else "were taken back"
-        click.echo(safe(f"{version.file}: only the lines of {', '.join(places)} {gone}."))
+        click.echo(safe(f"{name}: only the lines of {', '.join(places)} {gone}."))
 
 
 def memory_waiting(place: Place) -> list[MemoryJson]:
@@ -481,6 +483,7 @@ def keep_memory(place: Place, text: str) -> None:
     """Note that you keep a change."""
     with opened(place) as stores:
         keep_change(place.project(), _needed(place, stores, text))
+    note(f"Kept. To take it back: {place.command('undo', text)}")
 
 
 def take_back_memory(place: Place, text: str) -> str:

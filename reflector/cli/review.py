@@ -52,6 +52,7 @@ from reflector.cli.output import (
 )
 from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.ledger.store import Ledger
+from reflector.memory.files import shown_name
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, Verdict
 from reflector.playbook.duplicates import Pair, duplicates
@@ -176,7 +177,7 @@ def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
     if waiting.proposals:
         _print_proposals(waiting.proposals)
     if waiting.memory:
-        rows = [(one.place, one.file, one.session[:8]) for one in waiting.memory]
+        rows = [(one.place, shown_name(one.file), one.session[:8]) for one in waiting.memory]
         table(("change", "file", "session"), rows)
         note(f"Decide: {place.command('review', 'keep', 'CHANGE')}, or undo CHANGE")
     if any(proposal.state == "waiting" for proposal in waiting.proposals):

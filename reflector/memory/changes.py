@@ -161,6 +161,6 @@ def file_named(root: Path | None, text: str) -> str | None:
         for scope in _SCOPES:
             if watched := Table(root, scope).watch_of(str(base / typed)):
                 return watched.file
-    users = Table(root, "user").find().files.values()
+    users = Table(root, "user").found.files.values()
     names = [watched.file for watched in users if watched.shown == text]
     return names[0] if len(names) == 1 else None
