@@ -90,13 +90,11 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     _print_effect(agent, scope, root)
     click.echo(safe(f"Next: {first_step(root)}"))
     click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
+    is_asked = not (consent.agreed_clients() or load_config(root).asks_model)
+    if is_asked and not (sys.stdin.isatty() and ask_who(place)):
+        words = estimate_words(load_config(root))
+        click.echo(f"To let your agent judge which rules helped: {CONSENT}{words}")
     _ask_memory(root)
-    if consent.agreed_clients() or load_config(root).asks_model:
-        return
-    if sys.stdin.isatty() and ask_who(place):
-        return
-    words = estimate_words(load_config(root))
-    click.echo(f"To let your agent judge which rules helped: {CONSENT}{words}")
 
 
 @click.command()
@@ -132,8 +130,11 @@ def _ask_memory(root: Path) -> None:
     """Ask whether changes of the user's own memory files are recorded, too."""
     config = load_config(root)
     is_asked = config.layer("memory_user") == "default" and config.memory != "off"
-    if is_asked and sys.stdin.isatty() and click.confirm(_OWN_MEMORY, default=False, err=True):
-        store_setting(root, "memory_user", value=True, for_all=True)
+    if not (is_asked and sys.stdin.isatty()):
+        return
+    with suppress(click.Abort):  # the end of the input is a no
+        if click.confirm(_OWN_MEMORY, default=False, err=True):
+            store_setting(root, "memory_user", value=True, for_all=True)
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:

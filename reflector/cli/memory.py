@@ -288,11 +288,15 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
         note(f"Put it back: {_undo_command(place, change)}")
 
 
-def print_blame(place: Place, file: str, number: int | None, *, as_json: bool) -> None:
+def print_blame(
+    place: Place, file: str, number: int | None, moment: str | None, *, as_json: bool
+) -> None:
     """Print who wrote each line of a watched file, or one line on one screen."""
     with opened(place) as stores:
+        if moment is not None:
+            stores = [bounded_store(store, stores[0].ledger, moment) for store in stores]
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
-        content = _content(place, file, changes)
+        content = _content(place, file, changes) if moment is None else _former(file, changes)
         lines = lines_with_writers(changes, content)
         if number is not None:
             if not 0 < number <= len(lines):
@@ -317,6 +321,15 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
             with suppress(OSError):
                 return found[file].read()
     raise click.UsageError(f"{file} does not exist, and no change of it is recorded")
+
+
+def _former(file: str, changes: Sequence[Change]) -> bytes:
+    """Return the content of a file after its last change until a moment."""
+    last = changes[-1] if changes else None
+    content = last.store.versions.read(last.after) if last is not None else None
+    if content is None:
+        raise click.UsageError(f"{file} as it was then was not kept")
+    return content
 
 
 def _line_json(place: Place, line: Line) -> LineJson:

@@ -60,7 +60,7 @@ from reflector.events.sessions import unknown_speakers
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
-from reflector.playbook_files.places import places
+from reflector.playbook_files.places import name_at, places
 from reflector.transcripts.citations import CALLED_WRONG
 
 if TYPE_CHECKING:
@@ -243,10 +243,28 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
     if isinstance(name, FileLine):
         from reflector.cli.memory import print_blame
 
-        print_blame(place, name.file, name.number, as_json=as_json)
+        print_blame(place, name.file, name.number, moment, as_json=as_json)
+        if name.number is not None and not as_json and not place.is_untouched:
+            _print_evidence(place, f"{name.file}:{name.number}", moment)
         return
     with place.reading() as ledger:
         _blame_rule(Question(place, ledger, past(ledger, moment), as_json), name)
+
+
+def _print_evidence(place: Place, line: str, moment: str | None) -> None:
+    """Print the counts of the rule that begins at a line, if it has a name."""
+    with place.reading() as ledger:
+        asked = Question(place, ledger, past(ledger, moment), as_json=False)
+        name = name_at(ledger, place.folder(), line)
+        row = asked.playbook.row(name) if name is not None else None
+        if row is None:
+            return
+        uses = Uses.of(asked)
+        marks = recent(steps_of(ledger, row.name, asked.then), asked.then or Past(ledger))
+        counts = worth(uses.json(row), uses.shown[row.name], marks)
+        rows = [("since" * (number == 0), text) for number, text in enumerate(counts)]
+        print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
+        note(f"Its verdicts: {place.command('blame', row.name)}")
 
 
 def _blame_rule(asked: Question, name: str) -> None:

@@ -71,6 +71,8 @@ _COMMON_KEYS = {"s": "skip", "u": "undo", "q": "quit"}
 #: Characters of a message, and your messages, that a screen has room for.
 _CHARACTERS, _REPLIES = 240, 3
 _NO_REASON = "no reason given"
+#: In place of the position of a decision: a change that was kept.
+_KEPT = "kept"
 
 session_option = click.option(
     "--session", metavar="SESSION", help="Only this session: its id or the beginning of it."
@@ -255,8 +257,11 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         note("You have decided nothing yet.")
         return number
     position = decided[-1].position
+    if position == _KEPT:
+        note("You kept that change; take it back with undo.")
+        return number
     if position is None:
-        note("That decision stays; make the change yourself, for example with add or undo.")
+        note("A declined proposal stays declined; make the change yourself, for example with add.")
         return number
     undo.main([str(position), "--yes"], obj=place, standalone_mode=False)
     return decided.pop().number
@@ -437,10 +442,10 @@ class _MemoryCase:
     def show_more(self) -> None:
         """A change is shown whole."""
 
-    def decide(self, place: Place, key: str) -> str | None:
+    def decide(self, place: Place, key: str) -> str:
         if key == "k":
             keep_memory(place, self.change.place)
-            return None
+            return _KEPT
         return take_back_memory(place, self.change.place)
 
 
