@@ -169,6 +169,7 @@ SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection"
 ENDS, STORED, HISTORY, ERASED, MACHINES, ASKING = of(
     "sessions", "ends opencode_store history redaction machines checks"
 )
+(FOUND_TRANSCRIPTS,) = of("sessions", "found_transcripts")
 PROVEN, COMPARED = of("proof", "verify tables")
 RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
     "exchange", "agreement verdicts matching survey merge bullets"
@@ -1154,7 +1155,7 @@ MUTATIONS = [
         KEPT_SESSIONS,
     ),
     Mutation(
-        HISTORY,
+        FOUND_TRANSCRIPTS,
         "return transcript.cwd == project_hash(root) or _is_folder_of(transcript.cwd, root)",
         "return _is_folder_of(transcript.cwd, root)",
         KEPT_SESSIONS,

@@ -288,6 +288,7 @@ FORMER: Final[dict[str, str]] = {
     "list --limit": "list -n",
     "list --search": "list WORDS",
     "list --sort": "list --by",
+    "list --stale": "list --since",
     "log --bullet": "log NAME",
     "log --session": "log SESSION",
     "log --until": "log A..B",

@@ -32,7 +32,7 @@ from reflector.project import Project
 from reflector.reflection.checking import ROOM
 from reflector.reflection.gate import Gate
 from reflector.sessions import checks, locks
-from reflector.sessions.history import FoundTranscript
+from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.bounds import clean
 from reflector.transcripts.readers import option_of
 

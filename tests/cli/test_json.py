@@ -208,7 +208,7 @@ def test_list_filters_sorts_and_shows_use(lived_in: Agent) -> None:
     for options, names in (
         ("--section mistakes", ["mis-001"]),
         ("zebra", []),
-        ("--stale 36500", ["mis-001", "ctx-001"]),
+        ("--since 1970-01-01", ["mis-001", "ctx-001"]),
         ("--by cited -n 1", ["pat-001"]),
     ):
         assert [row["name"] for row in lived_in.json("list", *options.split())] == names, options
