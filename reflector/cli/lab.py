@@ -208,8 +208,8 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Read recorded answers with today's parser.
 
-    If the parser reads other verdicts, or others count for the judge's model and your settings, the
-    old reading is retracted and the new one counts. --dry-run shows them first. After a change of
+    The old reading is retracted if the parser reads other verdicts now, or if others count for the
+    judge's model and your settings. The new one counts. --dry-run shows them first. After a change of
     `checked_counts`, the answers to `check` are counted again.
     """
     config = place.project().config

@@ -231,7 +231,7 @@ def _cost(of: SessionStory | Reflection) -> str:
 @json_option
 @click.pass_obj
 def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool) -> None:
-    """Explain each count of a rule, or each change of a file.
+    """Explain counts of a rule, or changes of a file.
 
     Each row of a rule has the session, the verdict, the total and the reason.
 

@@ -85,7 +85,7 @@ def test_page_has_the_figures_of_the_benchmark() -> None:
     assert (
         f"precision is {found['precision']} ({found['right']} of {found['proposed']} proposed)"
     ) in PAGE
-    assert f"recall {found['recall']:.2f} ({found['right']} of {found['same']})" in PAGE
+    assert f"recall is {found['recall']:.2f} ({found['right']} of {found['same']})" in PAGE
 
 
 def test_pairs_and_harmful_rules_are_proposed_once(agent: Agent) -> None:

@@ -15,7 +15,8 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import Reparsed, reparse
 from reflector.sessions.intake import Source, take_in
-from tests.reflection.test_runner import Says, counters, of_type, tags
+from tests.building import Says, tags
+from tests.reading import counters, of_type
 from tests.road.sessions import Session
 
 LARGEST = "claude-fable-5-1"

@@ -29,7 +29,7 @@ def _limited(project: Project, megabytes: int) -> Project:
 
 
 @pytest.mark.parametrize("is_tracked", [True, False])
-def test_version_is_read_by_its_digest_in_the_ledger(project: Project, is_tracked: bool) -> None:
+def test_version_is_read_by_its_ledger_digest(project: Project, is_tracked: bool) -> None:
     content = b"\xff no text\r\n\0"
     digest = digest_in_ledger(project, _kept(project, content), is_tracked=is_tracked)
     assert Versions(project).read(digest) == content

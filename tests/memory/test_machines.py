@@ -46,7 +46,7 @@ def test_commit_of_two_machines_is_one_event(world: World, other: World) -> None
     assert _merged(world, other) == [("commit", commit)]
 
 
-def test_commits_of_one_pull_are_those_of_the_author(world: World, other: World) -> None:
+def test_commits_of_a_pull_are_their_authors(world: World, other: World) -> None:
     for text in ("# First\n", "# Second\n"):
         with world.changes("CLAUDE.md", "git") as path:
             path.write_text(text)

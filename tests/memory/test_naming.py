@@ -132,7 +132,7 @@ def test_checkout_and_commit_are_named(looked: World) -> None:
     assert events[0]["commit"] == looked.git("rev-parse", "other").strip()
 
 
-def test_change_of_agent_that_is_committed_is_the_agents(looked: World) -> None:
+def test_committed_change_of_an_agent_is_its_own(looked: World) -> None:
     session = looked.begins()
     session.edits("CLAUDE.md", "make test", "make check")
     looked.git("commit", "-qam", "agent's")

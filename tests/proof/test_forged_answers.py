@@ -51,7 +51,7 @@ QUESTIONS = {
         "--counting once_per_session --removed",
         "--removed --json",
         "--by cited",
-        "--stale 1",
+        "--since yesterday",
         "--as-of 30 --removed",
     ],
     "show": [

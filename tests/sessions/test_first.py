@@ -55,8 +55,10 @@ def old(tmp_path: Path, api: Api) -> Agent:
 
 
 def answer(agent: Agent, *command: str, limits: str = "\n\n\n") -> str:
-    """Return the screen of a command at whose question a user chose the first judge."""
-    return agent.sent(80, *command, typed=f"1\n{limits}".encode(), code=None)
+    """Return the screen of a command at whose question a user chose the first judge, and let their
+    own memory files be.
+    """
+    return agent.sent(80, *command, typed=f"1\n{limits}n\n".encode(), code=None)
 
 
 def start_drain(agent: Agent) -> subprocess.Popen[str]:
