@@ -339,6 +339,8 @@ def take_back(sql: Statements, usage: Usage, past: Past) -> None:
     heirs = {name: past.heirs(name) for name in past.entries}
     before = _FirstDeeds(heirs)
     after = _FirstDeeds(heirs)
+    # A window without a session is a session of its own.
+    before.add_windows(window for window in retracted if not window.session_id)
     for window in events_where(sql, _WINDOWS_OF_SESSIONS, sessions, past.position):
         before.add_windows([window])
         after.add_windows([window] * (window.position not in without))

@@ -122,3 +122,11 @@ def test_a_question_does_not_wait_for_a_writer(grown: Ledger) -> None:
     with Ledger.open(grown.engine.url.text) as other, other.writing():
         assert usage.usage_at(grown).bullets["pat-001"].judged == 1
         assert _row(grown) == []
+
+
+def test_retracted_window_without_a_session_is_no_use(ledger: Ledger) -> None:
+    alone = window(1, None)
+    ledger.append([added("pat-001"), replace(alone, data={**alone.data, "cited": ["pat-001"]})])
+    assert use(ledger, Past(ledger)).bullets["pat-001"].cited == 1
+    ledger.append([retracted(alone)])
+    assert use(ledger, Past(ledger)).bullets["pat-001"].cited == 0
