@@ -19,8 +19,7 @@ from reflector.events.event import SESSION_RECORDED
 from reflector.events.memory import AGENT, COMMIT, GIT, LOOK, UNDO, UNSEEN
 from reflector.locate import home_folder
 from reflector.memory.changes import Change, Store
-from reflector.memory.line_facts import cut, lines_of
-from reflector.memory.lines import hunks_of, split
+from reflector.memory.lines import cut, hunks_of, masked_lines, split
 from reflector.project import Project
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.readers import readers
@@ -83,8 +82,8 @@ def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
     file = changes[-1].file if changes else ""
     lines = []
     changes = _without_redone(changes)
-    for number, masked in enumerate(lines_of(content), 1):
-        text = cut(masked.text)
+    for number, masked in masked_lines(content):
+        text = cut(masked)
         written, committed = _writers(changes, text) if text.strip() else (None, None)
         lines.append(Line(file, number, text, written, committed))
     return lines
