@@ -54,6 +54,7 @@ _IMPORTS = {
     ),
     "report": (
         "text playbook events ledger judges reflection trials embed changes playbook_files audit"
+        " memory"
     ),
     "hooks": (
         "text playbook transcripts events ledger proof entries judges reflection trials changes"

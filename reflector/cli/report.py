@@ -96,6 +96,9 @@ def _lines(
         for name, count in counts.most_common(1):
             text = clean(texts.get(name, "(removed)"), _MOST)
             lines.append(f"most {words}  {name}  {text}  {count}")
+    changed = len(page.memory.files)
+    if changed:
+        lines.append(f"memory {counted(changed, 'file')} changed, {page.memory.undone} taken back")
     if summary.questions:
         lines.append(f"judge {counted(summary.questions, 'question')}, ${summary.cost:.2f}")
     sharing = f"It quotes your sessions. To send it to others: {place.command('report', '--share')}"

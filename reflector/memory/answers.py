@@ -7,7 +7,6 @@ asked for, and without it the answer lacks them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,11 +15,10 @@ from glob import escape
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED
-from reflector.events.memory import AGENT, COMMIT, GIT, LOOK, UNDO, UNSEEN
+from reflector.events.memory import AGENT, GIT, LOOK, UNDO, UNSEEN
 from reflector.locate import home_folder
 from reflector.memory.changes import Change, Store
-from reflector.memory.line_facts import cut, lines_of
-from reflector.memory.lines import hunks_of, split
+from reflector.memory.lines import cut, hunks_of, masked_lines, split
 from reflector.project import Project
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.readers import readers
@@ -83,8 +81,8 @@ def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
     file = changes[-1].file if changes else ""
     lines = []
     changes = _without_redone(changes)
-    for number, masked in enumerate(lines_of(content), 1):
-        text = cut(masked.text)
+    for number, masked in masked_lines(content):
+        text = cut(masked)
         written, committed = _writers(changes, text) if text.strip() else (None, None)
         lines.append(Line(file, number, text, written, committed))
     return lines
@@ -199,41 +197,6 @@ def _difference(change: Change) -> Iterator[str]:
             yield f"@@ line {hunk.after + 1} @@"
         yield from (f"-{line}" for line in hunk.removed)
         yield from (f"+{line}" for line in hunk.added)
-
-
-@dataclass(frozen=True, slots=True)
-class Comings:
-    """The lines of watched files in a period, for a report.
-
-    files    how many files changed, `undone` how many changes were taken back
-    came, went, returned  how many lines came, went, and came back after they had gone
-    """
-
-    files: int
-    undone: int
-    came: int
-    went: int
-    returned: int
-
-
-def comings(changes: Iterable[Change]) -> Comings:
-    """Return the lines that came and went with some changes; a commit of them counts as none."""
-    came: Counter[tuple[str, str]] = Counter()
-    went: Counter[tuple[str, str]] = Counter()
-    returned = 0
-    files = set()
-    undone = 0
-    for change in changes:
-        if change.fact("source") == GIT and change.fact("by") == COMMIT:
-            continue
-        files.add(change.file)
-        undone += bool(change.undone_at)
-        for _, text in change.lines("added"):
-            returned += went[change.file, text] > 0
-            came[change.file, text] += 1
-        for _, text in change.lines("removed"):
-            went[change.file, text] += 1
-    return Comings(len(files), undone, came.total(), went.total(), returned)
 
 
 def undecided(home: Project, changes: Iterable[Change]) -> list[Change]:

@@ -14,7 +14,7 @@ from reflector.events.event import NewEvent
 from reflector.events.memory import AGENT, COMMIT, GIT, TRANSCRIPT
 from reflector.memory.bytes import keep_bytes
 from reflector.memory.calls import Call, sitting_of
-from reflector.memory.line_facts import LineChange, lines_of
+from reflector.memory.lines import LineChange, Numbered, masked_lines
 from reflector.memory.looks import Looks, plain_digest
 from reflector.memory.naming import Author, Content
 from reflector.memory.recording import NewChange, Recorder, event_of, known_calls
@@ -80,7 +80,11 @@ def _lines(call: Call, before: Content, after: Content) -> LineChange | None:
         return None
     added = call.content or b"\n".join(edit.new for edit in call.edits)
     removed = b"\n".join(edit.old for edit in call.edits)
-    return LineChange(lines_of(added), lines_of(removed))
+    return LineChange(_unnumbered(added), _unnumbered(removed))
+
+
+def _unnumbered(content: bytes) -> list[Numbered]:
+    return [line._replace(number=0) for line in masked_lines(content)]
 
 
 def _by_commits(recorder: Recorder) -> Iterator[NewChange]:

@@ -1,4 +1,4 @@
-"""The lines that a change of a file added and removed, and the file without them.
+"""The lines that a change of a file added and removed, without secrets, and the file without them.
 
 Invariant: a line is taken back only where it is, unchanged, beside the same lines. Nothing is
 guessed: without that, the answer is None. Line ends stay as they are.
@@ -9,11 +9,85 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from typing import Any, NamedTuple
 
-#: Pairs of lines that are compared at most.
+from reflector.text.bounds import visible
+from reflector.text.secrets import redact
+
+#: Pairs of lines that are compared at most: beyond it, the whole part counts as replaced.
 _MOST_COMPARED = 4_000_000
-#: A numbered line of an event, from 1.
-Numbered = Sequence[tuple[int, str]]
+#: Lines of an event, and letters of a line.
+_MOST_LINES = 200
+_MAX_LINE = 1_000
+_HIDDEN = "[redacted]"
+
+
+class Numbered(NamedTuple):
+    """A line of a file, from 1; the number is 0 if it is not known."""
+
+    number: int
+    text: str
+
+
+class LineChange(NamedTuple):
+    """The lines that a change adds and removes."""
+
+    added: Sequence[Numbered] = ()
+    removed: Sequence[Numbered] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields of an event."""
+        facts: dict[str, Any] = {"added": _bounded(self.added), "removed": _bounded(self.removed)}
+        if max(len(self.added), len(self.removed)) > _MOST_LINES:
+            facts["more"] = len(self.added) + len(self.removed)
+        return facts
+
+
+def line_change(before: bytes | None, after: bytes | None) -> LineChange:
+    """Return the lines that lead from one content of a file to the next; None for no file."""
+    old = masked_lines(before or b"")
+    new = masked_lines(after or b"")
+    hunks = _hunks(_bare(before or b""), _bare(after or b""))
+    return LineChange(
+        [line for hunk in hunks for line in new[hunk.after : hunk.after + len(hunk.added)]],
+        [line for hunk in hunks for line in old[hunk.before : hunk.before + len(hunk.removed)]],
+    )
+
+
+def masked_lines(content: bytes) -> list[Numbered]:
+    """Return the lines of a file without secrets; a key may have several lines, so the whole text
+    is looked at.
+    """
+    lines = _bare(content)
+    text = "\n".join(lines)
+    redacted = redact(visible(text))
+    plain = None if redacted == text else set(redacted.split("\n"))
+    return [
+        Numbered(number, line if plain is None or line in plain else _masked(line))
+        for number, line in enumerate(lines, 1)
+    ]
+
+
+def _masked(line: str) -> str:
+    shown = visible(line)
+    redacted = redact(shown)
+    return redacted if redacted != shown or shown != line else _HIDDEN
+
+
+def _bare(content: bytes) -> list[str]:
+    """Return the lines of a file without their ends."""
+    lines = content.decode("utf-8", "replace").split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def _bounded(lines: Sequence[Numbered]) -> list[dict[str, Any]]:
+    return [{"line": line.number, "text": cut(line.text)} for line in lines[:_MOST_LINES]]
+
+
+def cut(text: str) -> str:
+    """Return a line as long as an event has it."""
+    return text[:_MAX_LINE] + "…" * (len(text) > _MAX_LINE)
 
 
 @dataclass(slots=True)
@@ -30,7 +104,7 @@ class Hunk:
     added: list[str] = field(default_factory=list)
 
 
-def hunks_of(removed: Numbered, added: Numbered) -> list[Hunk]:
+def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]]) -> list[Hunk]:
     """Return the hunks of a change from its numbered lines."""
     old = dict(removed)
     new = dict(added)
@@ -54,13 +128,15 @@ def hunks_of(removed: Numbered, added: Numbered) -> list[Hunk]:
 
 def hunks_between(before: bytes, after: bytes) -> list[Hunk]:
     """Return the hunks of a change from both versions of a file."""
-    old = split(before)
-    new = split(after)
+    return _hunks(split(before), split(after))
+
+
+def _hunks(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
     hunks = []
     old_at = new_at = 0
     for old_start, new_start in [*_places(old, new), (len(old), len(new))]:
         if old_at < old_start or new_at < new_start:
-            hunks.append(Hunk(old_at, new_at, old[old_at:old_start], new[new_at:new_start]))
+            hunks.append(Hunk(old_at, new_at, [*old[old_at:old_start]], [*new[new_at:new_start]]))
         old_at = old_start + 1
         new_at = new_start + 1
     return hunks
@@ -144,18 +220,3 @@ def without_lines(hunks: Sequence[Hunk], now: bytes) -> bytes | None:
             return None
         lines[starts[0] : starts[0] + size] = [f"{line}\n" for line in hunk.removed]
     return join(lines)
-
-
-def reversed_at(hunks: Sequence[Hunk], now: bytes) -> Iterator[bytes]:
-    """Yield the versions that a file may have had before a change, by its numbered lines alone: the
-    last line may have had an end or not.
-    """
-    lines = split(now)
-    for hunk in reversed(hunks):
-        there = lines[hunk.after : hunk.after + len(hunk.added)]
-        if [line.rstrip("\r\n") for line in there] != hunk.added:
-            return
-        lines[hunk.after : hunk.after + len(hunk.added)] = [f"{line}\n" for line in hunk.removed]
-    earlier = join([line if line.endswith("\n") else f"{line}\n" for line in lines])
-    yield earlier
-    yield earlier[:-1]

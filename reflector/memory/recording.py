@@ -24,7 +24,7 @@ from reflector.memory.bytes import Versions, keep_bytes
 from reflector.memory.calls import Sitting, sitting_of
 from reflector.memory.files import Found, Scope, Table, Watched
 from reflector.memory.git_changes import Move, Repository
-from reflector.memory.line_facts import LineChange, line_change
+from reflector.memory.lines import LineChange, line_change
 from reflector.memory.looks import (
     Compared,
     Difference,
@@ -291,7 +291,7 @@ def event_of(
         "kind": change.kind,
         "before": before,
         "after": after,
-        **(lines or LineChange([], [])).facts,
+        **(lines or LineChange()).facts,
         "source": GIT if is_gits else change.source,
         **author._asdict(),
     }

@@ -12,7 +12,7 @@ import os
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
@@ -22,17 +22,16 @@ from typing import Any
 
 from reflector.events.event import HUMAN, MEMORY_CHANGED, NewEvent, drawn, identity
 from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
-from reflector.files import NEW, Changed, Folder, read_bounded, write_all, write_durably
+from reflector.files import Changed, Folder, read_bounded, replace_in, write_durably
 from reflector.git import git_says
 from reflector.handover import open_own, read_own
 from reflector.locate import own_folder
 from reflector.memory.bytes import keep_bytes
 from reflector.memory.changes import Change, Store, place_of, top_of
 from reflector.memory.files import MAX_BYTES
-from reflector.memory.line_facts import line_change
 from reflector.memory.lines import (
     hunks_of,
-    reversed_at,
+    line_change,
     split,
     without_change,
     without_lines,
@@ -130,7 +129,7 @@ def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Rest
     if store.versions.is_version(last.after, now) and is_chain:
         if first.before == "":
             return planned(then=None)
-        then = _version(chain, now)
+        then = _version(first)
         if then is None:
             raise UndoRefused(
                 f"the earlier version of {first.file} was not kept, so {first.place} cannot be "
@@ -145,21 +144,12 @@ def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Rest
     raise UndoRefused(_refusal(chain, now, command, is_possible=then is not None))
 
 
-def _version(chain: Sequence[Change], now: bytes | None) -> bytes | None:
-    """Return the version before the first of some changes: as it was kept, as git has it, or as
-    the lines of the changes show it; each is compared with its digest.
-    """
-    first = chain[0]
-    stored = first.store.versions
-    for kept in (stored.read(first.before), _in_git(first)):
-        if kept is not None and stored.is_version(first.before, kept):
-            return kept
-    versions = [now or b""]
-    for change in reversed(chain):
-        hunks = hunks_of(change.lines("removed"), change.lines("added"))
-        earlier = [found for version in versions for found in reversed_at(hunks, version)]
-        versions = [one for one in earlier if stored.is_version(change.before, one)]
-    return versions[0] if versions else None
+def _version(change: Change) -> bytes | None:
+    """Return the version before a change, as it was kept or as git has it."""
+    stored = change.store.versions
+    versions = (stored.read(change.before), _in_git(change))
+    known = (each for each in versions if each is not None)
+    return next((each for each in known if stored.is_version(change.before, each)), None)
 
 
 def _in_git(change: Change) -> bytes | None:
@@ -215,18 +205,19 @@ def read_watched(change: Change) -> bytes | None:
         UndoRefused: it is not a regular file, or cannot be read.
     """
     try:
-        with _folder_of(change.store, change.path) as folder:
-            return _read(folder, change.path)
-    except FileNotFoundError:
-        return None
+        return _content_of(change.store, change.path)
     except OSError as error:
         raise UndoRefused(
             f"{change.file} cannot be read ({error.strerror}), so nothing was written"
         ) from error
 
 
-def _read(folder: Folder, path: Path) -> bytes:
-    return read_bounded(path, MAX_BYTES, lambda _: os.fdopen(folder.open(path.name), "rb"))
+def _content_of(store: Store, path: Path) -> bytes | None:
+    try:
+        with _folder_of(store, path) as folder:
+            return read_bounded(path, MAX_BYTES, lambda _: os.fdopen(folder.open(path.name), "rb"))
+    except FileNotFoundError:
+        return None
 
 
 def _folder_of(store: Store, path: Path) -> Folder:
@@ -281,7 +272,7 @@ def finish(home: Project, stores: Iterable[Store]) -> list[Restored]:
     written = []
     for version in planned:
         with suppress(Changed, OSError):
-            if _content_of(version) != version.then:
+            if _content_of(version.store, version.path) != version.then:
                 _write_all([version])
             written.append(version)
     places = _record(written, notes["tx"])
@@ -327,71 +318,40 @@ def _unpacked(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text)
 
 
-def _content_of(version: Restored) -> bytes | None:
-    try:
-        with _folder_of(version.store, version.path) as folder:
-            return _read(folder, version.path)
-    except FileNotFoundError:
-        return None
-
-
 def _write_all(planned: Sequence[Restored]) -> None:
-    """Replace each file, the first only when all versions are on disk.
+    """Replace each file.
 
     Raises:
         Changed, OSError: as `restore`; the files have their former content then.
     """
-    staged: list[tuple[Folder, Restored]] = []
+    for version in planned:
+        _look_again(version)
     replaced: list[Restored] = []
-    with ExitStack() as opened:
-        try:
-            for version in planned:
-                staged.append(_staged(version, opened))
-            for folder, version in staged:
-                _look_again(folder, version)
-            for folder, version in staged:
-                _replace(folder, version)
-                replaced.append(version)
-        except BaseException:
-            for folder, version in staged:
-                folder.remove(_temporary(version), missing_ok=True)
-            for version in replaced:
-                _put_back(version)
-            raise
+    try:
+        for version in planned:
+            _write(version)
+            replaced.append(version)
+    except BaseException:
+        for version in replaced:
+            with suppress(Changed, OSError):
+                _write(replace(version, now=version.then, then=version.now))
+        raise
 
 
-def _staged(version: Restored, opened: ExitStack) -> tuple[Folder, Restored]:
-    """Write a version beside its file."""
+def _write(version: Restored) -> None:
+    """Replace a file by its planned version, if it is still as it was read."""
     if version.then is not None:
         _make_folders(version)
-    folder = opened.enter_context(_folder_of(version.store, version.path))
-    temporary = _temporary(version)
-    folder.remove(temporary, missing_ok=True)
-    if version.then is not None:
-        try:
-            _write(folder, temporary, version.then, _mode_of(folder, version))
-        except BaseException:
-            folder.remove(temporary, missing_ok=True)
-            raise
-    return folder, version
-
-
-def _write(folder: Folder, name: str, content: bytes, mode: int) -> None:
-    fd = folder.open(name, NEW)
-    try:
-        os.fchmod(fd, mode)
-        write_all(fd, content)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _mode_of(folder: Folder, version: Restored) -> int:
-    """Return the mode of a file, and of one that is made again that of a new file."""
-    try:
-        return folder.stat(version.path.name).st_mode & 0o777
-    except FileNotFoundError:
-        return 0o600 if version.store.project.is_users else 0o644
+    name = version.path.name
+    with _folder_of(version.store, version.path) as folder:
+        if version.then is None:
+            _look_again(version)
+            folder.remove(name)
+            folder.sync()
+        else:
+            new_mode = 0o600 if version.store.project.is_users else 0o644
+            last_look = partial(_look_again, version)
+            replace_in(folder, name, version.then, None, last_look, new_mode)
 
 
 def _make_folders(version: Restored) -> None:
@@ -406,32 +366,9 @@ def _make_folders(version: Restored) -> None:
             folder.mkdir()
 
 
-def _look_again(folder: Folder, version: Restored) -> None:
-    try:
-        now = _read(folder, version.path)
-    except FileNotFoundError:
-        now = None
-    if now != version.now:
+def _look_again(version: Restored) -> None:
+    if _content_of(version.store, version.path) != version.now:
         raise Changed(f"{version.file} was changed since it was read; nothing was written")
-
-
-def _replace(folder: Folder, version: Restored) -> None:
-    if version.then is None:
-        folder.remove(version.path.name, missing_ok=True)
-        folder.sync()
-    else:
-        folder.replace(_temporary(version), version.path.name)
-
-
-def _put_back(version: Restored) -> None:
-    """Write the former content again after a later file could not be written."""
-    back = replace(version, now=version.then, then=version.now)
-    with suppress(Changed, OSError):
-        _write_all([back])
-
-
-def _temporary(version: Restored) -> str:
-    return f".{version.path.name}.reflector.tmp"
 
 
 def _record(written: Sequence[Restored], tx: str) -> list[Restored]:

@@ -23,6 +23,7 @@ from reflector.embed.lessons.book import lesson_book
 from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.playbook.evidence import HARMS
+from reflector.report.memory import Memory, memory_of
 from reflector.report.rules import Rule, rules_of, steps_of, texts_of
 from reflector.report.summary import Summary, summary_of
 from reflector.report.waits import Command, Waiting, waiting
@@ -110,6 +111,7 @@ class Page:
     harming    the most harmful first
     waiting    None for a moment: nothing waits in the past
     months     what judging took by month, the oldest first
+    memory     changes of files in which agents find their memory and rules
     summary    what the command prints
     """
 
@@ -135,6 +137,7 @@ class Page:
     months: Sequence[Group]
     lessons: Sequence[Any]
     trial: Trial | None
+    memory: Memory
     summary: Summary
 
     @property
@@ -199,6 +202,7 @@ def page_of(
         months=_months(stats),
         lessons=sorted(lesson_book(past or ledger), key=lambda lesson: -lesson.effectiveness),
         trial=_trial(ledger, project, past),
+        memory=memory_of(project, ledger, first, then.position, is_past=past is not None),
         summary=summary_of(ledger, then, since, first),
         worked=WorkedModels(ledger, past).models(stats.sessions),
     )

@@ -89,6 +89,16 @@ def test_call_after_first_look_is_left_to_looks(world: World) -> None:
     assert [event["by"] for event in world.events()][before:] == ["commit"]
 
 
+def test_calls_without_a_difference_are_left_out(world: World) -> None:
+    world.record()
+    session = world.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    session.edits("CLAUDE.md", "make check", "make test")
+    world.record()
+    _filled(world)
+    assert {event["by"] for event in world.events()} == {"commit"}
+
+
 def test_commits_have_author_and_committer(world: World) -> None:
     with world.changes("CLAUDE.md", "you") as path:
         path.write_text("# Mine\n")

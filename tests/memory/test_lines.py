@@ -2,12 +2,11 @@
 
 from hypothesis import given, strategies as st
 
-from reflector.memory.line_facts import line_change
 from reflector.memory.lines import (
     hunks_between,
     hunks_of,
     join,
-    reversed_at,
+    line_change,
     split,
     without_change,
     without_lines,
@@ -15,6 +14,10 @@ from reflector.memory.lines import (
 
 _LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\r\n", "\n", "d\n"]), max_size=12)
 _FILES = _LINES.map(lambda lines: "".join(lines).encode())
+
+
+def _bare(content: bytes) -> list[str]:
+    return [line.rstrip("\r\n") for line in split(content)]
 
 
 @given(st.binary(max_size=60))
@@ -38,14 +41,12 @@ def test_lines_added_at_both_ends_stay(before: bytes, after: bytes, more: bytes)
 
 
 @given(_FILES, _FILES)
-def test_numbered_lines_give_the_version_before(before: bytes, after: bytes) -> None:
-    before, after = (content.replace(b"\r", b"") for content in (before, after))
-    facts = line_change(before, after).facts
-    removed, added = (
-        [(line["line"], line["text"]) for line in facts[name]] for name in ("removed", "added")
-    )
-    hunks = hunks_of(removed, added)
-    assert before in [*reversed_at(hunks, after)] or not hunks
+def test_numbered_lines_lead_to_the_version_before(before: bytes, after: bytes) -> None:
+    change = line_change(before, after)
+    lines = _bare(after)
+    for hunk in reversed(hunks_of(change.removed, change.added)):
+        lines[hunk.after : hunk.after + len(hunk.added)] = hunk.removed
+    assert lines == _bare(before)
 
 
 def test_removed_line_needs_its_neighbours() -> None:

@@ -115,14 +115,6 @@ def test_version_that_was_not_kept_is_named(agent: Agent) -> None:
     assert file.read_bytes() == b"b\n" * 300
 
 
-def test_lines_of_the_event_restore_a_lost_version(agent: Agent) -> None:
-    file = _changed(agent, b"a\nb\n", b"a\nc\n")
-    for version in agent.own.glob("memory/*"):
-        version.unlink()
-    agent.call("undo", "CLAUDE.md")
-    assert file.read_bytes() == b"a\nb\n"
-
-
 def test_bare_undo_passes_over_memory(agent: Agent) -> None:
     file = _changed(agent, BEFORE)
     agent.call("add", "pat", "Name the thing.")
@@ -180,7 +172,7 @@ def test_session_is_undone_as_a_whole(agent: Agent, two_files: list[Path]) -> No
     assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
 
 
-@pytest.mark.parametrize("call", ["write_all", "_replace"])
+@pytest.mark.parametrize("call", ["replace_in", "_write"])
 def test_full_disk_leaves_every_file(
     agent: Agent, two_files: list[Path], monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -206,7 +198,7 @@ def test_killed_undo_is_finished_once(
     agent: Agent, two_files: list[Path], killed_before: str
 ) -> None:
     if (child := os.fork()) == 0:
-        name = "_replace" if killed_before == "second" else killed_before
+        name = "_write" if killed_before == "second" else killed_before
         real = getattr(restoring, name)
         calls = []
 

@@ -1,6 +1,7 @@
 """What `report` prints, and what the page shows of a rule of few verdicts or none."""
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -181,3 +182,25 @@ def test_rule_marks_a_check() -> None:
     row.demoted = None
     (mark,) = Rule(row=row, check="followed 3 of 4, too few to tell").marks
     assert mark == ("check: followed 3 of 4, too few to tell", "plain")
+
+
+def test_report_counts_lines_that_came_back(project: Agent) -> None:
+    file = project.project / "CLAUDE.md"
+    for text in ("- A.\n", "- A.\n- B.\n", "- A.\n", "- A.\n- B.\n"):
+        file.write_text(text)
+        project.call("log", "--memory")
+    path = project.project.parent / "page.html"
+    printed = project.call("report", "--out", path).out
+    row = '<th scope="row">CLAUDE.md</th>'
+    numbers = re.findall(r'<td class="n">(\d+)</td>', path.read_text().partition(row)[2])
+    assert "memory 1 file changed, 0 taken back" in printed
+    assert numbers[:3] == ["2", "1", "1"]
+
+
+def test_shared_report_has_no_memory_file(project: Agent) -> None:
+    for text in ("- A.\n", "- B.\n"):
+        (project.project / "AGENTS.md").write_text(text)
+        project.call("log", "--memory")
+    path = project.project.parent / "page.html"
+    project.call("report", "--share", "--out", path)
+    assert "AGENTS.md" not in path.read_text()

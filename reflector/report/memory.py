@@ -1,0 +1,90 @@
+"""The changes of the files in which agents find their memory and rules, for a report.
+
+Invariant: only the project's ledger is read. Your own files are in no report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from reflector.events.memory import COMMIT, GIT
+from reflector.ledger.store import Ledger
+from reflector.memory.changes import Change, Store, changes_in
+from reflector.memory.files import Table, Watched
+from reflector.project import Project
+
+#: A file with this share of the lines that its agent loads is near the limit.
+_NEAR = 0.8
+
+
+@dataclass(slots=True)
+class FileLines:
+    """The lines of one file that came, went, and came back after they had gone."""
+
+    file: str
+    came: int = 0
+    went: int = 0
+    returned: int = 0
+    _gone: Counter[str] = field(default_factory=Counter)
+
+    def add(self, change: Change) -> None:
+        """Count the lines of a change."""
+        for _, text in change.lines("removed"):
+            self.went += 1
+            self._gone[text] += 1
+        for _, text in change.lines("added"):
+            is_back = self._gone[text] > 0
+            self.came += 1
+            self.returned += is_back
+            self._gone[text] -= is_back
+
+
+@dataclass(frozen=True, slots=True)
+class NearLimit:
+    """A file with nearly as many lines as its agent loads, or more."""
+
+    file: str
+    lines: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The changed files of a period, how many changes were taken back, and the files near the
+    limit of their agent; none of these for a past moment.
+    """
+
+    files: Sequence[FileLines]
+    undone: int
+    near_limit: Sequence[NearLimit]
+
+
+def memory_of(project: Project, ledger: Ledger, first: int, last: int, *, is_past: bool) -> Memory:
+    """Return the changes of watched files after one position and up to another.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    files: dict[str, FileLines] = {}
+    undone = 0
+    for change in changes_in([Store(project, ledger, last)]):
+        # A commit has the lines that an agent or a person wrote before.
+        is_repeated = change.fact("source") == GIT and change.fact("by") == COMMIT
+        if change.event.position > first and change.file and not is_repeated:
+            files.setdefault(change.file, FileLines(change.file)).add(change)
+            undone += bool(change.undone_at)
+    watched = () if is_past else Table(project.root, "project").found.files.values()
+    return Memory(list(files.values()), undone, _near_limit(watched))
+
+
+def _near_limit(files: Iterable[Watched]) -> list[NearLimit]:
+    near = []
+    for watched in files:
+        with suppress(OSError):
+            lines = len(watched.read().splitlines()) if watched.limit else 0
+            if lines and lines >= _NEAR * watched.limit:
+                near.append(NearLimit(watched.file, lines, watched.limit))
+    return near
