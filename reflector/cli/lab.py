@@ -209,8 +209,8 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
     """Read recorded answers with today's parser.
 
     The old reading is retracted if the parser reads other verdicts now, or if others count for the
-    judge's model and your settings. The new one counts. --dry-run shows them first. After a change of
-    `checked_counts`, the answers to `check` are counted again.
+    judge's model and your settings. The new one counts. --dry-run shows them first. After a change
+    of `checked_counts`, the answers to `check` are counted again.
     """
     config = place.project().config
     with place.changing() as ledger:

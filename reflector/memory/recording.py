@@ -35,6 +35,7 @@ from reflector.memory.looks import (
     plain_digest,
 )
 from reflector.memory.naming import Author, Content, Evidence, Question, steps_of
+from reflector.playbook_files.mirrors import without_section
 from reflector.project import Project
 
 ACTOR = "memory"
@@ -167,7 +168,11 @@ def _events_of(
     for difference in compared.differences:
         if difference.content is not None:
             keep_bytes(recorder.project, difference.look.digest, difference.content)
-    changed = [each for each in compared.differences if each.before is not each.look]
+    changed = [
+        difference
+        for difference in compared.differences
+        if difference.before is not difference.look and not _is_mirrored(recorder, difference)
+    ]
     if not changed:
         return []
     since = min(difference.before.at for difference in changed)
@@ -177,6 +182,18 @@ def _events_of(
         known_calls(recorder.ledger),
     )
     return [event for difference in changed for event in _steps(recorder, difference, records)]
+
+
+def _is_mirrored(recorder: Recorder, difference: Difference) -> bool:
+    """Return whether only the section with the playbook changed: that is no memory of an agent, and
+    an edit of it becomes events of the playbook.
+    """
+    digest = difference.before.digest
+    before = Versions(recorder.project).read(digest) if digest else b""
+    after = difference.content or b""
+    if before is None:
+        return False
+    return without_section(before) == without_section(after) and before != after
 
 
 class _Records(NamedTuple):
