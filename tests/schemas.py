@@ -47,7 +47,7 @@ ANSWERS = {
     "show CHANGE": "memory.ShownMemoryJson",
     "undo FILE": "list[memory.RestoredJson]",
     "blame": "list[blame.Step]",
-    "blame FILE": "list[memory.LineJson]",
+    "blame FILE": "list[memory.MemoryLineJson]",
     "diff": "difference.Difference",
     "stats --doubles": "doubles.DoubleCounts",
     "check": "check.LinesJson",

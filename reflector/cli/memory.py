@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -86,7 +86,7 @@ class FormerJson:
 
 
 @dataclass(frozen=True, slots=True)
-class LineJson:
+class MemoryLineJson:
     """A line of a watched file: who wrote it, when, after which words, and the lines before it."""
 
     file: str
@@ -273,8 +273,7 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
         change = shown.change
     if as_json:
         whole = memory_json(place, change)
-        values = {name: getattr(whole, name) for name in MemoryJson.__dataclass_fields__}
-        print_json(ShownMemoryJson(**values, words=shown.words, difference=shown.difference))
+        print_json(ShownMemoryJson(**asdict(whole), words=shown.words, difference=shown.difference))
         return
     name = shown_name(change.file)
     click.echo(safe(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}"))
@@ -332,13 +331,13 @@ def _former(file: str, changes: Sequence[Change]) -> bytes:
     return content
 
 
-def _line_json(place: Place, line: Line) -> LineJson:
+def _line_json(place: Place, line: Line) -> MemoryLineJson:
     def shown(change: Change | None) -> MemoryJson | None:
         return memory_json(place, change) if change is not None else None
 
     was = [FormerJson(former.text, shown(former.written)) for former in line.was]
     written = shown(line.written)
-    return LineJson(
+    return MemoryLineJson(
         line.file, line.number, line.text, written, shown(line.committed), line.words, was
     )
 

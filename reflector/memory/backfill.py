@@ -13,8 +13,8 @@ from pathlib import Path
 from reflector.events.event import NewEvent
 from reflector.events.memory import AGENT, COMMIT, GIT, TRANSCRIPT
 from reflector.memory.bytes import keep_bytes
-from reflector.memory.calls import Call, sitting_of
-from reflector.memory.lines import LineChange, Numbered, masked_lines
+from reflector.memory.calls import Call, Edit, sitting_of
+from reflector.memory.lines import LineChange, line_change
 from reflector.memory.looks import Looks, plain_digest
 from reflector.memory.naming import Author, Content
 from reflector.memory.recording import NewChange, Recorder, event_of, known_calls
@@ -59,6 +59,8 @@ def _by_calls(recorder: Recorder, transcripts: Iterable[Path]) -> Iterator[NewCh
             continue
         known.add((file, call.session, call.id))  # a fork has the calls of its original
         before = contents.get(file, _UNSEEN)
+        if call.former is not None or call.is_new:
+            before = Content(call.former)
         after = _after(call, before)
         contents[file] = after
         lines = _lines(call, before, after)
@@ -78,13 +80,12 @@ def _lines(call: Call, before: Content, after: Content) -> LineChange | None:
     """Return the lines of a call if the contents are not known; None to compare the contents."""
     if before.is_known and after.is_known:
         return None
-    added = call.content or b"\n".join(edit.new for edit in call.edits)
-    removed = b"\n".join(edit.old for edit in call.edits)
-    return LineChange(_unnumbered(added), _unnumbered(removed))
-
-
-def _unnumbered(content: bytes) -> list[Numbered]:
-    return [line._replace(number=0) for line in masked_lines(content)]
+    edits = call.edits or (Edit(b"", call.content or b""),)
+    changes = [line_change(edit.old, edit.new) for edit in edits]
+    return LineChange(
+        [line._replace(number=0) for change in changes for line in change.added],
+        [line._replace(number=0) for change in changes for line in change.removed],
+    )
 
 
 def _by_commits(recorder: Recorder) -> Iterator[NewChange]:

@@ -53,6 +53,8 @@ class Call(NamedTuple):
     time     at which its result came
     content  the whole new content of the file; None if the call does not have it
     edits    that lead to the new content; none if the call does not have them either
+    former   the content of the file before, None if its result does not have it
+    is_new   whether the file did not exist before
     """
 
     watched: Watched
@@ -63,6 +65,8 @@ class Call(NamedTuple):
     time: float
     content: bytes | None = None
     edits: tuple[Edit, ...] = ()
+    former: bytes | None = None
+    is_new: bool = False
 
     @property
     def is_opaque(self) -> bool:
@@ -147,7 +151,11 @@ def sitting_of(path: Path, tables: Sequence[Table]) -> Sitting:
             for result in message.results:
                 calls = waiting.pop(result.call_id, ())
                 if not result.is_error and message.origin != "refusal":
-                    sitting.calls += [call._replace(time=now or call.time) for call in calls]
+                    former = None if result.former is None else _bytes(result.former)
+                    sitting.calls += [
+                        call._replace(time=now or call.time, former=former, is_new=result.is_new)
+                        for call in calls
+                    ]
             for call in message.calls:
                 written = list(_written(call, message, now, tables))
                 if call.id:

@@ -53,12 +53,16 @@ class ToolResult(NamedTuple):
 
     text    bounded: head, tail and the lines that look like errors
     choice  what the user chose or answered in the client's own question tool; "" for other answers
+    former  the whole text of the file before an edit, None if it is not recorded
+    is_new  whether the tool created the file
     """
 
     call_id: str
     text: str
     is_error: bool
     choice: str = ""
+    former: str | None = None
+    is_new: bool = False
 
 
 class Message(NamedTuple):

@@ -118,6 +118,28 @@ def test_edit_of_unseen_file_has_its_lines(world: World) -> None:
     assert event["added"] == [{"line": 0, "text": "- Run make check."}]
 
 
+def test_original_file_gives_exact_digests(world: World) -> None:
+    before = world.path("CLAUDE.md").read_bytes()
+    session = world.begins()
+    edit = {"old_string": "make test", "new_string": "make check"}
+    detail = {"originalFile": before.decode()}
+    session.calls("Edit", file_path=str(world.path("CLAUDE.md")), detail=detail, **edit)
+    _filled(world)
+    event = world.events()[-1]
+    after = before.replace(b"make test", b"make check")
+    assert (event["before"], event["after"]) == (plain_digest(before), plain_digest(after))
+    assert [line["line"] for line in event["added"]] == [3]
+
+
+def test_created_file_had_no_content(world: World) -> None:
+    session = world.begins()
+    file = str(world.path("AGENTS.md"))
+    session.calls("Write", file_path=file, content="# New\n", detail={"type": "create"})
+    _filled(world)
+    event = world.events()[-1]
+    assert (event["kind"], event["before"]) == ("created", "")
+
+
 def test_fork_repeats_no_call(world: World) -> None:
     session = world.begins()
     session.writes("AGENTS.md", "# Agents\n")

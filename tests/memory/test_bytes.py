@@ -1,11 +1,13 @@
 """The kept versions of watched files."""
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reflector.memory import bytes as kept_bytes
 from reflector.memory.bytes import Versions, keep_bytes, versions_folder
 from reflector.memory.looks import digest_in_ledger, plain_digest
 from reflector.project import Project
@@ -67,6 +69,16 @@ def test_limit_counts_all_projects(project: Project, tmp_path: Path) -> None:
     os.utime(versions_folder(other) / digest, (1_000, 1_000))
     _kept(_limited(project, 1), b"n" * 900_000)
     assert not Versions(other).has(digest)
+
+
+def test_full_disk_keeps_no_version(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(kept_bytes, "write_durably", full)
+    digest = plain_digest(b"x")
+    assert not keep_bytes(project, digest, b"x")
+    assert not Versions(project).has(digest)
 
 
 def test_no_version_is_kept_without_room(project: Project) -> None:

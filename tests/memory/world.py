@@ -58,18 +58,20 @@ class Sitting:
     def says(self, text: str) -> None:
         self._put("user", {"role": "user", "content": text})
 
-    def calls(self, tool: str, *, is_error: bool = False, **arguments: Any) -> str:
-        """Write a call and its result; return the call's id."""
+    def calls(
+        self, tool: str, *, is_error: bool = False, detail: Any = None, **arguments: Any
+    ) -> str:
+        """Write a call and its result, with the details of the client; return the call's id."""
         self.count += 1
         call_id = f"toolu_{self.id[:8]}_{self.count}"
         use = {"type": "tool_use", "id": call_id, "name": tool, "input": arguments}
         self._put("assistant", {"role": "assistant", "model": "m", "content": [use]})
         answer = {"type": "tool_result", "tool_use_id": call_id, "content": "ok"}
         answer |= {"is_error": True} if is_error else {}
-        self._put("user", {"role": "user", "content": [answer]})
+        self._put("user", {"role": "user", "content": [answer]}, toolUseResult=detail)
         return call_id
 
-    def _put(self, kind: str, message: Mapping[str, Any]) -> None:
+    def _put(self, kind: str, message: Mapping[str, Any], **more: Any) -> None:
         self.count += 1
         record = {
             "type": kind,
@@ -79,6 +81,7 @@ class Sitting:
             "cwd": str(self.world.root),
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "message": message,
+            **more,
         }
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")

@@ -375,7 +375,11 @@ class ClaudeCode(Conversation):
                 reasons.append(_refusal_reason(answer))
             text = "" if self.brief else _answer_text(answer, detail)
             choice = "" if is_error else self._choice(call_id, detail, place)
-            results.append(ToolResult(call_id, text, is_error, choice))
+            edited = fields(detail) if len(answers) == 1 else {}
+            former = edited.get("originalFile")
+            former = former if isinstance(former, str) else None
+            is_new = edited.get("type") == "create"
+            results.append(ToolResult(call_id, text, is_error, choice, former, is_new))
         if texts and is_typed:
             # Older clients put an interruption, or words typed during it, into the same record.
             speech = _speech_of(texts)

@@ -1,0 +1,39 @@
+"""A project with old sessions and commits, and no hook: the log answers at the first question."""
+
+import time
+
+import pytest
+
+from tests.memory.world import World
+from tests.road.agent import Agent
+
+
+@pytest.fixture
+def old(world: World, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """A project whose rules an agent changed before reflector was installed."""
+    session = world.begins()
+    session.says("Put this test into the same file, just this once.")
+    session.edits("CLAUDE.md", "- Run make test.\n", "- Run make test.\n- One file for tests.\n")
+    session.says("Thanks.")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", f"@{int(time.time()) + 60} +0000")
+    world.git("commit", "-qam", "rules")
+    return Agent(world.root, world.home)
+
+
+def test_log_is_filled_at_the_first_question(old: Agent) -> None:
+    authors = [change["by"] for change in old.json("log", "--memory")]
+    assert authors == ["commit", "agent", "commit"]
+
+
+def test_blame_shows_session_commit_and_words(old: Agent) -> None:
+    (line,) = old.json("blame", "CLAUDE.md:4")
+    assert line["text"] == "- One file for tests."
+    assert line["written"]["by"] == "agent"
+    assert line["committed"]["author"] == "Ana"
+    assert line["words"] == "Put this test into the same file, just this once."
+
+
+def test_old_line_is_taken_back(old: Agent) -> None:
+    (line,) = old.json("blame", "CLAUDE.md:4")
+    old.call("undo", line["written"]["place"], "--yes")
+    assert (old.project / "CLAUDE.md").read_text() == "# Rules\n\n- Run make test.\n"
