@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reflector.instructions.kinds import Kind
-from reflector.playbook_files.watching import Line
-
-#: In the place of a file, for a rule of the playbook that no file of the project contains.
-PLAYBOOK = "playbook"
+from reflector.playbook_files.watching import PLAYBOOK, Line
 
 
 def is_fact(line: Line) -> bool:

@@ -36,7 +36,7 @@ def _name_of(client: Client | Other) -> str:
 @pytest.fixture(params=_MADE, ids=_IDS)
 def newcomer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client | Other]:
     """A client that does not know reflector, and a file of one rule. OpenCode, which keeps its old
-    sessions in a database, has the hooks already.
+    sessions in a database, has the hooks and a playbook already.
     """
     kind, path = request.param
     agent = Agent.bare(tmp_path)
@@ -46,6 +46,9 @@ def newcomer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client 
         (agent.project / _FILES.get(_name_of(client), "AGENTS.md")).write_text(f"- {_RULE}\n")
         agent.commit_long_ago()
         api.when(FIX, step(says(_BROKEN)))
+        if kind is OpenCode:
+            agent.claude.mkdir()
+            agent.write_playbook({})
         tag = {"name": "oth-001", "relevant": True, "followed": "no", "tag": "neutral"}
         tag |= {"rationale": "It mocks.", "quote": _BROKEN, "sure": "sure"}
         # The turn of those words depends on the client.
