@@ -255,14 +255,16 @@ def _choose(backend: str, project: Path) -> None:
 def keep_limits(
     config: Config, project: Path, *, questions: int, dollars: int, never: Sequence[str]
 ) -> None:
-    """Keep the limits of judging in the user's own settings, those that change something.
+    """Keep the limits of judging in the user's own settings: the questions, because an API has no
+    limit without the setting, and those of the others that change something.
 
     Raises: OSError, ConfigError
     """
     limits = {"daily_requests": questions, "monthly_dollars": dollars, "never": [*never]}
     for key, value in limits.items():
         former = getattr(config, key)
-        if value != (list(former) if isinstance(former, tuple) else former):
+        is_new = value != (list(former) if isinstance(former, tuple) else former)
+        if is_new or key == "daily_requests":
             store_setting(project, key, value, for_all=True)
 
 

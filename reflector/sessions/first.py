@@ -178,6 +178,8 @@ def _read(project: Project, paths: Sequence[str], tries: int) -> checks.Ran:
     found = checks.project_sessions(project, known, most=1000, since=0.0, each=iter)
     files = [file for file in found if str(file.path) in wanted and _may_be_read(project, file)]
     births = births_of(project.root, rules, project.own_dir)
+    # A session that is recorded and not asked about would be asked about by the next drain.
+    gate = Gate(config, project.root)
     asking = checks.Asking(
         most=len(files) * 10 or 1,
         at_once=most_at_once(_judge_of(project, file) for file in files),
@@ -191,11 +193,11 @@ def _read(project: Project, paths: Sequence[str], tries: int) -> checks.Ran:
         checks.Subject(rules, births),
         asking,
         lambda _: None,
-        lambda: _is_wanted(project.root),
+        lambda: _is_wanted(project.root) and not gate.left_of_day(),
     )
     if not _is_wanted(project.root):
         cancel(project)
-    elif ran.waits:
+    elif ran.waits or gate.left_of_day():
         _keep(project, paths, tries)
     elif ran.failed and tries + 1 < _MOST_TRIES:
         _keep(project, paths, tries + 1)
