@@ -208,8 +208,11 @@ class Config:
 
     @property
     def is_daily_limited(self) -> bool:
-        """True where `daily_requests` limits the requests that start by themselves."""
-        return self.backend == "agent" or self.backend in self.judges
+        """True if `daily_requests` limits the requests that start automatically: those to agents
+        and judges of other packages, and those to an API if you set the limit.
+        """
+        is_set = self.layer("daily_requests") != "default"
+        return self.backend == "agent" or self.backend in self.judges or is_set
 
     def lists(self, project: Path) -> bool:
         """True for a project that the user named in `projects`."""

@@ -30,7 +30,7 @@ from reflector.check.facts import (
     Repeated,
     RuleFacts,
 )
-from reflector.check.lines import PLAYBOOK, place_of
+from reflector.check.lines import place_of
 from reflector.check.plan import Look
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
@@ -40,7 +40,7 @@ from reflector.events.event import time_of
 from reflector.instructions.kinds import Kind
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.births import Births
-from reflector.playbook_files.watching import Advice, Line, watching
+from reflector.playbook_files.watching import PLAYBOOK, Advice, Line, watching
 from reflector.project import Project
 from reflector.reflection.checking import unanswered
 from reflector.sessions import checks
@@ -132,18 +132,6 @@ def _observation(rule: RuleCount) -> Observation:
 def _counts(tally: Tally, occasion: str) -> Counts:
     came_up = tally.came_up if occasion else 0
     return Counts(tally.sessions, came_up, tally.run, tally.written, tally.said, tally.against)
-
-
-def playbook_lines(project: Project, lines: Sequence[Line]) -> list[Line]:
-    """Return the rules of the playbook that no file contains."""
-    with checks.open_or_empty(project) as ledger:
-        in_files = watching(ledger, lines, first=project.first_number).lines
-        live = [row for row in ledger.rows() if row.status == "live"]
-    return [
-        Line(PLAYBOOK, index, row.section, row.text, row.name)
-        for index, row in enumerate(live, start=1)
-        if row.name not in in_files
-    ]
 
 
 class Judged(NamedTuple):

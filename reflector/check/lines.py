@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from reflector.playbook_files.watching import Line
-
-#: In the place of a file, for a rule of the playbook that no file of the project contains.
-PLAYBOOK = "playbook"
+from reflector.playbook_files.watching import PLAYBOOK, Line
 
 
 def place_of(line: Line) -> str:

@@ -12,20 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from math import inf
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from reflector.check.lines import PLAYBOOK
 from reflector.config import BACKENDS, CONSENT, Config
 from reflector.judges import consent
-from reflector.judges.agent_clients import JUDGES
+from reflector.judges.agent_clients import JUDGES, most_at_once
 from reflector.judges.client_versions import client_fault
 from reflector.judges.offers import priced_model
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
-from reflector.playbook.admissible import same_words
-from reflector.playbook_files.births import Births, Standing, births_of
+from reflector.playbook_files.births import Births, births_of
 from reflector.playbook_files.watching import Line, watching
 from reflector.prices import Usage, cost
 from reflector.project import Project
@@ -145,20 +142,10 @@ def look_at(
         known = checks.recorded_files(project, ledger)
         sessions = checks.project_sessions(project, known, most=typed.most, since=since, each=each)
         watched = watching(ledger, rules, first=project.first_number).lines
-        births = _births(project, lines)
+        births = births_of(project.root, lines, project.own_dir)
         asked = checks.asked_sessions(ledger, sessions, known, watched, births)
         left = checks.questions(ledger, asked, known, judge_of(project.config), again=typed.again)
     return Look(sessions, _planned(project, rules, left), births)
-
-
-def _births(project: Project, lines: Sequence[Line]) -> Births:
-    """Return when each line was in force. Each session started with the rules of the playbook."""
-    in_files = [line for line in lines if line.file != PLAYBOOK]
-    courses = dict(births_of(project.root, in_files, project.own_dir).courses)
-    for line in lines:
-        if line.file == PLAYBOOK:
-            courses[same_words(line.text)] = ((-inf, Standing.SINCE),)
-    return Births(courses)
 
 
 def ask_planned(
@@ -171,18 +158,12 @@ def ask_planned(
     """Ask the judges as planned. Arguments and errors are those of `checks.check_sessions`."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     plan = look.plan
-    at_once = min((_at_once(judge) for judge in plan.shares), default=1)
-    asking = checks.Asking(plan.questions, at_once, typed.learns, typed.again)
+    asking = checks.Asking(plan.questions, most_at_once(plan.shares), typed.learns, typed.again)
     backend = backend_of(config, project.root)
     rules = [line for line in lines if line.is_rule]
     return checks.check_sessions(
         project, backend, plan.files, checks.Subject(rules, look.births), asking, advance
     )
-
-
-def _at_once(judge: str) -> int:
-    """Return how many questions a judge is asked at a time."""
-    return JUDGES[judge].at_once if judge in JUDGES else 1
 
 
 def _planned(

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reflector.check.adapter import playbook_lines
-from reflector.check.lines import PLAYBOOK
-from reflector.playbook_files.watching import Advice, advice_of
+from reflector.playbook_files.watching import PLAYBOOK, Advice, advice_of, playbook_lines
 from reflector.project import Project
+from reflector.sessions import checks
 from reflector.text.words import context_tokens
 
 #: Files that were not read, in an error.
@@ -23,7 +22,8 @@ def advice_to_check(project: Project, files: Sequence[Path]) -> Advice:
     advice = advice_of(project.root, files)
     if files:
         return advice
-    rules = playbook_lines(project, advice.lines)
+    with checks.open_or_empty(project) as ledger:
+        rules = playbook_lines(ledger, advice.lines, first=project.first_number)
     if not rules:
         return advice
     tokens = sum(context_tokens(rule.text) for rule in rules)

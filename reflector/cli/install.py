@@ -131,10 +131,10 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
 
 
 def _withdraw(place: Place, root: Path) -> None:
-    """Let no judge read any more, once no agent calls reflector."""
+    """Undo the permissions to judge, once no agent calls reflector."""
     if any(callers_of(root)):
         return
-    if offers.forbid(None, load_config(root), root):
+    if offers.take_back(load_config(root), root):
         click.echo("No model reads your sessions now.")
     end_first(place)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -503,3 +503,8 @@ _READ: Mapping[str, Callable[[bytes, str, Ours], Said]] = {
 }
 _TABLE = tomllib.loads(Path(__file__).with_name("clients.toml").read_text("utf-8"))
 JUDGES = {name: JudgeClient(name, **fields) for name, fields in _TABLE.items()}
+
+
+def most_at_once(judges: Iterable[str]) -> int:
+    """Return how many questions each of these judges may be asked at a time."""
+    return min((JUDGES[judge].at_once if judge in JUDGES else 1 for judge in judges), default=1)

@@ -56,6 +56,7 @@ _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MOST_BYTES = 1 << 20
 _FILE = "consent.json"
 _STATE = "state.json"
+_CHOICE = "choice.json"
 #: The clients that may be asked in this run alone.
 _NOW: ContextVar[Mapping[str, Agreed]] = ContextVar("clients of this run", default={})  # noqa: B039
 
@@ -225,6 +226,16 @@ def keep_consent(clients: Mapping[str, Agreed]) -> None:
         json.dumps({name: asdict(agreed) for name, agreed in clients.items()}).encode(),
         _FILE,
     )
+
+
+def keep_choice(backend: str) -> None:
+    """Record the setting `backend` that an answer of the user brought. Raises OSError."""
+    files.write_durably(open_folder(), json.dumps({"backend": backend}).encode(), _CHOICE)
+
+
+def chosen_backend() -> str:
+    """Return the setting `backend` that an answer of the user brought, "" for none."""
+    return str(_object(_CHOICE).get("backend", ""))
 
 
 def withdraw() -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflector import extensions
-from reflector.config import BACKENDS, Config
+from reflector.config import BACKENDS, Config, load_config
 from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -220,13 +220,13 @@ def allow_agents(ready: Sequence[Candidate], project: Path) -> None:
     """Let agents judge from now on, beside those that may already. Raises OSError, ConfigError."""
     named = {candidate.name: candidate.terms for candidate in ready}
     consent.keep_consent({**consent.agreed_clients(), **named})
-    store_setting(project, "backend", "agent", for_all=True)
+    _choose("agent", project)
 
 
 def allow_extension(extension: Extension, project: Path) -> None:
     """Let the judge of another package judge from now on. Raises OSError, ConfigError."""
     agree(extension)
-    store_setting(project, "backend", extension.name, for_all=True)
+    _choose(extension.name, project)
 
 
 def needs_key(config: Config, project: Path) -> None:
@@ -237,20 +237,34 @@ def needs_key(config: Config, project: Path) -> None:
 
 def allow_api(project: Path) -> None:
     """Let Anthropic's API judge from now on. Raises OSError, ConfigError."""
-    store_setting(project, "backend", "anthropic", for_all=True)
+    _choose("anthropic", project)
+
+
+def _choose(backend: str, project: Path) -> None:
+    """Store the judge of all projects. One that your settings have already stays after `take_back`.
+
+    Raises: OSError, ConfigError
+    """
+    config = load_config(project)
+    if config.layer("backend") == "user" and config.backend == backend:
+        return
+    consent.keep_choice(backend)
+    store_setting(project, "backend", backend, for_all=True)
 
 
 def keep_limits(
     config: Config, project: Path, *, questions: int, dollars: int, never: Sequence[str]
 ) -> None:
-    """Keep the limits of judging in the user's own settings, those that change something.
+    """Keep the limits of judging in the user's own settings: the questions, because an API has no
+    limit without the setting, and those of the others that change something.
 
     Raises: OSError, ConfigError
     """
     limits = {"daily_requests": questions, "monthly_dollars": dollars, "never": [*never]}
     for key, value in limits.items():
         former = getattr(config, key)
-        if value != (list(former) if isinstance(former, tuple) else former):
+        is_new = value != (list(former) if isinstance(former, tuple) else former)
+        if is_new or key == "daily_requests":
             store_setting(project, key, value, for_all=True)
 
 
@@ -266,6 +280,22 @@ def forbid(name: str | None, config: Config, project: Path) -> bool:
     else:
         was_allowed = name in config.judges and disagree(name)
     if not _ends_with(name, config):
+        return was_allowed
+    store_setting(project, "backend", None, for_all=True)
+    if consent.chosen_backend():
+        consent.keep_choice("")
+    return True
+
+
+def take_back(config: Config, project: Path) -> bool:
+    """Undo the permissions that answers gave; return whether there was one. A `backend` that you
+    set by hand stays.
+
+    Raises: OSError, ConfigError
+    """
+    is_chosen = consent.chosen_backend() == config.backend
+    was_allowed = consent.withdraw()
+    if not is_chosen or config.layer("backend") != "user":
         return was_allowed
     store_setting(project, "backend", None, for_all=True)
     return True

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from reflector.files import read_bounded
 from reflector.playbook.admissible import same_words
 from reflector.playbook_files.line_history import MAX_BYTES, Past, pasts_of, texts_in
-from reflector.playbook_files.watching import Line
+from reflector.playbook_files.watching import PLAYBOOK, Line
 
 #: In the state folder of a project.
 _KEPT = "births.json"
@@ -43,6 +43,7 @@ class Standing(StrEnum):
 #: How a line stood from each time on, the first of which is before all sessions.
 Course = Sequence[tuple[float, Standing]]
 _UNKNOWN: Course = ((-inf, Standing.UNKNOWN),)
+_ALWAYS: Course = ((-inf, Standing.SINCE),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,22 @@ class Births:
 
 
 def births_of(root: Path, lines: Iterable[Line], own: Path | None = None) -> Births:
-    """Return when each of these lines of a project was in force.
+    """Return when each of these lines of a project was in force. Each session started with the
+    rules of the playbook.
 
     own  the user's own folder of the project, which keeps the answer of git
     """
-    file_of = {same_words(line.text): line.file for line in lines}
+    places = {same_words(line.text): line.file for line in lines}
+    file_of = {text: name for text, name in places.items() if name != PLAYBOOK}
+    courses: dict[str, Course] = dict.fromkeys(places.keys() - file_of.keys(), _ALWAYS)
     files = {name: _file_now(root, name) for name in {*file_of.values()}}
     if not files:
-        return Births()
+        return Births(courses)
     kept = own / _KEPT if own is not None else None
     pasts = pasts_of(root, {file.path for file in files.values()}, file_of, kept)
-    return Births({text: _course(pasts[text], files[name], text) for text, name in file_of.items()})
+    for text, name in file_of.items():
+        courses[text] = _course(pasts[text], files[name], text)
+    return Births(courses)
 
 
 class _FileNow(NamedTuple):

@@ -45,6 +45,8 @@ from reflector.transcripts.building import Loads
 from reflector.transcripts.readers import readers_in_use
 
 ACTOR = "check"
+#: In the place of a file, for a rule of the playbook that no file of the project contains.
+PLAYBOOK = "playbook"
 #: The share of words in order from which on one text is another one reworded.
 _LEAST_LIKENESS = 0.6
 _MAX_BYTES = 1 << 20
@@ -459,6 +461,19 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
         lines_by_name[name] = line
     changes += [(Change("remove", row.name), file_of[row.name]) for row in lost]
     return Watching(lines_by_name, changes)
+
+
+def playbook_lines(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> list[Line]:
+    """Return the rules of the playbook that these lines of files do not contain; `first` as for
+    `watching`. Raises LedgerError.
+    """
+    in_files = watching(ledger, lines, first=first).lines
+    live = [row for row in ledger.rows() if row.status == "live"]
+    return [
+        Line(PLAYBOOK, index, row.section, row.text, row.name)
+        for index, row in enumerate(live, start=1)
+        if row.name not in in_files
+    ]
 
 
 def watched_lines(ledger: Ledger) -> list[Line]:

@@ -22,12 +22,18 @@ from reflector import handover
 from reflector.events import event as ev
 from reflector.files import write_durably
 from reflector.judges import consent
-from reflector.judges.agent_clients import JUDGES
+from reflector.judges.agent_clients import most_at_once
 from reflector.judges.registry import backend_of
 from reflector.ledger.store import Ledger
 from reflector.locate import environment, own_folder
 from reflector.playbook_files.births import births_of
-from reflector.playbook_files.watching import advice_of, watching
+from reflector.playbook_files.watching import (
+    PLAYBOOK,
+    Line,
+    advice_of,
+    playbook_lines,
+    watching,
+)
 from reflector.project import Project
 from reflector.reflection.checking import ROOM
 from reflector.reflection.gate import Gate
@@ -45,7 +51,9 @@ _MOST_RULES = 3
 
 
 class Order(NamedTuple):
-    """The sessions that are to be read, about so many rules of files, in about so many minutes."""
+    """The sessions that are to be read, about so many rules, in about so many minutes; `files`
+    names the sources of the rules.
+    """
 
     sessions: Sequence[FoundTranscript]
     rules: int
@@ -64,11 +72,11 @@ def order_of(project: Project) -> Order | None:
     gate = Gate(config, project.root)
     if not config.asks_model or not gate.lets_start():
         return None
-    rules = advice_of(project.root).rules
-    if not rules:
-        return None
-    births = births_of(project.root, rules, project.own_dir)
     with checks.open_or_empty(project) as ledger:
+        rules = _rules(project, ledger)
+        if not rules:
+            return None
+        births = births_of(project.root, rules, project.own_dir)
         known = checks.recorded_files(project, ledger)
         files = checks.project_sessions(project, known, most=1000, since=0.0, each=iter)
         files = [file for file in files if _may_be_read(project, file)]
@@ -77,18 +85,31 @@ def order_of(project: Project) -> Order | None:
     sessions = [session.file for session in asked[:_MOST_SESSIONS]]
     if not sessions:
         return None
-    at_once = JUDGES["claude"].at_once if config.backend == "agent" else 1
+    at_once = most_at_once(_judge_of(project, file) for file in sessions)
     minutes = -(-len(sessions) * _SECONDS // (60 * at_once))
-    return Order(sessions, len(rules), tuple(dict.fromkeys(rule.file for rule in rules)), minutes)
+    sources = ("the playbook" if rule.file == PLAYBOOK else rule.file for rule in rules)
+    return Order(sessions, len(rules), tuple(dict.fromkeys(sources)), minutes)
+
+
+def _rules(project: Project, ledger: Ledger) -> list[Line]:
+    """Return the rules of the files that agents load, then those of the playbook."""
+    advice = advice_of(project.root)
+    in_playbook = playbook_lines(ledger, advice.lines, first=project.first_number)
+    return [*advice.rules, *in_playbook]
+
+
+def _judge_of(project: Project, file: FoundTranscript) -> str:
+    """Return the name of the judge of a session."""
+    config = project.config
+    if config.backend != "agent":
+        return config.backend
+    return config.judge_client or option_of(checks.reader_of(file))
 
 
 def _may_be_read(project: Project, file: FoundTranscript) -> bool:
     """Return whether the judge of a session's agent is one that the user let in."""
-    config = project.config
-    if config.backend != "agent":
-        return True
-    client = config.judge_client or option_of(checks.reader_of(file))
-    return client in consent.agreed_clients()
+    is_agent = project.config.backend == "agent"
+    return not is_agent or _judge_of(project, file) in consent.agreed_clients()
 
 
 def start(project: Project, order: Order) -> None:
@@ -150,15 +171,21 @@ def carry_out_for_hook(project: str) -> None:
 
 def _read(project: Project, paths: Sequence[str], tries: int) -> checks.Ran:
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
-    rules = advice_of(project.root).rules
-    births = births_of(project.root, rules, project.own_dir)
     with checks.open_or_empty(project) as ledger:
+        rules = _rules(project, ledger)
         known = checks.recorded_files(project, ledger)
     wanted = set(paths)
     found = checks.project_sessions(project, known, most=1000, since=0.0, each=iter)
     files = [file for file in found if str(file.path) in wanted and _may_be_read(project, file)]
-    # Nobody waits for it, so one question at a time leaves the others to sessions that end.
-    asking = checks.Asking(most=len(files) * 10 or 1, keeps_limits=True, most_before=0)
+    births = births_of(project.root, rules, project.own_dir)
+    # A session that is recorded and not asked about would be asked about by the next drain.
+    gate = Gate(config, project.root)
+    asking = checks.Asking(
+        most=len(files) * 10 or 1,
+        at_once=most_at_once(_judge_of(project, file) for file in files),
+        keeps_limits=True,
+        most_before=0,
+    )
     ran = checks.check_sessions(
         project,
         backend_of(config, project.root),
@@ -166,11 +193,11 @@ def _read(project: Project, paths: Sequence[str], tries: int) -> checks.Ran:
         checks.Subject(rules, births),
         asking,
         lambda _: None,
-        lambda: _is_wanted(project.root),
+        lambda: _is_wanted(project.root) and not gate.left_of_day(),
     )
     if not _is_wanted(project.root):
         cancel(project)
-    elif ran.waits:
+    elif ran.waits or gate.left_of_day():
         _keep(project, paths, tries)
     elif ran.failed and tries + 1 < _MOST_TRIES:
         _keep(project, paths, tries + 1)

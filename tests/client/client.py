@@ -412,6 +412,7 @@ class Other(Watched):
     timeout   of a hook, in the unit of its settings
     heard     events at which the observer keeps what hooks are given
     resume    words that go on with its last session
+    installs  whether it gets our hooks at once
     """
 
     name: ClassVar[str]
@@ -421,6 +422,7 @@ class Other(Watched):
     heard: ClassVar[tuple[str, ...]] = ()
     resume: ClassVar[tuple[str, ...]] = ("--continue",)
     stand_in: ClassVar[type[Scripted]] = MessagesApi
+    installs: bool = True
 
     def __post_init__(self) -> None:
         self.install()
@@ -437,7 +439,8 @@ class Other(Watched):
             path.parent.mkdir(parents=True, exist_ok=True)
             hooks = self.observers(*self.heard, timeout=self.timeout)
             path.write_text(json.dumps({**(settings or {}), "hooks": hooks}))
-        self.agent.run("install", "--agent", self.name)
+        if self.installs:
+            self.agent.run("install", "--agent", self.name)
 
 
 class Codex(Other):
@@ -546,6 +549,7 @@ class OpenCode(Other):
     def __post_init__(self) -> None:
         self.install()
         folder, installed = self.agent.home / ".config/opencode", self.binary.parents[2]
+        folder.mkdir(parents=True, exist_ok=True)
         # It fetches a package for plugins from the registry, unless that is there.
         (folder / "node_modules").symlink_to(installed / "node_modules")
         for name in ("package.json", "package-lock.json"):
