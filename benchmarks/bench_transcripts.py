@@ -163,12 +163,32 @@ class _Ends:
                 found.append(Row(f"session end, {size} MB with 1 MB new{told}", *more, _MORE, note))
             peaks[size] = self._peak(session)
             session.unlink()
+        found.append(self._beside_memory(small, pairs))
         large = max(peaks)
         part = f"its peak memory, {large} MB beside 1 MB"
         found.append(
             Row(part, peaks[1] / 1024, peaks[large] / 1024, peaks[large] / peaks[1], None, "", "MB")
         )
         return found
+
+    def _beside_memory(self, small: Path, pairs: int) -> Row:
+        """The drain of 1 MB beside 50 watched files, and with `memory = off`."""
+        rules = self.uncited / ".claude/rules"
+        rules.mkdir()
+        for number in range(50):
+            (rules / f"rule-{number}.md").write_text("- Prefer the plain way.\n")
+
+        def without() -> float:
+            self.environ["REFLECTOR_MEMORY"] = "off"
+            try:
+                return self._end(small)
+            finally:
+                del self.environ["REFLECTOR_MEMORY"]
+
+        ratio = paired_ratio(without, lambda: self._end(small), pairs)
+        shutil.rmtree(rules)
+        note = "floor: the same with `memory = off`"
+        return Row("session end, 1 MB beside 50 watched files", *ratio, 1.05, note)
 
     def _more(
         self, session: Path, small: Path, template: Path, pairs: int

@@ -260,7 +260,12 @@ MUTATIONS = [
         MEMORY_FILLED,
     ),
     Mutation(MEMORY_NAMING, "self.until <= moment + _CLOCK_S", "True", MEMORY_NAMED),
-    Mutation(MEMORY_RESTORING, "            _look_again(version)\n", "", MEMORY_UNDONE),
+    Mutation(
+        MEMORY_RESTORING,
+        "if _content_of(version.store, version.path) != version.now:",
+        "if False:",
+        MEMORY_UNDONE,
+    ),
     Mutation(
         MEMORY_RESTORING,
         "if _content_of(version.store, version.path) != version.then:",
