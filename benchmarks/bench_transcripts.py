@@ -163,12 +163,32 @@ class _Ends:
                 found.append(Row(f"session end, {size} MB with 1 MB new{told}", *more, _MORE, note))
             peaks[size] = self._peak(session)
             session.unlink()
+        found.append(self._beside_memory(small, pairs))
         large = max(peaks)
         part = f"its peak memory, {large} MB beside 1 MB"
         found.append(
             Row(part, peaks[1] / 1024, peaks[large] / 1024, peaks[large] / peaks[1], None, "", "MB")
         )
         return found
+
+    def _beside_memory(self, small: Path, pairs: int) -> Row:
+        """The drain of 1 MB beside 50 watched files, and with `memory = off`."""
+        rules = self.uncited / ".claude/rules"
+        rules.mkdir()
+        for number in range(50):
+            (rules / f"rule-{number}.md").write_text("- Prefer the plain way.\n")
+
+        def without() -> float:
+            self.environ["REFLECTOR_MEMORY"] = "off"
+            try:
+                return self._end(small, looks=True)
+            finally:
+                del self.environ["REFLECTOR_MEMORY"]
+
+        ratio = paired_ratio(without, lambda: self._end(small, looks=True), pairs)
+        shutil.rmtree(rules)
+        note = "floor: the same with `memory = off`"
+        return Row("session end, 1 MB beside 50 watched files", *ratio, 1.05, note)
 
     def _more(
         self, session: Path, small: Path, template: Path, pairs: int
@@ -248,8 +268,8 @@ class _Ends:
         shutil.rmtree(self.folder / ".claude")
         return found
 
-    def _end(self, session: Path, template: Path | None = None) -> float:
-        self._deliver(session, template or self.uncited)
+    def _end(self, session: Path, template: Path | None = None, *, looks: bool = False) -> float:
+        self._deliver(session, template or self.uncited, looks=looks)
         took = timed(
             lambda: self._run([*self.command, str(self.project), "drain", "--background"])
         )()
@@ -270,8 +290,10 @@ class _Ends:
             shutil.rmtree(gone, ignore_errors=True)
         shutil.copytree(template, self.project)
 
-    def _deliver(self, session: Path, template: Path) -> None:
+    def _deliver(self, session: Path, template: Path, *, looks: bool = False) -> None:
         self._begin(template)
+        if looks:  # the first look at the watched files is not measured
+            self._run([*self.command, str(self.project), "drain"])
         payload: dict[str, object] = {
             "session_id": "00000000-0000-4000-8000-000000000000",
             "transcript_path": str(session),

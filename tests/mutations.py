@@ -224,6 +224,11 @@ COUNTED_FREELY = ("tests/check/test_counting.py",)
 MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL = of(
     "memory", "calls naming recording backfill"
 )
+MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS = of(
+    "memory", "restoring lines bytes answers"
+)
+MEMORY_UNDONE, MEMORY_KEPT = ("tests/memory/test_undo.py",), ("tests/memory/test_bytes.py",)
+MEMORY_TOLD, MEMORY_LINED = ("tests/memory/test_tell.py",), ("tests/memory/test_lines.py",)
 MEMORY_NAMED, MEMORY_FILLED = ("tests/memory/test_naming.py",), ("tests/memory/test_backfill.py",)
 
 HOSTED = ("tests/ledger/test_hosts.py",)
@@ -252,6 +257,39 @@ MUTATIONS = [
         MEMORY_FILLED,
     ),
     Mutation(MEMORY_RECORDING, "        looks.events = events\n", "", MEMORY_NAMED),
+    Mutation(
+        MEMORY_BACKFILL,
+        "        if call.former is not None or call.is_new:\n",
+        "        if False:\n",
+        MEMORY_FILLED,
+    ),
+    Mutation(MEMORY_NAMING, "self.until <= moment + _CLOCK_S", "True", MEMORY_NAMED),
+    Mutation(
+        MEMORY_RESTORING,
+        "if _content_of(version.store, version.path) != version.now:",
+        "if False:",
+        MEMORY_UNDONE,
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        "if _content_of(version.store, version.path) != version.then:",
+        "if True:",
+        MEMORY_UNDONE,
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        "        for version in replaced:\n",
+        "        for version in ():\n",
+        MEMORY_UNDONE,
+    ),
+    Mutation(
+        MEMORY_BYTES,
+        "return content if plain_digest(content) == plain else None",
+        "return content",
+        MEMORY_KEPT,
+    ),
+    Mutation(MEMORY_LINES, "if not size or len(starts) != 1:", "if not starts:", MEMORY_LINED),
+    Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
     # The free counts of rules.
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
     Mutation(COUNT, "> sought.places_in(act.removed)", "> 0", COUNTED),

@@ -20,6 +20,8 @@ from reflector.memory.git_changes import Move
 Evidence = Call | Move
 #: Attempts to find an order of the steps that leads to the present content.
 _MOST_ATTEMPTS = 4_000
+#: Transcripts cut the times of their records to milliseconds.
+_CLOCK_S = 0.001
 #: Changes of one file in one comparison that are replayed.
 _MOST_EVIDENCE = 300
 
@@ -60,6 +62,10 @@ class Question(NamedTuple):
     after: bytes | None
     since: float
     until: float
+
+    def is_unchanged_since(self, moment: float) -> bool:
+        """Return whether nothing wrote the file after a moment; a deletion leaves no time."""
+        return self.after is None or self.until <= moment + _CLOCK_S
 
 
 def steps_of(
@@ -131,7 +137,8 @@ class _Replay:
         question = self._question
         if state.opaque is not None:
             call = state.opaque
-            return [Step(question.after, _author_of(call), call.time)]
+            is_last = question.is_unchanged_since(call.time)
+            return [Step(question.after, _author_of(call), call.time)] if is_last else None
         return [] if state.content == Content(question.after) else None
 
     def _ways(self, state: _State, evidence: Evidence) -> list[tuple[list[Step], _State]]:
@@ -244,7 +251,8 @@ def _backward(question: Question, calls: Sequence[Call]) -> list[_Undone]:
 
 def _shows(question: Question, calls: Sequence[Call]) -> bool:
     """Return whether the present content shows that the calls of one session made it."""
-    if len({call.session for call in calls}) > 1:
+    is_last = question.is_unchanged_since(calls[-1].time)
+    if not is_last or len({call.session for call in calls}) > 1:
         return False
     before = question.before.bytes or b""
     return any(

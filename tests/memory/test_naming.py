@@ -1,5 +1,6 @@
 """Who changed a file between two looks: an agent, git, you, or somebody unknown."""
 
+import time
 from typing import Any
 
 import pytest
@@ -55,6 +56,17 @@ def test_hand_edit_beside_agents_is_told_apart(looked: World) -> None:
     session.says("Go on.")
     looked.record()
     assert [by for _, by, _ in _authors(looked)] == ["agent", "unknown"]
+
+
+def test_hand_edit_after_a_command_is_not_the_agents(looked: World) -> None:
+    session = looked.begins()
+    session.runs("CLAUDE.md", "echo '- By a command.' >> CLAUDE.md")
+    time.sleep(0.05)  # the clock of the files has ticks
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text(path.read_text() + "- By hand.\n")
+    session.says("Go on.")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown"]
 
 
 def test_hand_edit_before_agents_is_told_apart(looked: World) -> None:

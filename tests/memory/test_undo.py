@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reflector.files import Changed
 from reflector.memory import restoring
 from reflector.memory.bytes import versions_folder
 from reflector.memory.changes import Store, changes_in
@@ -228,6 +229,18 @@ def test_file_saved_after_a_crash_stays(agent: Agent, two_files: list[Path]) -> 
     two_files[0].write_bytes(b"saved since\n")
     _look(agent)
     assert [file.read_bytes() for file in two_files] == [b"saved since\n", BEFORE]
+
+
+def test_file_saved_meanwhile_stays(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER)
+    with environ(agent.env()):
+        project = Project.at(agent.project)
+        with project.open_ledger() as ledger:
+            planned = plan_undo(changes_in([Store(project, ledger)]), "", only_lines=False)
+            file.write_bytes(b"saved meanwhile\n")
+            with pytest.raises(Changed):
+                restore(project, planned)
+    assert file.read_bytes() == b"saved meanwhile\n"
 
 
 def test_kept_versions_are_the_owners_alone(agent: Agent) -> None:

@@ -33,13 +33,14 @@ _GIT = {
 
 
 class Truth(NamedTuple):
-    """One change of a file: its digests, who made it, and whether that is on record."""
+    """One change of a file: its digests, who made it, and the lines that it added."""
 
     file: str
     before: str
     after: str
     by: str
     session: str = ""
+    added: frozenset[str] = frozenset()
 
     @property
     def is_on_record(self) -> bool:
@@ -166,15 +167,22 @@ class World:
 
     def tracked_change(self, *arguments: str, files: tuple[str, ...] = ("CLAUDE.md",)) -> None:
         """A command of git that may change files."""
-        before = {file: self.digest(file) for file in files}
+        before = {file: self._content(file) for file in files}
         self.git(*arguments)
         for file in files:
             self._note(file, before[file], "git")
 
-    def _note(self, file: str, before: str, by: str, session: str = "") -> None:
-        after = self.digest(file)
+    def _content(self, file: str) -> bytes | None:
+        path = self.path(file)
+        return path.read_bytes() if path.exists() else None
+
+    def _note(self, file: str, before: bytes | None, by: str, session: str = "") -> None:
+        after = self._content(file)
         if after != before:
-            self.truths.append(Truth(file, before, after, by, session))
+            old = (before or b"").decode().splitlines()
+            added = frozenset((after or b"").decode().splitlines()).difference(old)
+            digests = (plain_digest(before), plain_digest(after))
+            self.truths.append(Truth(file, *digests, by, session, added))
 
     def record(self, scope: Any = "project") -> list[str]:
         """Compare the files, as a drain does; return the notes."""
@@ -209,10 +217,10 @@ class _Changing:
     file: str
     by: str
     session: str
-    before: str = ""
+    before: bytes | None = None
 
     def __enter__(self) -> Path:
-        self.before = self.world.digest(self.file)
+        self.before = self.world._content(self.file)
         return self.world.path(self.file)
 
     def __exit__(self, *error: object) -> None:
