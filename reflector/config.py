@@ -122,7 +122,7 @@ class Config:
     #: The question that goes beyond it is the last one
     monthly_dollars: int = 0
     #: most requests to your agents that start by themselves in a day (UTC), all your projects
-    #: together; 0: no limit
+    #: together, and to an API if you set it; 0: no limit
     daily_requests: int = 20
     #: which agent `agent` asks, such as `claude`; empty: the one that wrote the session
     judge_client: str = ""
