@@ -122,8 +122,8 @@ class Config:
     #: maximum US dollars in a calendar month by list prices, all your projects together; 0: no
     #: limit. The question that exceeds it is the last one
     monthly_dollars: int = 0
-    #: maximum automatic requests to your agents in a day (UTC), all your projects together; 0: no
-    #: limit
+    #: maximum automatic requests to your agents in a day (UTC), all your projects together, and to
+    #: an API if you set it; 0: no limit
     daily_requests: int = 20
     #: the agent that judges with `agent`, such as `claude`; empty: the agent of the session
     judge_client: str = ""

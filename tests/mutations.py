@@ -115,6 +115,9 @@ KEPT_SESSIONS = ("tests/cli/test_history.py",)
 ERASING = ("tests/cli/test_redact.py",)
 ADOPTING = ("tests/cli/test_adopt.py",)
 ALLOWED = ("tests/cli/test_judges.py",)
+OFFERED = "reflector/judges/offers.py"
+FIRST_READING = "reflector/sessions/first.py"
+READ_FIRST = ("tests/sessions/test_first.py",)
 DIVIDED = ("tests/instructions/test_units.py",)
 MOVED = ("tests/playbook_files/test_moving.py",)
 OUTLINED = ("tests/playbook/test_outline.py",)
@@ -312,6 +315,17 @@ MUTATIONS = [
     Mutation(FREE_COUNTS, "known is None or known", "known is None or not known", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if session.steps else ()", "", COUNTED_FREELY),
+    # The first reading of old sessions.
+    Mutation(OFFERED, "if not is_chosen or config", "if config", READ_FIRST),
+    Mutation(OFFERED, 'is_new or key == "daily_requests"', "is_new", ALLOWED),
+    Mutation(FIRST_READING, '"the playbook" if rule.file == PLAYBOOK else ', "", READ_FIRST),
+    Mutation(FIRST_READING, "[*advice.rules, *in_playbook]", "advice.rules", READ_FIRST),
+    Mutation(
+        "reflector/judges/agent_clients.py",
+        "JUDGES[judge].at_once if judge in JUDGES else 1",
+        "1",
+        ALLOWED,
+    ),
     # The report.
     # A host's transaction, votes of sessions, and a file that a killed command left behind.
     Mutation(HOSTS, "if not checks_keys:", "if False:", HOSTED),

@@ -262,15 +262,30 @@ def test_one_run_names_the_version_it_needs(agent: Agent, claude: Played) -> Non
     assert _OLD in agent.call("reflect", "s-1", "--judge", "claude", "--yes", code=1).err
 
 
-def checked_session(agent: Agent) -> None:
-    """Leave a rule, and a session that started with it, as git shows."""
+def checked_session(agent: Agent, number: int = 1) -> None:
+    """Leave a rule, and sessions that started with it, as git shows."""
     agent.environ["PATH"] += ":/usr/bin:/bin"
     (agent.project / "CLAUDE.md").write_text("- Never mock the database\n")
     agent.commit_long_ago()
-    made = Session("s-1").user("Fix the cart.").agent("Done.")
-    for record in made.records:
-        record["cwd"] = str(agent.project)
-    made.write(agent.home / ".claude/projects/-shop/s-1.jsonl")
+    for session_id in (f"s-{place}" for place in range(1, number + 1)):
+        made = Session(session_id).user("Fix the cart.").agent("Done.")
+        for record in made.records:
+            record["cwd"] = str(agent.project)
+        made.write(agent.home / f".claude/projects/-shop/{session_id}.jsonl")
+
+
+def test_minutes_are_those_of_three_questions_at_once(agent: Agent) -> None:
+    checked_session(agent, 10)
+    agent.environ["REFLECTOR_NO_SPAWN"] = "1"
+    screen = agent.sent(80, "judge", "allow", typed=b"1\n\n\n\n", code=None)
+    assert "Reading your last 10 sessions" in screen
+    assert "about 2 minutes." in " ".join(screen.split())
+
+
+def test_answered_questions_a_day_are_kept(agent: Agent) -> None:
+    """An API has no such limit without the setting."""
+    agent.sent(80, "judge", "allow", typed=b"1\n20\n\n\n", code=None)
+    assert "daily_requests = 20" in (agent.home / ".config/reflector/config.toml").read_text()
 
 
 def test_one_check_needs_no_lasting_permission(agent: Agent, claude: Played) -> None:
