@@ -56,16 +56,16 @@ def _quotes(facts: PageFacts) -> Sequence[Step]:
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:
     """Return the price of a judge, and the command that asks it."""
     unjudged = sum(part_of(rule) is Part.JUDGE for rule in facts.rules)
-    whose = f"The {unjudged}" if unjudged else "Every rule"
+    whose = f"To judge the {unjudged}" if unjudged else "To judge every rule"
     only = next(iter(plan.shares)) if len(plan.shares) == 1 else None
     asks = plan.lacks or command(*typed.words(typed.judge or only))
-    return Step(f"{whose}, {cost_words(plan)}", asks)
+    return Step(f"{whose}: {cost_words(plan)}", asks)
 
 
 def cost_words(plan: Plan) -> str:
     """Return the judges with the sessions, the tokens and the price, in a clause."""
     parts = [
-        f"read by {judge_title(judge)} in {counted(share.questions, 'session')}, "
+        f"{counted(share.questions, 'session')} read by {judge_title(judge)}, "
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
         for judge, share in plan.shares.items()
     ]
