@@ -21,7 +21,7 @@ from benchmarks.made_transcript import write_transcript
 from reflector.check.counting import counts_of
 from reflector.counts.rules import rule_of
 from reflector.project import Project
-from reflector.sessions.history import find_transcripts
+from reflector.sessions.found_transcripts import find_transcripts
 
 _MB = 1024 * 1024
 _RULES = [

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.process import environ
+from reflector.handover import PLACES, state_at
 from reflector.hooks.install import SCRIPT
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
@@ -143,6 +144,7 @@ class _Bench:
                 2.0,
             ),
             *self._beside_ace(),
+            self._with_memory(),
             self._row(
                 "installed hook, inject while a trial runs",
                 bare,
@@ -150,6 +152,27 @@ class _Bench:
                 1.6,
             ),
         ]
+
+    def _with_memory(self) -> Row:
+        """A start that compares the states of 50 watched files, beside one that compares none."""
+        (own,) = self.folder.glob(".local/share/reflector/ledgers/*/")
+        files = [self.project / f".claude/rules/rule-{number}.md" for number in range(50)]
+        files[0].parent.mkdir(exist_ok=True)
+        for file in files:
+            file.write_text("- Prefer the plain way.\n")
+        states = "".join(f"{state_at(str(file))}\t{file}\n" for file in files)
+        start = self._side(INSTALLED, self.start)
+
+        def side(text: str) -> Side:
+            def run() -> float:
+                (own / PLACES).write_text(text)
+                return start()
+
+            return run
+
+        return self._row(
+            "installed hook, inject beside 50 watched files", side(""), side(states), 1.05
+        )
 
     def _with_trial(self) -> Path:
         """Leave what a trial that withholds from nobody leaves to the hook; return the payload

@@ -44,6 +44,8 @@ USERS_OWN = (
     "fixtures",
     "readers",
     "judges",
+    "memory_user",
+    "memory_keep",
 )
 
 #: With which command a person lets their own agents judge.
@@ -185,6 +187,14 @@ class Config:
     enabled: bool = True
     #: projects whose hooks record and tell nothing, by their folders; commands go on
     off: tuple[str, ...] = ()
+    #: whether changes of the files that agents load are [recorded](memory.md): `"on"`, `"off"`, or
+    #: `"tell"`, with which the next start also reports them
+    memory: str = "on"
+    #: whether that includes your own files, such as `~/.claude/CLAUDE.md` and memory folders
+    memory_user: bool = False
+    #: most megabytes of earlier versions of these files, all projects together; the oldest go
+    #: first. 0: none is kept, so that `undo` restores none
+    memory_keep: int = 200
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 
     def layer(self, key: str) -> Layer:
@@ -476,6 +486,7 @@ _BOUNDS = {
     "deadline_seconds": (1, _MOST),
     "judgement_precision": (50, 99),
     "prune_after": (0, _MOST),
+    "memory_keep": (0, _MOST),
 }
 _MOST_DIGITS = 1_000
 #: The words of `judge_measured`: for how sure a judge is, and for the cases that it finds.
@@ -490,6 +501,7 @@ _CHOICES: dict[str, Iterable[str]] = {
     "worktrees": ("main", "own"),
     # A bullet that `review find` names is a person's to decide, or it is removed at once.
     "prune": ("propose", "apply"),
+    "memory": ("on", "off", "tell"),
 }
 
 

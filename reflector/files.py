@@ -341,10 +341,10 @@ def replace_file(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with folder_of(path) as folder:
-        _replace(folder, path.name, content, mode, last_look)
+        replace_in(folder, path.name, content, mode, last_look)
 
 
-def _replace(
+def replace_in(
     folder: Folder,
     name: str,
     content: bytes,
@@ -352,6 +352,7 @@ def _replace(
     last_look: "Callable[[], None] | None" = None,
     new_mode: int = 0o644,
 ) -> None:
+    """Write a file of an open folder as `replace_file` does; a new one gets `new_mode`."""
     temporary = f".{name}.tmp"
     try:
         present_mode = folder.stat(name).st_mode
@@ -373,7 +374,7 @@ def write_named(path: "Path", content: bytes) -> None:
     mask = system.umask(0o077)
     system.umask(mask)
     with named_folder(path.parent, make=True) as folder:
-        _replace(folder, path.name, content, None, new_mode=0o666 & ~mask)
+        replace_in(folder, path.name, content, None, new_mode=0o666 & ~mask)
 
 
 def append_named(path: "Path", line: bytes) -> None:

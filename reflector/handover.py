@@ -47,6 +47,10 @@ FORKS = "forks.txt"
 LAST_SESSION = "last-session.txt"
 #: There: how many proposals wait, in words; no file where none does.
 WAITING = "waiting.txt"
+#: There: the state of each watched file and folder of such files, a line each.
+PLACES = "memory-places.txt"
+#: The largest size of that file, in bytes.
+MAX_PLACES = 1 << 17
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 

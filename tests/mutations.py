@@ -168,6 +168,7 @@ SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection"
 ENDS, STORED, HISTORY, ERASED, MACHINES, ASKING = of(
     "sessions", "ends opencode_store history redaction machines checks"
 )
+(FOUND_TRANSCRIPTS,) = of("sessions", "found_transcripts")
 PROVEN, COMPARED = of("proof", "verify tables")
 RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
     "exchange", "agreement verdicts matching survey merge bullets"
@@ -216,6 +217,11 @@ COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
 FOLDED = ("tests/sessions/test_counted.py",)
 COUNTED_FREELY = ("tests/check/test_counting.py",)
 
+MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL = of(
+    "memory", "calls naming recording backfill"
+)
+MEMORY_NAMED, MEMORY_FILLED = ("tests/memory/test_naming.py",), ("tests/memory/test_backfill.py",)
+
 HOSTED = ("tests/ledger/test_hosts.py",)
 LEFT_BEHIND = ("tests/playbook_files/test_left_behind.py",)
 FOUND_BY_CHECKS = ("tests/audit/test_checked.py",)
@@ -226,6 +232,22 @@ EVIDENCE_SHARE = "reflector/playbook/evidence.py"
 USE_OF_RULES = "reflector/audit/citations.py"
 
 MUTATIONS = [
+    # The log of memory files.
+    Mutation(MEMORY_NAMING, "    if active:\n", "    if False:\n", MEMORY_NAMED),
+    Mutation(
+        MEMORY_CALLS,
+        'if not result.is_error and message.origin != "refusal":',
+        "if True:",
+        MEMORY_NAMED,
+    ),
+    Mutation(MEMORY_CALLS, "if _WRITERS.search(part):", "if True:", MEMORY_NAMED),
+    Mutation(
+        MEMORY_BACKFILL,
+        "if call.time >= first_look or (file, call.session, call.id) in known:",
+        "if (file, call.session, call.id) in known:",
+        MEMORY_FILLED,
+    ),
+    Mutation(MEMORY_RECORDING, "        looks.events = events\n", "", MEMORY_NAMED),
     # The free counts of rules.
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
     Mutation(COUNT, "> sought.places_in(act.removed)", "> 0", COUNTED),
@@ -1141,7 +1163,7 @@ MUTATIONS = [
         KEPT_SESSIONS,
     ),
     Mutation(
-        HISTORY,
+        FOUND_TRANSCRIPTS,
         "return transcript.cwd == project_hash(root) or _is_folder_of(transcript.cwd, root)",
         "return _is_folder_of(transcript.cwd, root)",
         KEPT_SESSIONS,

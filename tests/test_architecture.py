@@ -36,12 +36,16 @@ _IMPORTS = {
     "embed": "text quality playbook transcripts events ledger proof judges reflection",
     "changes": "text playbook events ledger",
     "playbook_files": "text instructions playbook transcripts events ledger changes",
+    "memory": (
+        "text instructions playbook transcripts events ledger proof exchange entries changes"
+        " playbook_files"
+    ),
     "curator": "text playbook transcripts events ledger judges reflection changes",
     "sessions": (
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"
-        " changes playbook_files curator audit counts"
+        " changes playbook_files curator audit counts memory"
     ),
-    "audit": "text quality playbook events ledger proof judges reflection playbook_files",
+    "audit": "text quality playbook events ledger proof judges reflection playbook_files memory",
     "check": (
         "text instructions playbook transcripts events ledger judges reflection playbook_files"
         " sessions audit"

@@ -44,7 +44,7 @@ from reflector.playbook_files.watching import Advice, Line, watching
 from reflector.project import Project
 from reflector.reflection.checking import unanswered
 from reflector.sessions import checks
-from reflector.sessions.history import FoundTranscript
+from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.words import context_tokens
 
 #: Records at the beginning of a transcript in which its branch is looked for.

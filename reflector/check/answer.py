@@ -18,8 +18,8 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook_files.watching import Advice, Line
 from reflector.project import Project
-from reflector.sessions import checks, history
-from reflector.sessions.history import FoundTranscript
+from reflector.sessions import checks
+from reflector.sessions.found_transcripts import FoundTranscript, compressed
 from reflector.transcripts.readers import stores
 
 
@@ -174,6 +174,6 @@ def compressed_files() -> dict[str, list[Path]]:
     """Return the transcripts that cannot be read, by agent."""
     files: dict[str, list[Path]] = {}
     for store in stores():
-        if paths := history.compressed([store.kept.folder]):
+        if paths := compressed([store.kept.folder]):
             files.setdefault(store.reader.name, []).extend(paths)
     return files

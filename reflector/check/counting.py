@@ -36,7 +36,7 @@ from reflector.events.event import time_of
 from reflector.events.folds import fold_ledger
 from reflector.project import Project
 from reflector.sessions.counted import CountsFold
-from reflector.sessions.history import FoundTranscript
+from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.transcripts.reading import messages_at, open_session
 
 _CACHE = "counts.json"

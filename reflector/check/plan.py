@@ -32,7 +32,7 @@ from reflector.prices import Usage, cost
 from reflector.project import Project
 from reflector.reflection.checking import ROOM
 from reflector.sessions import checks
-from reflector.sessions.history import FoundTranscript
+from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.words import context_tokens
 from reflector.transcripts.readers import Reader, option_of
 

@@ -28,7 +28,7 @@ from reflector.playbook_files.births import births_of
 from reflector.playbook_files.watching import Advice, advice_of
 from reflector.project import Project, project_of
 from reflector.sessions import checks
-from reflector.sessions.history import FoundTranscript, find_transcripts
+from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts
 from reflector.text.width import cut, width
 from reflector.transcripts.readers import stores
 

@@ -21,6 +21,7 @@ from reflector.changes.apply import Step, apply_changes, plan_changes
 from reflector.changes.takeback import act_named, act_of, removed_by
 from reflector.changes.undo import CHANGING, Act, undoing
 from reflector.cli.app import Place
+from reflector.cli.memory import is_watched, undo_memory
 from reflector.cli.options import (
     NAME,
     SECTION,
@@ -320,14 +321,21 @@ def _merged_text(rules: Sequence[Bullet]) -> str:
 
 
 @click.command()
-@click.argument("what", required=False, metavar="[NAME|POSITION|A..B|SESSION|REFLECTION]")
+@click.argument("what", required=False, metavar="[NAME|POSITION|A..B|SESSION|REFLECTION|FILE]")
+@click.option("--memory", is_flag=True, help="Undo all changes of files in a session.")
 @why_option
 @yes_option
 @dry_run_option
 @json_option
 @click.pass_obj
 def undo(
-    place: Place, what: str | None, why: str | None, yes: bool, dry_run: bool, as_json: bool
+    place: Place,
+    what: str | None,
+    memory: bool,
+    why: str | None,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Undo your newest act, or the one you name.
 
@@ -340,7 +348,16 @@ def undo(
     evidence out of the count. Counts that came since stay. If a later change is in the way, it is
     named and nothing is undone. Removing more than one rule needs your confirmation. --dry-run
     shows changes of rules, not of evidence.
+
+    Name a file that agents load, or the place of its change in `reflector log --memory`, to write
+    the version before back. If the file changed since, nothing is written, and --yes takes back
+    only the lines of the change. --memory SESSION takes back all that a session wrote there.
     """
+    if memory and what is None:
+        raise click.UsageError("--memory needs the SESSION whose changes are undone")
+    if what is not None and (memory or is_watched(place, what)):
+        undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
+        return
     with place.reading() as ledger:
         act = newest(ledger) if what is None else _named(ledger, what.strip().strip("[]"))
         removed = removed_by(ledger, act) if not (yes or dry_run) else []

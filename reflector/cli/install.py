@@ -24,11 +24,13 @@ from reflector.judges import consent
 from reflector.locate import AGENT_FILES
 from reflector.playbook.document import load
 from reflector.playbook_files.kept_copies import read_playbook
+from reflector.settings_file import store_setting
 
 if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
     from reflector.hooks.install import Change
 
+_OWN_MEMORY = "Record changes of your own memory files too (~/.claude/CLAUDE.md)?"
 #: Bytes of a file that agents read, at most.
 _MAX_BYTES = 1 << 20
 _ADD = 'reflector add pat "What every session should know"'
@@ -88,12 +90,11 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     _print_effect(agent, scope, root)
     click.echo(safe(f"Next: {first_step(root)}"))
     click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
-    if consent.agreed_clients() or load_config(root).asks_model:
-        return
-    if sys.stdin.isatty() and ask_who(place):
-        return
-    words = estimate_words(load_config(root))
-    click.echo(f"To let your agent judge which rules helped: {CONSENT}{words}")
+    is_asked = not (consent.agreed_clients() or load_config(root).asks_model)
+    if is_asked and not (sys.stdin.isatty() and ask_who(place)):
+        words = estimate_words(load_config(root))
+        click.echo(f"To let your agent judge which rules helped: {CONSENT}{words}")
+    _ask_memory(root)
 
 
 @click.command()
@@ -123,6 +124,17 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         _print_removal(change)
     for _, where, way_out in callers_of(root):
         note(f"reflector: {where} still calls reflector: {way_out}")
+
+
+def _ask_memory(root: Path) -> None:
+    """Ask whether changes of the user's own memory files are recorded, too."""
+    config = load_config(root)
+    is_asked = config.layer("memory_user") == "default" and config.memory != "off"
+    if not (is_asked and sys.stdin.isatty()):
+        return
+    with suppress(click.Abort):  # the end of the input is a no
+        if click.confirm(_OWN_MEMORY, default=False, err=True):
+            store_setting(root, "memory_user", value=True, for_all=True)
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:

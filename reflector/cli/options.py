@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from reflector.cli.app import Place
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import BulletRow, Ledger
+    from reflector.memory.changes import Store
 
 #: A path, one of no folder, and one of a file that is there.
 PATH = click.Path(path_type=Path)
@@ -145,7 +147,38 @@ def past(ledger: Ledger, moment: str | None) -> Past | None:
     from reflector.audit.moments import position_of
     from reflector.ledger.as_of import Past
 
+    if time := _users_time(moment):
+        return Past(ledger, ledger.position_at(time))
     return Past(ledger, position_of(ledger, moment))
+
+
+def _users_time(moment: str) -> str:
+    """Return the time of a position of the user's ledger, such as `u38`; "" for another moment."""
+    from reflector.memory.changes import USERS_PLACE
+    from reflector.project import Project
+
+    match = USERS_PLACE.fullmatch(moment.strip())
+    users = Project.of_user()
+    if match is None or not users.has_ledger():
+        return ""
+    with users.open_ledger() as ledger:
+        events = ledger.at([int(match[1])])
+    if not events:
+        raise click.UsageError(f"{moment} is not a position of your own ledger")
+    return events[0].recorded_at
+
+
+def bounded_store(store: Store, project: Ledger, moment: str) -> Store:
+    """Return a ledger of watched files as of a moment; a position is one of the project's ledger,
+    and means its time in the user's.
+    """
+    then = past(store.ledger if store.ledger is project else project, moment)
+    assert then is not None
+    if store.ledger is project:
+        return replace(store, upto=then.position)
+    events = project.at([then.position])
+    time = _users_time(moment) or (events[0].recorded_at if events else "")
+    return replace(store, upto=store.ledger.position_at(time) if time else 0)
 
 
 def bullet_named(playbook: Ledger | Past, name: str) -> BulletRow | None:
@@ -244,6 +277,34 @@ class _Name(click.ParamType[str]):
         return f"{typed[1]}-{typed[2]}" if typed is not None else plain
 
 
+class FileLine(NamedTuple):
+    """A watched file, by its name in the ledger, and a line of it; None for all lines."""
+
+    file: str
+    number: int | None
+
+
+def _root_of(place: Place) -> Path | None:
+    return None if place.user else place.folder()
+
+
+class _Line(click.ParamType[Any]):
+    """A watched file, or a line of it such as CLAUDE.md:12; else a name as `_Name` takes it."""
+
+    name = "line"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from reflector.memory.changes import file_named
+
+        file, _, number = value.rpartition(":")
+        is_line = bool(file) and number.isascii() and number.isdecimal() and len(number) < 9
+        if ctx is not None and re.search(r"[./]", value):
+            named = file_named(_root_of(ctx.obj), file if is_line else value)
+            if named is not None:
+                return FileLine(named, int(number) if is_line else None)
+        return NAME.convert(value, param, ctx)
+
+
 class _Day(click.ParamType[datetime]):
     """A date or a time: the beginning of the period that it names."""
 
@@ -281,5 +342,6 @@ class _Section(click.Choice[str]):
 
 
 NAME = _Name()
+LINE = _Line()
 DAY = _Day()
 SECTION = _Section(list(SECTIONS))

@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reflector.cli.options import SECTION, Question, question
+from reflector.cli.options import DAY, SECTION, Question, question
 from reflector.cli.output import NONE, counted, day_words, note, shaped, table
-from reflector.events.event import BULLET_CHECKED, time_of, written
+from reflector.events.event import BULLET_CHECKED, written
 from reflector.events.state import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import FEWEST
@@ -190,9 +190,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.command("list")
 @click.argument("words", nargs=-1)
 @click.option("--section", type=SECTION, help="Only this section.")
-@click.option(
-    "--stale", type=click.IntRange(1), metavar="DAYS", help="Only rules not cited for DAYS days."
-)
+@click.option("--since", type=DAY, help="Only rules that no session cited since this day.")
 @click.option("--sort", type=click.Choice(list(ORDERS)), help="Sort order (default: best).")
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")
@@ -204,7 +202,7 @@ def list_(
     asked: Question,
     words: tuple[str, ...],
     section: str | None,
-    stale: int | None,
+    since: datetime | None,
     sort: str | None,
     most: int | None,
     removed: bool,
@@ -226,7 +224,7 @@ def list_(
     listed = every if removed else [row for row in every if row.is_rule]
     with_interval = asked.as_json or order == "best"
     known = [uses.json(row, with_interval=with_interval) for row in listed]
-    uncited_since = _days_before(asked, stale) if stale is not None else None
+    uncited_since = written(since.astimezone(UTC)) if since is not None else None
     rows = _selected(known, section, uncited_since, query)
     if order is not None:
         rows.sort(key=ORDERS[order])
@@ -263,13 +261,6 @@ def _selected(
 
     by_name = {row.name: row for row in chosen}
     return [by_name[bullet.name] for bullet in bullets_about((r.bullet for r in chosen), query)]
-
-
-def _days_before(asked: Question, days: int) -> str:
-    """Return the time so many days before the moment of a question, as the ledger writes it."""
-    last = asked.ledger.at([asked.then.position]) if asked.then is not None else ()
-    moment = time_of(last[0].recorded_at) if last else None
-    return written((moment or datetime.now(UTC)) - timedelta(days=days))
 
 
 def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> list[BulletRow]:

@@ -25,11 +25,17 @@ from reflector.audit.moments import (
     session_named,
     target_named,
 )
+from reflector.cli.app import Place
 from reflector.cli.options import (
+    LINE,
     NAME,
+    FileLine,
     Question,
+    as_of_option,
     bullet_named,
     find_bullet,
+    json_option,
+    past,
     question,
 )
 from reflector.cli.output import (
@@ -54,7 +60,7 @@ from reflector.events.sessions import unknown_speakers
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
-from reflector.playbook_files.places import places
+from reflector.playbook_files.places import name_at, places
 from reflector.transcripts.citations import CALLED_WRONG
 
 if TYPE_CHECKING:
@@ -80,9 +86,14 @@ def show(asked: Question, what: str) -> None:
     """Show a rule, a session, a lesson or an event, with its history.
 
     Name a session, a lesson or an event by its id or the beginning of it; an event also by its
-    position in `reflector log`.
+    position in `reflector log`. For a change of a watched file, its lines are shown.
     """
+    from reflector.cli import memory
+
     ledger = asked.ledger
+    if memory.is_memory(asked.place, what):
+        memory.print_change(asked.place, what, as_json=asked.as_json)
+        return
     if is_name(what) or bullet_named(ledger, what) is not None:
         _show_bullet(asked, find_bullet(ledger, what, asked.then))
         return
@@ -215,15 +226,48 @@ def _cost(of: SessionStory | Reflection) -> str:
 
 
 @click.command()
-@click.argument("name", type=NAME)
-@question
-def blame(asked: Question, name: str) -> None:
+@click.argument("name", metavar="NAME|FILE[:LINE]", type=LINE)
+@as_of_option
+@json_option
+@click.pass_obj
+def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool) -> None:
     """Explain each count of a rule: session, verdict, reason, totals.
+
+    For a file that agents load, such as CLAUDE.md:12, show who wrote the line, when, after which of
+    your words, and the line before it.
 
     Verdicts that no longer count are listed with the reason: a retraction, a recount, or the
     verdict that replaces them under the counting policy. A merged rule lists the verdicts on its
     sources, too.
     """
+    if isinstance(name, FileLine):
+        from reflector.cli.memory import print_blame
+
+        print_blame(place, name.file, name.number, moment, as_json=as_json)
+        if name.number is not None and not as_json and not place.is_untouched:
+            _print_evidence(place, f"{name.file}:{name.number}", moment)
+        return
+    with place.reading() as ledger:
+        _blame_rule(Question(place, ledger, past(ledger, moment), as_json), name)
+
+
+def _print_evidence(place: Place, line: str, moment: str | None) -> None:
+    """Print the counts of the rule that begins at a line, if it has a name."""
+    with place.reading() as ledger:
+        asked = Question(place, ledger, past(ledger, moment), as_json=False)
+        name = name_at(ledger, place.folder(), line)
+        row = asked.playbook.row(name) if name is not None else None
+        if row is None:
+            return
+        uses = Uses.of(asked)
+        marks = recent(steps_of(ledger, row.name, asked.then), asked.then or Past(ledger))
+        counts = worth(uses.json(row), uses.shown[row.name], marks)
+        rows = [("since" * (number == 0), text) for number, text in enumerate(counts)]
+        print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
+        note(f"Its verdicts: {place.command('blame', row.name)}")
+
+
+def _blame_rule(asked: Question, name: str) -> None:
     row = find_bullet(asked.ledger, name, asked.then)
     steps = steps_of(asked.ledger, row.name, asked.then)
     if asked.answers(steps):
@@ -285,7 +329,7 @@ class LoggedJson(Event):
 
 
 @click.command()
-@click.argument("topic", metavar="[NAME|SESSION|TIME|A..B]", type=NAME, required=False)
+@click.argument("topic", metavar="[NAME|SESSION|FILE|TIME|A..B]", type=NAME, required=False)
 @click.option(
     "-n",
     "most",
@@ -303,15 +347,39 @@ class LoggedJson(Event):
     help="Only this type; repeatable.",
 )
 @click.option("--since", metavar="MOMENT", help="Only events from this moment on.")
-@question
+@click.option("--memory", "memory", is_flag=True, help="Only changes of files that agents load.")
+@as_of_option
+@json_option
+@click.pass_obj
 def log(
-    asked: Question, topic: str | None, most: int, types: tuple[str, ...], since: str | None
+    place: Place,
+    topic: str | None,
+    most: int,
+    types: tuple[str, ...],
+    since: str | None,
+    memory: bool,
+    moment: str | None,
+    as_json: bool,
 ) -> None:
     """List events: all of them, those of a rule, a session or a day, or between two moments.
 
     `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
-    is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id.
+    is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id. With --memory, a
+    FILE or a session may be named, and `reflector undo PLACE` puts an earlier version back.
     """
+    if memory:
+        from reflector.cli.memory import print_log
+
+        print_log(place, topic, most, moment, as_json=as_json)
+        return
+    with place.reading() as ledger:
+        asked = Question(place, ledger, past(ledger, moment), as_json)
+        _print_events(asked, topic, most, types, since)
+
+
+def _print_events(
+    asked: Question, topic: str | None, most: int, types: tuple[str, ...], since: str | None
+) -> None:
     from reflector.changes.undo import undo_of, undone
 
     ledger = asked.ledger

@@ -1,4 +1,4 @@
-"""`reflector review`: the citations and proposals that wait for your decision.
+"""`reflector review`: citations, proposals and changes of memory files that wait for your decision.
 
 Invariant: a decision is written before the next key is read, so leaving at any moment loses
 nothing.
@@ -25,6 +25,14 @@ from reflector.changes.pruning import Pruned, prune
 from reflector.changes.undo import undone
 from reflector.cli.app import Place
 from reflector.cli.changes import alike_to, edited, undo
+from reflector.cli.memory import (
+    MemoryJson,
+    is_memory,
+    keep_memory,
+    memory_waiting,
+    print_change,
+    take_back_memory,
+)
 from reflector.cli.options import (
     NAME,
     dry_run_option,
@@ -44,6 +52,7 @@ from reflector.cli.output import (
 )
 from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.ledger.store import Ledger
+from reflector.memory.files import shown_name
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, Verdict
 from reflector.playbook.duplicates import Pair, duplicates
@@ -62,6 +71,8 @@ _COMMON_KEYS = {"s": "skip", "u": "undo", "q": "quit"}
 #: Characters of a message, and your messages, that a screen has room for.
 _CHARACTERS, _REPLIES = 240, 3
 _NO_REASON = "no reason given"
+#: In place of the position of a decision: a change that was kept.
+_KEPT = "kept"
 
 session_option = click.option(
     "--session", metavar="SESSION", help="Only this session: its id or the beginning of it."
@@ -83,11 +94,13 @@ class _Review(click.Group):
 @dataclass(frozen=True, slots=True)
 class WaitingJson:
     """Citations without a verdict, the newest first, and proposals, the oldest first. With `review
-    list`, also citations that a judge decided, and decided proposals.
+    list`, also citations that a judge decided, and decided proposals. With the setting `memory` =
+    "tell", also changes of memory files by an agent.
     """
 
     citations: list[OpenCitation]
     proposals: list[Proposal]
+    memory: list[MemoryJson]
 
 
 @click.group(cls=_Review, invoke_without_command=True)
@@ -111,7 +124,7 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
             for gone in proposing.sweep_proposals(ledger)[1]:
                 note(f"Fell away: {gone.change.line}. {gone.why}")
     waiting = _waiting(place, session)
-    if is_by_key and (waiting.citations or waiting.proposals):
+    if is_by_key and (waiting.citations or waiting.proposals or waiting.memory):
         _decide_by_key(place, waiting)
     else:
         _print(place, waiting, as_json=as_json)
@@ -124,12 +137,13 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
         proposals = proposing.read_proposals(ledger, waiting=not decided)
         undone_at = undone(ledger) if decided else {}
     if session is not None:
-        return WaitingJson(cited, [])
+        return WaitingJson(cited, [], [])
     shown = [
         replace(proposal, undone_at=undone_at.get(proposal.approval or ""))
         for proposal in proposals
     ]
-    return WaitingJson(cited, shown)
+    changed = memory_waiting(place) if place.project().config.memory == "tell" else []
+    return WaitingJson(cited, shown, changed)
 
 
 @review.command("list")
@@ -145,7 +159,7 @@ def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
     if as_json:
         print_json(waiting)
         return
-    if not waiting.citations and not waiting.proposals:
+    if not (waiting.citations or waiting.proposals or waiting.memory):
         note("Nothing waits for you.")
         return
     cited = [
@@ -164,6 +178,10 @@ def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
         note(f"Decide: {place.command('review', verdict)}")
     if waiting.proposals:
         _print_proposals(waiting.proposals)
+    if waiting.memory:
+        rows = [(one.place, shown_name(one.file), one.session[:8]) for one in waiting.memory]
+        table(("change", "file", "session"), rows)
+        note(f"Decide: {place.command('review', 'keep', 'CHANGE')}, or undo CHANGE")
     if any(proposal.state == "waiting" for proposal in waiting.proposals):
         note(f"Decide: {place.command('review', 'approve', 'ID')}, or review reject ID")
 
@@ -184,9 +202,10 @@ def _print_proposals(proposals: Sequence[Proposal]) -> None:
 
 
 def _decide_by_key(place: Place, waiting: WaitingJson) -> None:
-    cases: list[_CitationCase | _ProposalCase] = [
+    cases: list[_Case] = [
         *map(_CitationCase, waiting.citations),
         *map(_ProposalCase, waiting.proposals),
+        *map(_MemoryCase, waiting.memory),
     ]
     decided: list[_Decided] = []
     number = 0
@@ -213,12 +232,12 @@ class _Decided(NamedTuple):
     """
 
     number: int
-    position: int | None
+    position: int | str | None
 
 
 def _decide(
     place: Place,
-    case: _CitationCase | _ProposalCase,
+    case: _Case,
     key: str,
     decided: list[_Decided],
     number: int,
@@ -238,6 +257,9 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         note("You have decided nothing yet.")
         return number
     position = decided[-1].position
+    if position == _KEPT:
+        note("You kept that change; take it back with undo.")
+        return number
     if position is None:
         note("A declined proposal stays declined; make the change yourself, for example with add.")
         return number
@@ -403,6 +425,33 @@ def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None)
     return step.position
 
 
+class _MemoryCase:
+    """A change of a memory file by an agent, which you keep or take back."""
+
+    keys: Mapping[str, str] = {"k": "keep", "t": "take back"}
+
+    def __init__(self, change: MemoryJson) -> None:
+        self.change = change
+
+    def show(self, place: Place, number: str) -> bool:
+        """Print it with its lines, and your words before it."""
+        click.secho(f"\n{number}  your agent changed its memory", bold=True)
+        print_change(place, self.change.place, as_json=False)
+        return True
+
+    def show_more(self) -> None:
+        """A change is shown whole."""
+
+    def decide(self, place: Place, key: str) -> str:
+        if key == "k":
+            keep_memory(place, self.change.place)
+            return _KEPT
+        return take_back_memory(place, self.change.place)
+
+
+_Case = _CitationCase | _ProposalCase | _MemoryCase
+
+
 @review.command(
     "NAME",
     short_help="Record your verdict on a rule in a session.",
@@ -470,9 +519,14 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Keep the rules of proposed merges apart.
 
-    reflector does not propose to merge them again.
+    reflector does not propose to merge them again. Name a change of a memory file by its place,
+    such as u41, to keep it.
     """
-    _decline(place, ids, why, keep=True)
+    changes = [id for id in ids if is_memory(place, id)]
+    for change in changes:
+        keep_memory(place, change)
+    if proposals := tuple(id for id in ids if id not in changes):
+        _decline(place, proposals, why, keep=True)
 
 
 def _decline(place: Place, ids: tuple[str, ...], why: str | None, *, keep: bool) -> None:

@@ -287,6 +287,7 @@ FORMER: Final[dict[str, str]] = {
     "list --all": "list --removed",
     "list --limit": "list -n",
     "list --search": "list WORDS",
+    "list --stale": "list --since",
     "log --bullet": "log NAME",
     "log --session": "log SESSION",
     "log --until": "log A..B",

@@ -60,6 +60,7 @@ RULES_MOVED = "rules.moved"
 WISH_HEARD = "wish.heard"
 TRIAL_OPENED = "trial.opened"
 TRIAL_CLOSED = "trial.closed"
+MEMORY_CHANGED = "memory.changed"
 
 #: The actor of what a person says.
 HUMAN = "human"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from reflector.events import bullets, counts, ledger, lessons, proposals, sessions
+from reflector.events import bullets, counts, ledger, lessons, memory, proposals, sessions
 from reflector.events.effects import (
     AddsBullets,
     ChangesBullet,
@@ -41,6 +41,7 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         *ledger.TYPES,
         *lessons.TYPES,
         *proposals.TYPES,
+        *memory.TYPES,
     )
 }
 _EFFECTS = {name: kind.effect for name, kind in EVENT_TYPES.items()}

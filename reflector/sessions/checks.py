@@ -31,7 +31,7 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
-from reflector.sessions.history import FoundTranscript, find_transcripts, is_in_project
+from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
 from reflector.transcripts.readers import Reader, stores
 from reflector.transcripts.reading import UnknownTranscript, read_messages

@@ -121,6 +121,8 @@ def drain_project(
         LedgerError: the delivery stays in the spool
         PlaybookRefused, ConfigError: the playbook or the settings cannot be used
     """
+    from reflector.sessions.memory_drain import record_memory, record_users_memory
+
     drained = Drained()
     if spool.is_untouched(project):
         return drained
@@ -132,6 +134,8 @@ def drain_project(
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
                 return drained if drained != Drained() else None
+            if is_first:
+                pipeline.note(*record_memory(project, pipeline.ledger))
             recorded |= _take_deliveries(pipeline, round_retry, completes=is_first)
             projects = pipeline.asking_model()
         is_first = False
@@ -140,6 +144,7 @@ def drain_project(
         pending = spool.pending_for(project.root)
         if all(delivery.path in recorded for delivery in pending):
             break
+    drained.notes += record_users_memory(project)
     for asking in projects:
         agreed = confirmed if asking is project else None
         asked = ask_model(asking, retry=retry, wait=wait, confirmed=agreed)
@@ -338,6 +343,8 @@ def open_pipeline(
         LedgerError, PlaybookRefused, ConfigError: the ledger, the playbook or the settings cannot
             be used
     """
+    from reflector.sessions.memory_drain import undecided_files
+
     with locks.held(project.make_state_dir(), "drain.lock", wait=wait) as is_held:
         if not is_held:
             yield None
@@ -360,7 +367,8 @@ def open_pipeline(
                 seen_head.keep_head(project, ledger)
             if pipeline.waiting is None:
                 pipeline.waiting = len(read_proposals(ledger))
-            leave_waiting(project.root, pipeline.waiting, is_users=project.is_users)
+            files = undecided_files(project, ledger) if project.config.memory == "tell" else 0
+            leave_waiting(project.root, pipeline.waiting, is_users=project.is_users, files=files)
 
 
 @contextmanager

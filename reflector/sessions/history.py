@@ -1,160 +1,40 @@
-"""The transcripts that agents still keep: found by their heads, and recorded one after the other.
+"""The transcripts that agents still keep, recorded one after the other.
 
-Invariant: the project of a transcript is the folder that its records name. The name of its own
-folder is the path with everything but letters and digits replaced, so several projects share one
-name, and a session can be moved to another.
-
-A history is recorded oldest first, each file to its last event before the next begins, so a
-recording that is stopped goes on where it ended. `reflector history` and `ingest` use it, and
-`checks` finds the transcripts of a check by it.
+Invariant: a history is recorded oldest first, each file to its last event before the next begins,
+so a recording that is stopped goes on where it ended. `reflector history` and `ingest` use it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from reflector.events import event as ev
-from reflector.project import Project, project_of
+from reflector.project import Project
 from reflector.sessions.drain import Pipeline, ask_model, waiting_pipeline
+from reflector.sessions.found_transcripts import (
+    FoundTranscript,
+    compressed,
+    find_transcripts,
+    is_in_project,
+)
 from reflector.sessions.intake import Source, WindowMode
-from reflector.transcripts.message import Tally
+from reflector.sessions.memory_drain import fill_memory
 from reflector.transcripts.readers import (
     Reader,
-    folder_named_in,
     option_of,
-    readers,
     stores,
-    time_named_in,
 )
 from reflector.transcripts.reading import scan
-from reflector.transcripts.records import parse_line, read_lines
 from reflector.trials.trial import missing_outcomes
 
 T = TypeVar("T")
 
 #: Files of a history that are recorded before the project's lock is given to whoever waits for it.
 _MAX_FILES_AT_ONCE = 25
-#: How far into a file its folder and its first time are looked for. A first prompt with images has
-#: megabytes.
-_HEAD_BYTES = 8 * 1024 * 1024
-_HEAD_LINES = 200
-_MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
-_COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
-#: Files beside the transcripts that are not transcripts.
-_OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
-
-
-@dataclass(frozen=True, slots=True)
-class FoundTranscript:
-    """A transcript as its head shows it.
-
-    cwd         the folder the agent worked in, "" if no record names it
-    started_at  the first time in the file, ISO 8601 as written; the file's own if there is none
-    bytes       size of the file
-    """
-
-    path: Path
-    cwd: str
-    started_at: str
-    bytes: int
-
-
-def find_transcripts(
-    folder: Path,
-    pattern: str = "*.jsonl",
-    known: Mapping[tuple[str, int], str] = MappingProxyType({}),
-) -> Iterator[FoundTranscript]:
-    """Yield the transcripts below a folder, also those of subagents, in no order. A file that
-    cannot be read is passed over.
-
-    known  the folder that the agent worked in, by the path and the bytes of a file: such a file is
-           not opened
-    """
-    for path in sorted(folder.rglob(pattern)):
-        if path.name in _OTHER_FILES or not path.is_file():
-            continue
-        with suppress(OSError):
-            size = path.stat().st_size
-            cwd = known.get((str(path), size))
-            yield look_at(path) if cwd is None else FoundTranscript(path, cwd, "", size)
-
-
-def compressed(folders: Iterable[Path]) -> list[Path]:
-    """Return the compressed transcripts below some folders, which are not read: of any project."""
-    files: list[Path] = []
-    for folder in folders:
-        if folder.is_dir():
-            named = (path for path in folder.rglob("*.json*") if path.suffix in _COMPRESSED)
-            files += filter(Path.is_file, named)
-    return sorted(files)
-
-
-def look_at(path: Path) -> FoundTranscript:
-    """Return a transcript by the head of its file. Raises OSError."""
-    cwd = started_at = ""
-    tally = Tally()
-    stat = path.stat()
-    written_at = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat()
-    if path.suffix == ".json":
-        return FoundTranscript(path, _folder_of_document(path), written_at, stat.st_size)
-    with path.open("rb", buffering=256 * 1024) as file:
-        for line in read_lines(file, _HEAD_BYTES, tally):
-            for record, _ in parse_line(line.text, tally):
-                cwd = cwd or _folder(record)
-                started_at = started_at or time_named_in(record, readers())
-            if (cwd and started_at) or tally.lines >= _HEAD_LINES:
-                break
-    return FoundTranscript(path, cwd, started_at or written_at, stat.st_size)
-
-
-def _folder_of_document(path: Path) -> str:
-    """Return the folder that a document names. Raises OSError."""
-    try:
-        record = json.loads(path.read_bytes()) if path.stat().st_size <= _MAX_DOCUMENT_BYTES else {}
-    except (ValueError, RecursionError):
-        return ""
-    return _folder(record) if isinstance(record, dict) else ""
-
-
-def project_hash(root: Path) -> str:
-    """Return how Gemini CLI names a project in its chats."""
-    return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _folder(record: dict[str, Any]) -> str:
-    """Return the folder that a record names; a chat of Gemini CLI has a hash of it."""
-    return folder_named_in(record, readers())
-
-
-def is_in_project(root: Path, transcript: FoundTranscript) -> bool:
-    """Return whether a session worked in a project. A path of another system (`D:\\shop`, in a
-    copied home) is in none.
-    """
-    return transcript.cwd == project_hash(root) or _is_folder_of(transcript.cwd, root)
-
-
-@lru_cache(maxsize=4096)
-def _is_folder_of(folder: str, root: Path) -> bool:
-    cwd = Path(folder)
-    try:
-        if not cwd.is_absolute():
-            return False
-        cwd = cwd.resolve()
-    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
-        return False
-    owner = project_of(cwd)
-    own = root.resolve()
-    # You may name a project if the rule finds another one further up.
-    return owner == own or (cwd.is_relative_to(own) and not owner.is_relative_to(own))
 
 
 class Watch(Protocol):
@@ -281,6 +161,8 @@ def record_history(plan: HistoryPlan, advance: Callable[[FoundTranscript], objec
                 record_file(pipeline, recorded, file.path, limit=file.bytes)
                 advance(file)
             if not start:
+                paths = [file.path for file in files]
+                pipeline.note(*fill_memory(plan.project, ledger, paths))
                 ledger.append([missing.outcome for missing in missing_outcomes(ledger)])
             proposed = ledger.events(types=[ev.CHANGE_PROPOSED], after=before)
             recorded.wishes += len(list(proposed))

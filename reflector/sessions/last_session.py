@@ -90,13 +90,17 @@ def _verdicts(texts: Iterable[str]) -> Iterable[str]:
     return {match[1]: match[0] for match in matches if match}.values()
 
 
-def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
-    """Leave how many proposals wait for a decision; no file if none does."""
+def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) -> None:
+    """Leave how many proposals wait for a decision, and how many memory files an agent changed; no
+    file if there is nothing to decide.
+    """
     proposals = "1 proposal waits" if count == 1 else f"{count} proposals wait"
+    memory = f"your agent changed {files} memory file{'s' if files > 1 else ''}"
+    words = ", ".join([proposals] * (count > 0) + [memory] * (files > 0))
     command = "reflector --user review" if is_users else "reflector review"
-    line = f"{proposals}: {command}\n".encode()
+    line = f"{words}: {command}\n".encode()
     with suppress(OSError, ValueError):
-        if not count:
+        if not words:
             Path(own_folder(str(project)), handover.WAITING).unlink(missing_ok=True)
         elif line != handover.read_own(str(project), handover.WAITING, 1000):
             write_durably(handover.open_own(str(project)), line, handover.WAITING)

@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 from reflector import entries
 from reflector.changes.erase import Erasure, copies, echoes, erase
-from reflector.events.event import Event
+from reflector.events.event import MEMORY_CHANGED, Event
 from reflector.files import error_words
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES, own_folder
+from reflector.memory.bytes import Versions, versions_folder
 from reflector.playbook_files.mirrors import mirrors
 from reflector.project import Project
 from reflector.sessions.drain import Pipeline
@@ -131,11 +132,12 @@ def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
     places = plan.places
     erasure = plan.erasure
     appended = erase(ledger, erasure, why)
+    versions = _erase_versions(pipeline.project, erasure)
     pipeline.write()
     trouble = _copy_trouble(ledger, pipeline.project)
     _each(plan.waiting, drop_words)
     held = [path for path in places.holding(erasure) if path in plan.removable]
-    removed = _each(held, Path.unlink)
+    removed = [*versions, *_each(held, Path.unlink)]
     left = places.holding(erasure)
     echoing: list[Event] = []
     if erasure.wanted is None:  # other events may say the same, and so do the ledger's own copies
@@ -147,11 +149,24 @@ def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
         earlier=appended[0].position if appended and not new else None,
         removed=removed,
         kept=sum(path not in removed for path in plan.waiting),
-        is_changed=bool(new or plan.removable),
+        is_changed=bool(new or removed or plan.removable),
         left=left,
         echoes=echoing,
         trouble=trouble,
     )
+
+
+def _erase_versions(project: Project, erasure: Erasure) -> list[Path]:
+    """Remove the kept versions of watched files before and after a change whose lines go: they hold
+    secrets that its event does not.
+    """
+    digests = {
+        erased.event.facts.get(name)
+        for erased in erasure.events
+        if erased.event.type == MEMORY_CHANGED
+        for name in ("before", "after")
+    }
+    return Versions(project).erase([digest for digest in digests if isinstance(digest, str)])
 
 
 def _places_of(ledger: Ledger, project: Project) -> Places:
@@ -177,7 +192,7 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
         files=[*(root / name for name in AGENT_FILES), *others],
         own=[claude / "reflector", claude / "playbook.json", *users, *held, *others],
         deliveries=[*waiting, *spooled],
-        copies=[project.state_dir / "kept", *derived, *kept],
+        copies=[project.state_dir / "kept", versions_folder(project), *derived, *kept],
         rewritten=[path for path in users_files if path not in lost_exports],
     )
 

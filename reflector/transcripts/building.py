@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from reflector.text import bounds
@@ -92,10 +93,12 @@ class Load(NamedTuple):
 
     pattern  of their names, below the project or the user's own folder
     unless   names of files there of which each stops the agent from loading these
+    lines    how many lines of a file the agent loads, 0 for all
     """
 
     pattern: str
     unless: tuple[str, ...] = ()
+    lines: int = 0
 
     def files_in(self, folder: Path) -> list[Path]:
         """Return the files below a folder that it names, in the order of their names."""
@@ -115,6 +118,10 @@ class Loads(NamedTuple):
     user     those in that folder
     imports  how many imports of imports (`@docs/style.md`) it follows, 0 for none
     above    whether it loads those of the folders above the project, too
+    memory   files in the user's own folder that the agent writes by itself; `{slug}` stands for the
+             project's folder with each other character than a letter or a digit as `-`
+    tools    files in that folder that a tool of the agent writes without naming them, by the tool
+    online   the memory that the agent keeps on a server, where no file shows it; "" for none
     """
 
     version: str = ""
@@ -123,6 +130,9 @@ class Loads(NamedTuple):
     user: tuple[Load, ...] = ()
     imports: int = 0
     above: bool = False
+    memory: tuple[Load, ...] = ()
+    tools: Mapping[str, str] = MappingProxyType({})
+    online: str = ""
 
     def users_files(self) -> list[Path]:
         """Return the user's own files that are there."""

@@ -10,7 +10,7 @@ from reflector.check import counting
 from reflector.check.counting import Counted, RuleCount, StandingOf, Tally, counts_of
 from reflector.counts.rules import Marks, Rule, rule_of, rule_set
 from reflector.project import Project
-from reflector.sessions.history import FoundTranscript
+from reflector.sessions.found_transcripts import FoundTranscript
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reflector.sessions.history import project_hash
+from reflector.sessions.found_transcripts import project_hash
 from tests.judges.api import Api, Asked, Behaviour, error, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session

@@ -161,7 +161,7 @@ def test_a_synonym_names_the_command(
         (["lits"], "Did you mean 'list'?"),
         (["list", "--user"], "`reflector --user list`"),
         (["frobnicate"], "Try 'reflector --help' for help."),
-        (["list", "--josn"], "Did you mean '--json'?"),
+        (["show", "pat-001", "--josn"], "Did you mean '--json'?"),
         (["blame", "pat-0011"], "Did you mean pat-001?"),
         (["blame", "nothing"], "See 'reflector list --removed'."),
         (["show", "nothing"], "see `reflector log`"),

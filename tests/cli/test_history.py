@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.sessions.history import project_hash
+from reflector.sessions.found_transcripts import project_hash
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 from tests.test_locate import commit, git
@@ -170,10 +170,10 @@ def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
     recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "last-cited"))
     assert (recent, never) == ("pat-001", "pat-002")
     for moment, names in (
-        ((), {"pat-001", "pat-002", "mis-001"}),
-        (("--as-of", "2026-01-10"), {"pat-002"}),
+        (("30 days ago",), {"pat-001", "pat-002", "mis-001"}),
+        (("2025-12-11", "--as-of", "2026-01-10"), {"pat-002"}),
     ):
-        assert {one["name"] for one in agent.json("list", "--stale", "30", *moment)} == names
+        assert {one["name"] for one in agent.json("list", "--since", *moment)} == names
 
 
 def codex_at(agent: Agent, place: str, id: str) -> Path:

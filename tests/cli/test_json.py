@@ -208,7 +208,7 @@ def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_i
     for options, names in (
         ("--section mistakes", ["mis-001"]),
         ("zebra", []),
-        ("--stale 36500", ["mis-001", "ctx-001"]),
+        ("--since 1970-01-01", ["mis-001", "ctx-001"]),
         ("--sort cited -n 1", ["pat-001"]),
     ):
         assert [row["name"] for row in lived_in.json("list", *options.split())] == names, options

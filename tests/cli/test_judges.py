@@ -145,7 +145,8 @@ def test_the_question_sets_the_limits(agent: Agent) -> None:
 
 
 def test_install_asks_the_same_question(agent: Agent) -> None:
-    screen = answered(agent, "install", typed="1\n\n\n\n")
+    screen = answered(agent, "install", typed="1\n\n\n\n\n")
+    assert "Record changes of your own memory files too" in screen
     assert "Who may read your sessions to judge whether a rule helped?" in screen
     assert allowed(agent) == {"claude"}
 

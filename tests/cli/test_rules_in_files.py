@@ -51,7 +51,7 @@ def test_rule_is_named_by_its_place(named: Agent, command: list[str], has: str) 
 
 
 def test_place_without_a_rule_prints_adopt(named: Agent) -> None:
-    refused = named.call("blame", "CLAUDE.md:1", code=2).err
+    refused = named.call("remove", "CLAUDE.md:1", code=2).err
     assert "no rule with a name begins at CLAUDE.md:1" in refused
     assert "reflector adopt CLAUDE.md" in refused
 

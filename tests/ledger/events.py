@@ -272,6 +272,20 @@ def learned() -> list[NewEvent]:
     opened = trial("pat-001")
     moved = {"file": "CLAUDE.md", "before": "0" * 64, "after": "1" * 64, "rules": 2}
     signals = {"policy": "turn", "reflects": True, "trigger": "quality", "signals": {"errors": 1}}
+    line = {"line": 3, "text": "Put all tests into one file."}
+    memory = {
+        **dict.fromkeys(("agent", "session", "call"), ""),
+        "file": "CLAUDE.md",
+        "kind": "edited",
+        "before": "0" * 64,
+        "after": "1" * 64,
+        "added": [line],
+        "removed": [line],
+        "by": "commit",
+        "commit": "2" * 40,
+        "author": "Ana",
+        "source": "git",
+    }
     attempt = {"initial": 0.4, "retried": 0.76, "improved": True, "reason": "it read the sign"}
     result = {
         "verdict": "helps",
@@ -290,6 +304,7 @@ def learned() -> list[NewEvent]:
         outcome(of_run),
         _event(ev.GATE_DECIDED, 1, by="gate", data=signals),
         _event(ev.RULES_MOVED, 1, by="import", data=moved),
+        _event(ev.MEMORY_CHANGED, 1, by="memory", data=memory),
         _event(ev.REVISION_ATTEMPTED, 1, by="engine", data=attempt, target_id=of_run.event_id),
         _event(ev.SESSION_COPIED, 1, data={"of": "s-9", "records": 4}, target_id=run.event_id),
         outcome_event(

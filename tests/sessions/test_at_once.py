@@ -13,7 +13,7 @@ from reflector.playbook.admissible import same_words
 from reflector.playbook_files.births import Births, Course, Standing
 from reflector.playbook_files.watching import Line
 from reflector.sessions.checks import asked_sessions
-from reflector.sessions.history import FoundTranscript
+from reflector.sessions.found_transcripts import FoundTranscript
 from tests.road.sessions import Session
 
 OLD = Line("CLAUDE.md", 1, "oth", "Run the tests before you commit.")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from reflector.sessions.history import find_transcripts, look_at
+from reflector.sessions.found_transcripts import find_transcripts, look_at
 from reflector.sessions.intake import find_transcript
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of

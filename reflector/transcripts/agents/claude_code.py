@@ -130,6 +130,10 @@ class ClaudeCode(Conversation):
         user=(Load("CLAUDE.md"), Load("rules/**/*.md")),
         imports=5,
         above=True,
+        memory=(
+            Load("projects/{slug}/memory/MEMORY.md", lines=200),
+            Load("projects/{slug}/memory/**/*.md"),
+        ),
     )
 
     @staticmethod

@@ -80,6 +80,7 @@ class Codex(Conversation):
         project=(Load("AGENTS.override.md"), Load("AGENTS.md", ("AGENTS.override.md",))),
         own=Kept("CODEX_HOME", ".codex", ""),
         user=(Load("AGENTS.override.md"), Load("AGENTS.md", ("AGENTS.override.md",))),
+        memory=(Load("memories/**/*.md"),),
     )
 
     @staticmethod

@@ -69,6 +69,7 @@ class Gemini(Conversation):
         own=Kept("GEMINI_CLI_HOME", "", ".gemini"),
         user=(Load("GEMINI.md"),),
         imports=5,
+        tools={"save_memory": "GEMINI.md"},
     )
 
     @staticmethod

@@ -1,0 +1,510 @@
+"""Questions about watched files, and their undo: `log --memory`, `blame FILE`, `show u38`,
+`undo FILE`.
+
+Invariant: a question records changes that nothing recorded yet, and writes no watched file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import bounded_store
+from reflector.cli.output import (
+    counted,
+    day_words,
+    note,
+    print_facts,
+    print_json,
+    safe,
+    short_id,
+    short_time,
+    table,
+)
+from reflector.events.event import MEMORY_CHANGED
+from reflector.events.memory import AGENT, COMMIT, GIT, UNKNOWN, YOU, who
+from reflector.ledger.errors import LedgerError
+from reflector.memory.answers import (
+    Line,
+    is_restorable,
+    keep_change,
+    line_of,
+    lines_with_writers,
+    shown_change,
+    undecided,
+)
+from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, file_named
+from reflector.memory.files import Table, shown_name
+from reflector.memory.restoring import (
+    Restored,
+    is_interrupted,
+    newest_of,
+    plan_undo,
+    read_watched,
+    restore,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryJson:
+    """A change of a watched file.
+
+    place     its position; with a `u` before one of your own ledger
+    file      below the project, or of your own from `~`
+    by        agent, you, commit, checkout, merge or unknown
+    undo      the command that takes it back, null if the version before was not kept
+    undone_at  the place of the change that took it back, null if none did
+    """
+
+    place: str
+    at: str
+    file: str
+    kind: str
+    added: int
+    removed: int
+    by: str
+    agent: str
+    session: str
+    commit: str
+    author: str
+    source: str
+    undo: str | None
+    undone_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FormerJson:
+    """A line that stood in a place before, and who wrote it; null if that is not recorded."""
+
+    text: str
+    written: MemoryJson | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineJson:
+    """A line of a watched file: who wrote it, when, after which words, and the lines before it."""
+
+    file: str
+    number: int
+    text: str
+    written: MemoryJson | None
+    committed: MemoryJson | None
+    words: str
+    was: list[FormerJson]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMemoryJson(MemoryJson):
+    """A change with the words before it and its difference."""
+
+    words: str
+    difference: list[str]
+
+
+@contextmanager
+def opened(place: Place, *, changes: bool = False) -> Iterator[list[Store]]:
+    """Yield the ledgers of a project's watched files, brought up to date: its own, and the user's
+    if there is one. With `changes`, their locks are held.
+    """
+    project = place.project()
+    with ExitStack() as closing:
+        is_plain = not (place.user or place.dataset is not None or project.is_only_read)
+        if is_plain:
+            _bring_up_to_date(place)
+        places = [place] if place.user else [place, Place(user=True)]
+        stores = []
+        for each in places:
+            if each.is_untouched:
+                continue
+            opening = each.changing() if changes else each.reading()
+            stores.append(Store(each.project(), closing.enter_context(opening)))
+        yield stores
+
+
+def _bring_up_to_date(place: Place) -> None:
+    from reflector.sessions.memory_drain import bring_up_to_date
+
+    project = place.project()
+    if project.config.memory == "off" and not is_interrupted(project):
+        return
+    try:
+        with place.changing(begins=True) as ledger:
+            place.note(bring_up_to_date(project, ledger))
+    except (OSError, LedgerError) as error:
+        place.note([f"changes of memory files wait to be recorded: {error}"])
+
+
+def _root(place: Place) -> Path | None:
+    return None if place.user else place.folder()
+
+
+def memory_json(place: Place, change: Change) -> MemoryJson:
+    """Return a change for JSON."""
+    facts = change.event.facts
+    return MemoryJson(
+        place=change.place,
+        at=change.event.occurred_at,
+        file=change.file,
+        kind=change.fact("kind"),
+        added=len(facts.get("added") or ()),
+        removed=len(facts.get("removed") or ()),
+        by=change.fact("by"),
+        agent=change.fact("agent"),
+        session=change.fact("session"),
+        commit=change.fact("commit"),
+        author=change.fact("author"),
+        source=change.fact("source"),
+        undo=place.command("undo", change.place) if is_restorable(change) else None,
+        undone_at=change.undone_at or None,
+    )
+
+
+def print_log(
+    place: Place, topic: str | None, most: int, moment: str | None, *, as_json: bool
+) -> None:
+    """Print the changes of watched files, the newest first: all, those of a file or a session."""
+    with opened(place) as stores:
+        if moment is not None:
+            stores = [bounded_store(store, stores[0].ledger, moment) for store in stores]
+        changes = changes_in(stores, _root(place))
+    if topic is not None:
+        changes = _about(place, changes, topic)
+    newest = list(reversed(changes))[: most or None]
+    if as_json:
+        print_json([memory_json(place, change) for change in newest])
+        return
+    rows = [
+        (change.place, when_words(change), shown_name(change.file), _size(change), _who(change))
+        for change in newest
+    ]
+    table(("place", "when", "file", "lines", "by"), rows, whole=True, empty="No change of memory.")
+    if newest:
+        note(f"See the words: {place.command('show', newest[0].place)}")
+        not_gits = (one for one in newest if one.fact("source") != GIT and not one.undone_at)
+        if last := next(not_gits, None):
+            note(f"Put it back: {_undo_command(place, last)}")
+
+
+def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
+    file = file_named(_root(place), topic)
+    named = [change for change in changes if file is not None and change.file == file]
+    named = named or [one for one in changes if one.fact("session").startswith(topic)]
+    if not named:
+        raise click.UsageError(
+            f"no recorded change is of a file or session {safe(topic)!r}; see "
+            f"`{place.command('log', '--memory')}`"
+        )
+    return named
+
+
+def when_words(change: Change) -> str:
+    """Return the time of a change: `today 16:02`, `24 Nov`."""
+    stamp = change.event.occurred_at
+    day = day_words(stamp)
+    return f"{day} {short_time(stamp)[-5:]}" if day in ("today", "yesterday") else day
+
+
+def _size(change: Change) -> str:
+    if change.fact("kind") == "deleted":
+        return "gone"
+    added, removed = (len(change.lines(name)) for name in ("added", "removed"))
+    return " ".join(f"{sign}{count}" for sign, count in (("+", added), ("-", removed)) if count)
+
+
+def _who(change: Change) -> str:
+    words = author_words(change)
+    if change.fact("kind") == "deleted":
+        words += f" (had {counted(len(change.lines('removed')), 'line')})"
+    if change.undone_at:
+        return f"{words} (undone at {change.undone_at})"
+    return words if is_restorable(change) else f"{words} (not kept)"
+
+
+def author_words(change: Change) -> str:
+    """Return who made a change."""
+    return who(change.event.facts)
+
+
+def place_named(text: str) -> bool:
+    """Return whether a text is a position of the user's ledger, such as `u38`."""
+    return USERS_PLACE.fullmatch(text) is not None
+
+
+def change_named(stores: Sequence[Store], text: str) -> Change | None:
+    """Return the change at a place, None if no change of a watched file is there."""
+    return next((one for one in changes_in(stores) if one.place == text), None)
+
+
+def is_memory(place: Place, text: str) -> bool:
+    """Return whether a text is the place of a change of a watched file."""
+    if place_named(text):
+        return True
+    if not text.isdecimal() or not text.isascii() or len(text) > 15 or place.is_untouched:
+        return False
+    with place.reading() as ledger:
+        events = ledger.at([int(text)])
+    return bool(events) and events[0].type == MEMORY_CHANGED
+
+
+def is_watched(place: Place, text: str) -> bool:
+    """Return whether a text names a change of a watched file, or such a file."""
+    is_file = ("." in text or "/" in text) and ".." not in text
+    return is_memory(place, text) or (is_file and file_named(_root(place), text) is not None)
+
+
+def _needed(place: Place, stores: Sequence[Store], text: str) -> Change:
+    change = change_named(stores, text)
+    if change is None:
+        raise click.UsageError(
+            f"{text} is not a change of a watched file; see `{place.command('log', '--memory')}`"
+        )
+    return change
+
+
+def print_change(place: Place, text: str, *, as_json: bool) -> None:
+    """Print a change with its difference, and your words before it."""
+    with opened(place) as stores:
+        shown = shown_change(stores, _needed(place, stores, text))
+        change = shown.change
+    if as_json:
+        whole = memory_json(place, change)
+        values = {name: getattr(whole, name) for name in MemoryJson.__dataclass_fields__}
+        print_json(ShownMemoryJson(**values, words=shown.words, difference=shown.difference))
+        return
+    name = shown_name(change.file)
+    click.echo(safe(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}"))
+    if shown.words:
+        click.echo(safe(f'after you wrote: "{shown.words}"'))
+    for line in shown.difference:
+        click.echo(safe(line))
+    if change.undone_at:
+        note(f"It was undone at {change.undone_at}.")
+    else:
+        note(f"Put it back: {_undo_command(place, change)}")
+
+
+def print_blame(
+    place: Place, file: str, number: int | None, moment: str | None, *, as_json: bool
+) -> None:
+    """Print who wrote each line of a watched file, or one line on one screen."""
+    with opened(place) as stores:
+        if moment is not None:
+            stores = [bounded_store(store, stores[0].ledger, moment) for store in stores]
+        changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
+        content = _content(place, file, changes) if moment is None else _former(file, changes)
+        lines = lines_with_writers(changes, content)
+        if number is not None:
+            if not 0 < number <= len(lines):
+                raise click.UsageError(f"{file} has {counted(len(lines), 'line')}, not {number}")
+            lines = [line_of(stores, changes, lines[number - 1])]
+    if as_json:
+        print_json([_line_json(place, line) for line in lines])
+    elif number is None:
+        _print_lines(place, file, lines)
+    else:
+        _print_line(place, file, lines[0])
+
+
+def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
+    root = _root(place)
+    if changes:
+        return read_watched(changes[-1]) or b""
+    assert root is not None
+    for scope in ("project", "user"):
+        found = Table(root, scope).found.files
+        if file in found:
+            with suppress(OSError):
+                return found[file].read()
+    raise click.UsageError(f"{file} does not exist, and no change of it is recorded")
+
+
+def _former(file: str, changes: Sequence[Change]) -> bytes:
+    """Return the content of a file after its last change until a moment."""
+    last = changes[-1] if changes else None
+    content = last.store.versions.read(last.after) if last is not None else None
+    if content is None:
+        raise click.UsageError(f"{file} as it was then was not kept")
+    return content
+
+
+def _line_json(place: Place, line: Line) -> LineJson:
+    def shown(change: Change | None) -> MemoryJson | None:
+        return memory_json(place, change) if change is not None else None
+
+    was = [FormerJson(former.text, shown(former.written)) for former in line.was]
+    written = shown(line.written)
+    return LineJson(
+        line.file, line.number, line.text, written, shown(line.committed), line.words, was
+    )
+
+
+def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
+    rows = [
+        (line.number, _short_who(line.written), _day(line.written), line.text) for line in lines
+    ]
+    table(("line", "by", "since", "text"), rows, whole=True, empty=f"{file} has no line.")
+    if written := [line for line in lines if line.written is not None]:
+        note(f"One of them: {place.command('blame', f'{file}:{written[-1].number}')}")
+
+
+def _day(change: Change | None) -> str:
+    return day_words(change.event.occurred_at) if change is not None else "-"
+
+
+def _short_who(change: Change | None) -> str:
+    if change is None:
+        return "-"
+    by = change.fact("by")
+    names = {AGENT: change.fact("agent"), COMMIT: change.fact("author"), YOU: "you"}
+    return f"{names.get(by, by)} ({change.place})"
+
+
+def _print_line(place: Place, file: str, line: Line) -> None:
+    click.echo(safe(f"{shown_name(file)}:{line.number}  {line.text}"))
+    change = line.written
+    if change is None:
+        click.echo("Nothing on record shows who wrote it.")
+        return
+    print_facts(_facts(line, change), 8)
+    session = change.fact("session")
+    follow = f"    The session: {place.command('show', session[:8])}" if session else ""
+    if change.undone_at:
+        follow = f"It was undone at {change.undone_at}."
+    note(f"Take it back: {_undo_command(place, change)}{follow}")
+
+
+def _undo_command(place: Place, change: Change) -> str:
+    """Return the command that takes back a change: only its lines if the version before it was not
+    kept.
+    """
+    return place.command("undo", change.place, *([] if is_restorable(change) else ["--yes"]))
+
+
+def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
+    by = change.fact("by")
+    committed = line.committed
+    writer = author_words(change)
+    words = f"{when_words(change)} by {writer}" if by in (AGENT, YOU, UNKNOWN) else writer
+    if by in (COMMIT,):
+        words = f"{when_words(change)} in {writer}"
+    yield "written", words
+    if committed is not None:
+        commit = committed.fact("commit")[:7]
+        yield "", f"committed by {committed.fact('author') or 'an unknown author'}, {commit}"
+    if line.words:
+        yield "", f'after you wrote: "{line.words}"'
+    for former in line.was:
+        origin = ""
+        if former.written is not None:
+            origin = f" ({_short_who(former.written)}, {_day(former.written)})"
+        yield "was", f'"{former.text}"{origin}'
+    if not line.was:
+        yield "was", "nothing there before"
+
+
+def undo_memory(
+    place: Place, text: str, *, session: bool, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Take back a change, the newest one of a file, or all those of a session."""
+    with opened(place, changes=True) as stores:
+        changes = changes_in(
+            stores, None if place_named(text) or text.isdecimal() else _root(place)
+        )
+        chosen = _chosen(place, stores, changes, text, session=session)
+        words = ["--memory", text] if session else [text]
+        command = place.command("undo", *words, "--yes")
+        planned = plan_undo(chosen, command, only_lines=yes)
+        restored = planned if dry_run else restore(place.project(), planned)
+    if as_json:
+        print_json([_restored_json(place, one) for one in restored])
+        return
+    for version in restored:
+        _print_restored(version, chosen, dry_run=dry_run)
+    if dry_run:
+        note("Nothing was changed yet; omit --dry-run to do it.")
+    for version in restored if not dry_run else ():
+        note(f"Undo: {place.command('undo', version.place)}")
+
+
+def _chosen(
+    place: Place, stores: Sequence[Store], changes: Sequence[Change], text: str, *, session: bool
+) -> list[Change]:
+    if session:
+        named = [
+            one
+            for one in changes
+            if one.fact("session").startswith(text)
+            and one.fact("by") == AGENT
+            and not one.undone_at
+        ]
+        ids = {one.fact("session") for one in named}
+        if len(ids) == 1:
+            return named
+        several = f"could be {', '.join(sorted(map(short_id, ids)))}"
+        none = "changed no watched file, or all of it is undone"
+        raise click.UsageError(f"session {safe(text)!r} {several if ids else none}")
+    if place_named(text) or text.isdecimal():
+        change = _needed(place, stores, text)
+        return [next(one for one in changes if one.event.event_id == change.event.event_id)]
+    file = file_named(_root(place), text)
+    newest = newest_of([one for one in changes if one.file == file])
+    if newest is None:
+        raise click.UsageError(f"no change of {safe(text)} is recorded that can be undone")
+    return [newest]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredJson:
+    """A file that was written back; `place` is that of the new change, null for a dry run."""
+
+    file: str
+    place: str | None
+    undo: str | None
+
+
+def _restored_json(place: Place, version: Restored) -> RestoredJson:
+    undo = place.command("undo", version.place) if version.place else None
+    return RestoredJson(version.file, version.place or None, undo)
+
+
+def _print_restored(version: Restored, chosen: Sequence[Change], *, dry_run: bool) -> None:
+    places = [change.place for change in chosen if change.file == version.file]
+    name = shown_name(version.file)
+    verb = "would be" if dry_run else "is"
+    if version.then is None:
+        click.echo(safe(f"{name} {'would be removed' if dry_run else 'was removed'}."))
+    elif version.is_whole:
+        click.echo(safe(f"{name} {verb} as it was before {places[0]}."))
+    else:
+        gone = "would be taken back" if dry_run else "were taken back"
+        click.echo(safe(f"{name}: only the lines of {', '.join(places)} {gone}."))
+
+
+def memory_waiting(place: Place) -> list[MemoryJson]:
+    """Return the changes of agents that wait for you to keep or take back."""
+    with opened(place) as stores:
+        waiting = undecided(place.project(), changes_in(stores, _root(place)))
+        return [memory_json(place, change) for change in waiting]
+
+
+def keep_memory(place: Place, text: str) -> None:
+    """Note that you keep a change."""
+    with opened(place) as stores:
+        keep_change(place.project(), _needed(place, stores, text))
+    note(f"Kept. To take it back: {place.command('undo', text)}")
+
+
+def take_back_memory(place: Place, text: str) -> str:
+    """Take back a change, and return the place of the new one."""
+    with opened(place, changes=True) as stores:
+        change = _needed(place, stores, text)
+        only_lines = not is_restorable(change)
+        planned = plan_undo([change], place.command("undo", text, "--yes"), only_lines=only_lines)
+        (restored,) = restore(place.project(), planned)
+    _print_restored(restored, [change], dry_run=False)
+    return restored.place

@@ -1,0 +1,86 @@
+"""Events about the files in which an agent finds its memory and rules.
+
+Invariant: an event holds changed lines of the file, without secrets, and no word of a session: the
+words before a change are found in the session by `session` and `call`. So a redaction erases the
+lines, and the digests stay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reflector.events import event as ev, fields as f
+from reflector.events.effects import ChangesNothing
+from reflector.events.kinds import EventType
+
+#: In place of a digest that no look and no transcript shows.
+UNSEEN = "?"
+KINDS = ("created", "edited", "deleted")
+AGENT, YOU, COMMIT, CHECKOUT, MERGE, UNKNOWN = AUTHORS = (
+    "agent",
+    "you",
+    "commit",
+    "checkout",
+    "merge",
+    "unknown",
+)
+#: The record of a change: a comparison of two looks, a transcript, the history of git, or `undo`.
+LOOK, TRANSCRIPT, GIT, UNDO = SOURCES = ("look", "transcript", "git", "undo")
+_MOST_UNDONE = 1_000
+_LINES = f.within({"line": f.needed(f.NUMBER), "text": f.needed(f.PROSE)}, several=True)
+
+
+def who(facts: Any) -> str:
+    """Return the author of a change in words, such as `Claude Code, session c04e`."""
+    session = str(facts.get("session") or "")[:4]
+    by = facts.get("by")
+    if by == AGENT:
+        return f"{facts.get('agent') or 'an agent'}, session {session}"
+    if by in (COMMIT, CHECKOUT, MERGE):
+        author = facts.get("author")
+        return f"{by} {str(facts.get('commit') or '')[:6]}" + (f", by {author}" if author else "")
+    if by == YOU:
+        return "you, with undo" if facts.get("source") == UNDO else "you, between sessions"
+    return f"unknown, during session {session}" if session else "unknown"
+
+
+def _summary(facts: Any) -> str:
+    added, removed = (len(facts.get(key) or ()) for key in ("added", "removed"))
+    change = "gone" if facts.get("kind") == "deleted" else f"+{added} -{removed}"
+    return f"{facts.get('file')} {change}; {who(facts)}"
+
+
+TYPES = (
+    EventType(
+        name=ev.MEMORY_CHANGED,
+        meaning="A file changed in which an agent finds its memory or rules.",
+        since=11,
+        fields={
+            # Below the project; of the user's ledger from the home folder, `~/.claude/CLAUDE.md`.
+            "file": f.needed(f.bounded(4096)._replace(prose=None)),
+            "kind": f.needed(f.one_of(*KINDS)),
+            # Digests of the bytes: "" for no file, "?" if they were not seen.
+            "before": f.needed(f.WORD),
+            "after": f.needed(f.WORD),
+            # The changed lines, at most 200 of each.
+            "added": f.needed(_LINES),
+            "removed": f.needed(_LINES),
+            # Numbers of all changed lines, if there are more.
+            "more": f.NUMBER,
+            "by": f.needed(f.one_of(*AUTHORS)),
+            "agent": f.needed(f.WORD),
+            "session": f.needed(f.TEXT),
+            # The id of the tool call, or of its message.
+            "call": f.needed(f.TEXT),
+            "commit": f.needed(f.WORD),
+            "author": f.needed(f.PROSE),
+            "source": f.needed(f.one_of(*SOURCES)),
+            # The ids of the changes that this one undid.
+            "undid": f.several(f.EVENT_ID, _MOST_UNDONE, "ids"),
+        },
+        effect=ChangesNothing("`log --memory` and `blame` read it"),
+        summary=_summary,
+        no_retraction="take the change back with `reflector undo`",
+        checked=True,
+    ),
+)

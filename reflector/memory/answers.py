@@ -1,0 +1,254 @@
+"""Answers about the recorded changes of watched files: who wrote a line, when, and after which
+words.
+
+Invariant: nothing is changed. The words of a session are read from its transcript when they are
+asked for, and without it the answer lacks them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from glob import escape
+from pathlib import Path
+
+from reflector.events.event import SESSION_RECORDED
+from reflector.events.memory import AGENT, COMMIT, GIT, LOOK, UNDO, UNSEEN
+from reflector.locate import home_folder
+from reflector.memory.changes import Change, Store
+from reflector.memory.lines import cut, hunks_of, masked_lines, split
+from reflector.project import Project
+from reflector.text.secrets import quote, redact
+from reflector.transcripts.readers import readers
+from reflector.transcripts.reading import UnknownTranscript, read_messages
+
+_MOST_WORDS = 240
+#: In the user's own folder: the ids of the changes that you keep.
+_KEPT = "memory-kept.json"
+#: Lines around a change in a difference.
+_CONTEXT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A line that stood in a place before, and the change that had brought it; None if that is not
+    recorded.
+    """
+
+    text: str
+    written: Change | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a watched file, with its history.
+
+    written    the change that brought it, None if that is not recorded
+    committed  the commit that has it since
+    words      your last words before it was written, "" if they are not known
+    was        the lines in its place before
+    """
+
+    file: str
+    number: int
+    text: str
+    written: Change | None = None
+    committed: Change | None = None
+    words: str = ""
+    was: Sequence[Former] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A change with its difference, and your last words before it."""
+
+    change: Change
+    words: str
+    difference: list[str] = field(default_factory=list)
+
+
+def is_restorable(change: Change) -> bool:
+    """Return whether `undo` can write the version before a change."""
+    if change.before == UNSEEN or change.after == UNSEEN:
+        return False
+    return change.store.versions.has(change.before) or change.fact("commit") != ""
+
+
+def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
+    """Return the lines of a file with their changes; `changes` are those of the file alone."""
+    file = changes[-1].file if changes else ""
+    lines = []
+    changes = _without_redone(changes)
+    for number, masked in masked_lines(content):
+        text = cut(masked)
+        written, committed = _writers(changes, text) if text.strip() else (None, None)
+        lines.append(Line(file, number, text, written, committed))
+    return lines
+
+
+def _without_redone(changes: Sequence[Change]) -> list[Change]:
+    """Return changes without each undo that was undone, and without the undo of it: together they
+    changed nothing.
+    """
+    undos = {change.event.event_id for change in changes if change.fact("source") == UNDO}
+    cancelled: set[str] = set()
+    for change in reversed(changes):
+        undone_undos = undos.intersection(change.undid)
+        if undone_undos and change.event.event_id not in cancelled:
+            cancelled |= {change.event.event_id, *undone_undos}
+    return [change for change in changes if change.event.event_id not in cancelled]
+
+
+def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:
+    """Return a line with the words before it and the lines in its place before."""
+    written = line.written
+    if written is None:
+        return line
+    earlier = _without_redone(changes[: changes.index(written)])
+    was = [Former(text, _writers(earlier, text)[0]) for text in _replaced(written, line.text)]
+    return Line(
+        line.file,
+        line.number,
+        line.text,
+        written,
+        line.committed,
+        words_before(stores, written),
+        was,
+    )
+
+
+def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Change | None]:
+    """Return the change that brought a line, and the commit that has it since."""
+    written: Change | None = None
+    committed: Change | None = None
+    for change in changes:
+        removed = sum(line == text for _, line in change.lines("removed"))
+        added = sum(line == text for _, line in change.lines("added"))
+        if added <= removed:
+            if removed > added:
+                written = committed = None
+        elif written is None:
+            written = change
+        elif change.fact("source") == GIT:
+            committed = committed or change
+        else:
+            written, committed = change, None
+    return written, committed
+
+
+def _replaced(change: Change, text: str) -> list[str]:
+    """Return the lines that a line of a change replaced."""
+    hunks = hunks_of(change.lines("removed"), change.lines("added"))
+    return next((hunk.removed for hunk in hunks if text in hunk.added), [])
+
+
+def words_before(stores: Sequence[Store], change: Change) -> str:
+    """Return your last words in the session before a change, "" if they are not known."""
+    session = change.fact("session")
+    if not session:
+        return ""
+    call = change.fact("call")
+    words = ""
+    for path in _transcripts(stores, session):
+        with suppress(OSError, UnknownTranscript):
+            for message in read_messages(path):
+                if message.origin == "human" and message.text.strip():
+                    words = message.text
+                if call and (call == message.uuid or any(one.id == call for one in message.calls)):
+                    return quote(words, _MOST_WORDS)
+    return quote(words, _MOST_WORDS) if not call else ""
+
+
+def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
+    """Yield the transcripts of a session: those that a ledger names, else those that the agents
+    keep.
+    """
+    paths: dict[Path, None] = {}
+    for store in stores:
+        for event in store.ledger.events(types=[SESSION_RECORDED], session_id=session):
+            transcript = event.facts.get("transcript")
+            if isinstance(transcript, dict) and isinstance(transcript.get("path"), str):
+                paths[Path(transcript["path"])] = None
+    known = [path for path in paths if path.is_file()]
+    yield from known
+    if not known and home_folder():
+        for reader in readers():
+            for kept in reader.kept:
+                yield from kept.folder.glob(f"**/*{escape(session)}*")
+
+
+def shown_change(stores: Sequence[Store], change: Change) -> Shown:
+    """Return a change with its difference, from the kept bytes or else from its event."""
+    return Shown(change, words_before(stores, change), list(_difference(change)))
+
+
+def _difference(change: Change) -> Iterator[str]:
+    versions = change.store.versions
+    before = versions.read(change.before) if change.before else b""
+    after = versions.read(change.after) if change.after else b""
+    if before is not None and after is not None:
+        lines = unified_diff(split(before), split(after), n=_CONTEXT, lineterm="")
+        yield from (redact(line.rstrip("\n")) for line in list(lines)[2:])
+        return
+    for hunk in hunks_of(change.lines("removed"), change.lines("added")):
+        if hunk.after >= 0:
+            yield f"@@ line {hunk.after + 1} @@"
+        yield from (f"-{line}" for line in hunk.removed)
+        yield from (f"+{line}" for line in hunk.added)
+
+
+@dataclass(frozen=True, slots=True)
+class Comings:
+    """The lines of watched files in a period, for a report.
+
+    files    how many files changed, `undone` how many changes were taken back
+    came, went, returned  how many lines came, went, and came back after they had gone
+    """
+
+    files: int
+    undone: int
+    came: int
+    went: int
+    returned: int
+
+
+def comings(changes: Iterable[Change]) -> Comings:
+    """Return the lines that came and went with some changes; a commit of them counts as none."""
+    came: Counter[tuple[str, str]] = Counter()
+    went: Counter[tuple[str, str]] = Counter()
+    returned = 0
+    files = set()
+    undone = 0
+    for change in changes:
+        if change.fact("source") == GIT and change.fact("by") == COMMIT:
+            continue
+        files.add(change.file)
+        undone += bool(change.undone_at)
+        for _, text in change.lines("added"):
+            returned += went[change.file, text] > 0
+            came[change.file, text] += 1
+        for _, text in change.lines("removed"):
+            went[change.file, text] += 1
+    return Comings(len(files), undone, came.total(), went.total(), returned)
+
+
+def undecided(home: Project, changes: Iterable[Change]) -> list[Change]:
+    """Return the changes of agents that you neither kept nor took back."""
+    kept = set(home.read_kept(_KEPT) or ())
+    return [
+        change
+        for change in changes
+        if change.fact("by") == AGENT
+        and change.fact("source") == LOOK
+        and not change.undone_at
+        and change.event.event_id not in kept
+    ]
+
+
+def keep_change(home: Project, change: Change) -> None:
+    """Note that you keep a change of an agent."""
+    kept = home.read_kept(_KEPT) or []
+    home.keep(_KEPT, [*kept, change.event.event_id])

@@ -1,0 +1,246 @@
+"""The tool calls of a session that write watched files, from its transcript.
+
+A call of an editor has the new content, or the edits that lead there. What a command does to the
+file that it names is not known: it counts only if it can write the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflector.events.event import time_of
+from reflector.memory.files import Table, Watched
+from reflector.transcripts.building import fields, objects, plain_text
+from reflector.transcripts.message import Message, ToolCall
+from reflector.transcripts.reading import UnknownTranscript, open_session
+
+_EDITORS = frozenset(("Edit", "MultiEdit", "Write"))
+_SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$", re.MULTILINE)
+_MAX_COMMAND = 1 << 16
+#: Commands that change a file that they name, and what divides one command from the next.
+_WRITERS = re.compile(
+    r"(?:^|[\s(/])(?:tee|mv|cp|rm|unlink|touch|truncate|dd|ln|install|patch|apply_patch|ed|ex"
+    r"|sed\s+(?:\S+\s+)*-[a-zA-Z]*i|perl\s+(?:\S+\s+)*-[a-zA-Z]*i"
+    r"|git\s+(?:\S+\s+)*?(?:checkout|restore|reset|stash|apply|rm|mv|revert))(?=[\s.]|$)"
+)
+_INTERPRETERS = re.compile(r"(?:^|[\s;&|(/])(?:python[\d.]*|node|ruby|perl|php)\b")
+_OPENS_TO_WRITE = re.compile(r"write|['\"][aw]b?\+?['\"]|unlink|remove|rename|replace")
+_DIVIDES = re.compile(r"&&|\|\||[;|\n]")
+_WORDS = re.compile(r"[^\s'\"`=;|&<>(),]+")
+_INTO = re.compile(r">{1,2}\s*['\"]?([^\s'\"`;|&<>()]+)")
+_FOLDER = re.compile(r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)")
+
+
+class Edit(NamedTuple):
+    """A replacement of one text, or of each one, by another."""
+
+    old: bytes
+    new: bytes
+    everywhere: bool = False
+
+
+class Call(NamedTuple):
+    """A tool call that wrote a watched file.
+
+    id       of the call, or of its message
+    began    the time at which it was made, in seconds since the epoch
+    time     at which its result came
+    content  the whole new content of the file; None if the call does not have it
+    edits    that lead to the new content; none if the call does not have them either
+    """
+
+    watched: Watched
+    session: str
+    agent: str
+    id: str
+    began: float
+    time: float
+    content: bytes | None = None
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether the call does not show the new content."""
+        return self.content is None and not self.edits
+
+    def is_after(self, moment: float) -> bool:
+        """Return whether the call changed the file after a moment, as far as that can matter: a
+        change that the moment saw already is recognised by its content.
+        """
+        return (self.began if self.is_opaque else self.time) > moment
+
+    def apply(self, state: bytes | None) -> bytes | None:
+        """Return the content that the call makes of a content; None if it cannot."""
+        if self.content is not None:
+            return self.content
+        text = state
+        for edit in self.edits:
+            text = _edited(text, edit)
+            if text is None:
+                return None
+        return text
+
+    def is_seen_in(self, state: bytes | None) -> bool:
+        """Return whether a content has all new texts of the call."""
+        if self.content is not None:
+            return state == self.content
+        return state is not None and bool(self.edits) and all(e.new in state for e in self.edits)
+
+    def take_back(self, state: bytes | None) -> bytes | None:
+        """Return the content before the call, None if that cannot be told."""
+        text = state
+        for edit in reversed(self.edits):
+            if text is None or edit.everywhere or text.count(edit.new) != 1:
+                return None
+            text = text.replace(edit.new, edit.old)
+        return text if self.edits else None
+
+
+def _edited(text: bytes | None, edit: Edit) -> bytes | None:
+    if text is None:
+        return edit.new if not edit.old else None
+    old = edit.old
+    new = edit.new
+    if b"\r\n" in text and old not in text:  # an editor shows the lines of Windows as others
+        old = old.replace(b"\n", b"\r\n")
+        new = new.replace(b"\n", b"\r\n")
+    if not old or old not in text:
+        return None
+    return text.replace(old, new, -1 if edit.everywhere else 1)
+
+
+@dataclass(slots=True)
+class Sitting:
+    """A session as one transcript has it: its agent, the times of its first and last message, and
+    its calls that wrote watched files.
+    """
+
+    session: str = ""
+    agent: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    calls: list[Call] = field(default_factory=list)
+
+    def is_active(self, since: float, until: float) -> bool:
+        """Return whether the session ran at any time between two moments."""
+        return bool(self.began) and self.began <= until and self.ended >= since
+
+
+def sitting_of(path: Path, tables: Sequence[Table]) -> Sitting:
+    """Return the session of a transcript; an empty one if it cannot be read."""
+    sitting = Sitting()
+    with suppress(OSError, UnknownTranscript, ValueError), open_session(path) as reading:
+        sitting.agent = reading.reader.name
+        waiting: dict[str, list[Call]] = {}
+        for message in reading:
+            now = _time_of(message)
+            if now:
+                sitting.began = min(sitting.began or now, now)
+                sitting.ended = max(sitting.ended, now)
+            sitting.session = reading.conversation.session_id or sitting.session
+            for result in message.results:
+                calls = waiting.pop(result.call_id, ())
+                if not result.is_error and message.origin != "refusal":
+                    sitting.calls += [call._replace(time=now or call.time) for call in calls]
+            for call in message.calls:
+                written = list(_written(call, message, now, tables))
+                if call.id:
+                    waiting[call.id] = written
+                else:
+                    sitting.calls += written
+    named = (sitting.session, sitting.agent)
+    sitting.calls = [call._replace(session=named[0], agent=named[1]) for call in sitting.calls]
+    return sitting
+
+
+def _time_of(message: Message) -> float:
+    time = time_of(message.timestamp) if message.timestamp else None
+    return time.timestamp() if time else 0.0
+
+
+def _written(
+    call: ToolCall, message: Message, time: float, tables: Sequence[Table]
+) -> Iterator[Call]:
+    """Yield the changes of watched files that a call makes if it succeeds."""
+    call_id = call.id or message.uuid
+    for table in tables:
+        written: Iterable[_Write] = ()
+        if watched := table.tool_file(call.name):
+            written = [_Write(watched)]
+        elif call.name in _EDITORS:
+            written = _by_editor(call, table)
+        elif call.name in _SHELLS:
+            command = plain_text(call.whole.get("command"))[:_MAX_COMMAND]
+            written = map(_Write, _files_written(command, table))
+        for write in written:
+            yield Call(write.watched, "", "", call_id, time, time, write.content, write.edits)
+
+
+class _Write(NamedTuple):
+    """The change of one file that a call makes, as `Call` has it."""
+
+    watched: Watched
+    content: bytes | None = None
+    edits: tuple[Edit, ...] = ()
+
+
+def _by_editor(call: ToolCall, table: Table) -> Iterator[_Write]:
+    arguments = call.whole
+    patch = plain_text(arguments.get("input")) or plain_text(arguments.get("patch"))
+    if patched := _PATCHED.findall(patch):
+        for name in patched:
+            if watched := table.watch_of(name.strip()):
+                yield _Write(watched)
+        return
+    watched = table.watch_of(plain_text(arguments.get("file_path")) or "/")
+    if watched is None:
+        return
+    content = arguments.get("content")
+    if call.name == "Write" and isinstance(content, str):
+        yield _Write(watched, _bytes(content))
+        return
+    edits = [_edit_of(edit) for edit in objects(arguments.get("edits")) or [fields(arguments)]]
+    yield _Write(watched, None, tuple(filter(None, edits)))
+
+
+def _edit_of(arguments: Mapping[str, Any]) -> Edit | None:
+    old = arguments.get("old_string", arguments.get("oldText"))
+    new = arguments.get("new_string", arguments.get("newText"))
+    if not isinstance(old, str) or not isinstance(new, str):
+        return None
+    return Edit(_bytes(old), _bytes(new), arguments.get("replace_all") is True)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _files_written(command: str, table: Table) -> list[Watched]:
+    """Return the watched files that a command names and can write."""
+    if not any(ending in command for ending in table.endings):
+        return []
+    into = _INTO.findall(command)
+    words = list(into)
+    if _INTERPRETERS.search(command) and _OPENS_TO_WRITE.search(command):
+        words += _WORDS.findall(command)
+    for part in _DIVIDES.split(command):
+        if _WRITERS.search(part):
+            words += _WORDS.findall(part)
+    moved = _FOLDER.match(command)
+    folder = moved[1] if moved else ""
+    named: dict[str, Watched] = {}
+    for word in words:
+        if word.endswith(table.endings):
+            named_path = word.replace("$HOME", "~")
+            if folder and not named_path.startswith(("/", "~")):
+                named_path = f"{folder}/{named_path}"
+            watched = table.watch_of(named_path)
+            if watched is not None:
+                named[watched.file] = watched
+    return list(named.values())

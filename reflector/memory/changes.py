@@ -1,0 +1,166 @@
+"""The recorded changes of watched files, of a project's ledger and of the user's, as values.
+
+Invariant: a change is one event, and its place names it: `377` in the project's ledger, `u38` in
+the user's. A change counts as taken back if a later change that undid it was not undone itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from reflector.events.event import MEMORY_CHANGED, Event
+from reflector.ledger.store import Ledger
+from reflector.locate import home_folder
+from reflector.memory.bytes import Versions
+from reflector.memory.files import Scope, Table
+from reflector.project import Project
+
+#: A position of the user's ledger, as people write it.
+USERS_PLACE = re.compile(r"u([1-9][0-9]{0,14})", re.ASCII)
+_SCOPES: tuple[Scope, ...] = ("project", "user")
+
+
+@dataclass(frozen=True)
+class Store:
+    """A ledger of changes, with its project; `upto` is the last position that counts, None for
+    all.
+    """
+
+    project: Project
+    ledger: Ledger
+    upto: int | None = None
+
+    @cached_property
+    def versions(self) -> Versions:
+        """The kept versions of the files."""
+        return Versions(self.project)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a watched file, as its event has it.
+
+    undone_at  the place of the change that undid it, "" if it was not undone
+    """
+
+    store: Store
+    event: Event
+    undone_at: str = ""
+
+    @property
+    def place(self) -> str:
+        """The position, with a `u` before one of the user's ledger."""
+        return place_of(self.store, self.event.position)
+
+    def fact(self, name: str) -> str:
+        """Return a text of the event, "" if it was erased or is absent."""
+        value = self.event.facts.get(name)
+        return value if isinstance(value, str) else ""
+
+    def lines(self, name: str) -> list[tuple[int, str]]:
+        """Return the `added` or `removed` lines with their numbers."""
+        return [(line["line"], line["text"]) for line in self.event.facts.get(name) or ()]
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is in the user's ledger."""
+        return self.store.project.is_users
+
+    @property
+    def file(self) -> str:
+        return self.fact("file")
+
+    @property
+    def path(self) -> Path:
+        """The file on this machine."""
+        return path_of(self.store.project, self.file)
+
+    @property
+    def before(self) -> str:
+        return self.fact("before")
+
+    @property
+    def after(self) -> str:
+        return self.fact("after")
+
+    @property
+    def undid(self) -> list[str]:
+        """The ids of the changes that this one undid."""
+        return list(self.event.facts.get("undid") or ())
+
+
+def place_of(store: Store, position: int) -> str:
+    """Return a position as people write it."""
+    return f"u{position}" if store.project.is_users else str(position)
+
+
+def path_of(project: Project, file: str) -> Path:
+    """Return the path of a file of an event, without links that stay in its folder."""
+    if not project.is_users:
+        path = project.root / file
+    elif file.startswith("~/"):
+        path = Path(home_folder() or "/nowhere", file[2:])
+    else:
+        path = Path(file)
+    real = path.resolve()
+    return real if real.is_relative_to(top_of(project, path).resolve()) else path
+
+
+def top_of(project: Project, path: Path) -> Path:
+    """Return the folder that a file must not leave: the project, or an agent's own folder."""
+    if not project.is_users:
+        return project.root
+    home = Path(home_folder() or "/nowhere")
+    return home / path.relative_to(home).parts[0] if path.is_relative_to(home) else path.parent
+
+
+def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change]:
+    """Return the changes of some ledgers in the order in which they happened.
+
+    root  a project: of the user's files, only those that agents load there
+
+    Raises:
+        LedgerError: a ledger cannot be read.
+    """
+    table = Table(root, "user") if root is not None else None
+    changes = [
+        Change(store, event)
+        for store in stores
+        for event in store.ledger.events(types=[MEMORY_CHANGED], upto=store.upto)
+    ]
+    if table is not None:
+        changes = [one for one in changes if not one.is_users or table.watch_of(str(one.path))]
+    changes.sort(key=lambda change: (change.event.occurred_at, change.event.position))
+    return _with_undone(changes)
+
+
+def _with_undone(changes: Sequence[Change]) -> list[Change]:
+    undone_at: dict[str, str] = {}
+    for change in reversed(changes):
+        if change.event.event_id not in undone_at:  # an undone undo undoes nothing
+            undone_at.update(dict.fromkeys(change.undid, change.place))
+    return [
+        Change(change.store, change.event, undone_at.get(change.event.event_id, ""))
+        for change in changes
+    ]
+
+
+def file_named(root: Path | None, text: str) -> str | None:
+    """Return the name in the ledger of a watched file that a person typed, None for another file.
+
+    root  of the project whose agents load it, None for the user's files alone
+    """
+    if root is None:
+        return text if text.startswith("~/") else None
+    typed = Path(home_folder() or "/nowhere", text[2:]) if text.startswith("~/") else Path(text)
+    for base in dict.fromkeys((Path.cwd(), root)):
+        for scope in _SCOPES:
+            if watched := Table(root, scope).watch_of(str(base / typed)):
+                return watched.file
+    users = Table(root, "user").found.files.values()
+    names = [watched.file for watched in users if watched.shown == text]
+    return names[0] if len(names) == 1 else None

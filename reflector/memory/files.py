@@ -1,0 +1,275 @@
+"""The files whose changes are recorded: those that agents load or write by themselves.
+
+Invariant: only a regular file of at most 1 MB is read, reached through no link that leaves its
+folder. Everything else is named, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reflector.files import Folder, read_all
+from reflector.locate import home_folder
+from reflector.transcripts.building import Load
+from reflector.transcripts.readers import Reader, readers
+
+#: `project`: below the project, for its ledger. `user`: the user's own, for the user's ledger.
+Scope = Literal["project", "user"]
+MAX_BYTES = 1 << 20
+_MOST_FILES = 2_000
+_MAX_SLUG = 200
+_MEMORY_FOLDER = re.compile(r"/(?:memory|memories)/")
+#: The parts of a pattern, and the expression for each.
+_GLOB = re.compile(r"\*\*/|\*|[^*]+")
+_EXPRESSIONS = {"**/": "(?:.*/)?", "*": "[^/]*"}
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A file whose changes are recorded; it may be gone.
+
+    path    absolute, without links
+    folder  the folder that the file must not leave
+    scope   whose ledger records it
+    file    its name in the ledger: `CLAUDE.md`, or `~/.claude/CLAUDE.md` of the user's
+    agents  the names of the agents that load or write it
+    limit   how many of its lines the agent loads, 0 for all
+    """
+
+    path: Path
+    folder: Path
+    scope: Scope
+    file: str
+    agents: tuple[str, ...] = ()
+    limit: int = 0
+
+    @property
+    def shown(self) -> str:
+        return shown_name(self.file)
+
+    def read(self) -> bytes:
+        """Return the bytes of the file, reached through no link. Raises OSError."""
+        with Folder(str(self.path.parent), str(self.folder)) as folder:
+            fd = folder.open(self.path.name)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(22, "is not a regular file", str(self.path))
+            content = read_all(fd, MAX_BYTES)
+        finally:
+            os.close(fd)
+        if len(content) > MAX_BYTES:
+            raise OSError(27, "has more than 1 MB", str(self.path))
+        return content
+
+
+class Unwatched(NamedTuple):
+    """A file or folder that is not read, and the reason."""
+
+    file: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"not watched: {ascii(self.file)[1:-1]}, because it {self.why}"
+
+
+@dataclass(slots=True)
+class Found:
+    """The files that exist, by their names in the ledger, and those that cannot be read."""
+
+    files: dict[str, Watched] = field(default_factory=dict)
+    unwatched: list[Unwatched] = field(default_factory=list)
+
+    def refuse(self, file: str, why: str) -> None:
+        """Add a file that cannot be read, once."""
+        refused = Unwatched(file, why)
+        if refused not in self.unwatched:
+            self.unwatched.append(refused)
+
+
+def shown_name(file: str) -> str:
+    """Return the name of a file on a screen: below its memory folder if it is in one."""
+    folder = _MEMORY_FOLDER.search(file) if file.startswith(("~", "/")) else None
+    return file[folder.end() :] if folder else file
+
+
+class _Pattern(NamedTuple):
+    """Files below a folder, as one agent loads or writes them; `real` is that without links."""
+
+    folder: Path
+    real: Path
+    load: Load
+    agent: str
+
+    @property
+    def prefix(self) -> str:
+        """The folders of the pattern before its first wildcard."""
+        return self.load.pattern.partition("*")[0].rpartition("/")[0]
+
+    def matches(self, below: str) -> bool:
+        """Return whether a path below the folder has the pattern."""
+        return _expression_of(self.load.pattern).fullmatch(below) is not None
+
+
+@cache
+def _expression_of(pattern: str) -> re.Pattern[str]:
+    parts = (_EXPRESSIONS.get(part) or re.escape(part) for part in _GLOB.findall(pattern))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+class Table:
+    """The files of one scope that agents load or write in a project, whether they exist or not."""
+
+    def __init__(self, root: Path, scope: Scope) -> None:
+        self.root = root
+        self.scope = scope
+        self._home = Path(home_folder() or "/nowhere")
+        self._patterns = [
+            pattern for reader in readers() for pattern in _patterns_of(reader, root, scope)
+        ]
+        #: The ends of the names of all files.
+        self.endings = tuple({Path(each.load.pattern).suffix for each in self._patterns})
+
+    def watch_of(self, path: str) -> Watched | None:
+        """Return the file of a path that a tool call names, None for a file that is not watched.
+        The disk is not read.
+        """
+        whole = os.path.normpath(self.root / os.path.expanduser(path))  # noqa: PTH111
+        watched = None
+        for pattern in self._patterns:
+            for folder in {pattern.folder, pattern.real}:
+                below = whole.removeprefix(f"{folder}/")
+                if below != whole and pattern.matches(below):
+                    named = pattern.folder / below
+                    watched = self._joined(watched, pattern, named, named)
+                    break
+        return watched
+
+    def tool_file(self, tool: str) -> Watched | None:
+        """Return the file that a tool writes without naming it."""
+        for reader in readers() if self.scope == "user" else ():
+            if tool in reader.loads.tools:
+                return self.watch_of(str(reader.loads.own.folder / reader.loads.tools[tool]))
+        return None
+
+    @cached_property
+    def found(self) -> Found:
+        """The files that exist, as they are first asked for."""
+        found = Found()
+        by_path: dict[Path, str] = {}
+        for pattern in self._patterns:
+            for path in self._paths_of(pattern, found):
+                file = self._name_of(path)
+                real = _admitted(pattern, path, file, found)
+                if real is None:
+                    continue
+                # A link to another watched file is that file.
+                first = by_path.setdefault(real, file)
+                if first != file and real == path:
+                    found.files[file] = replace(found.files.pop(first), file=file)
+                    by_path[real] = first = file
+                before = found.files.get(first)
+                found.files[first] = self._joined(before, pattern, real, path)
+        return found
+
+    def gone(self, file: str) -> Watched | None:
+        """Return the watched file of a name in the ledger that does not exist."""
+        path = self._home / file[2:] if file.startswith("~/") else self.root / file
+        return self.watch_of(str(path))
+
+    def places(self) -> list[str]:
+        """Return the paths whose state changes if a watched file appears, changes or goes."""
+        fixed = [str(pattern.folder / _fixed_part(pattern)) for pattern in self._patterns]
+        paths = [watched.path for watched in self.found.files.values()]
+        return [*fixed, *map(str, paths), *(str(path.parent) for path in paths)]
+
+    def pathspecs(self) -> list[str]:
+        """Return the patterns of the files in a project as git reads them."""
+        return [f":(glob){pattern}" for pattern in {each.load.pattern for each in self._patterns}]
+
+    def _joined(self, before: Watched | None, pattern: _Pattern, real: Path, path: Path) -> Watched:
+        agents = dict.fromkeys((*(before.agents if before else ()), pattern.agent))
+        limit = pattern.load.lines or (before.limit if before else 0)
+        file = before.file if before else self._name_of(path)
+        return Watched(real, pattern.real, self.scope, file, tuple(agents), limit)
+
+    def _name_of(self, path: Path) -> str:
+        if self.scope == "project":
+            return path.relative_to(self.root).as_posix()
+        is_below = path.is_relative_to(self._home)
+        return f"~/{path.relative_to(self._home).as_posix()}" if is_below else str(path)
+
+    def _paths_of(self, pattern: _Pattern, found: Found) -> Iterator[Path]:
+        if "*" not in pattern.load.pattern:
+            path = pattern.folder / pattern.load.pattern
+            if os.path.lexists(path):
+                yield path
+            return
+
+        def refuse(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                reason = f"cannot be read ({error.strerror})"
+                found.refuse(self._name_of(Path(error.filename)), reason)
+
+        files = 0
+        start = pattern.folder / pattern.prefix
+        for folder, folders, names in os.walk(start, onerror=refuse):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(folder, name)
+                if pattern.matches(path.relative_to(pattern.folder).as_posix()):
+                    files += 1
+                    yield path
+            if files > _MOST_FILES:
+                found.refuse(self._name_of(start), f"has more than {_MOST_FILES:,} files")
+                return
+
+
+def _fixed_part(pattern: _Pattern) -> str:
+    return pattern.prefix if "*" in pattern.load.pattern else pattern.load.pattern
+
+
+def _patterns_of(reader: Reader, root: Path, scope: Scope) -> Iterator[_Pattern]:
+    loads = reader.loads
+    if scope == "project":
+        real = root.resolve()
+        for load in loads.project:
+            yield _Pattern(root, real, load, reader.name)
+        return
+    real = loads.own.folder.resolve()
+    slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))
+    name = slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
+    for load in (*loads.user, *loads.memory):
+        filled = load._replace(pattern=load.pattern.replace("{slug}", name))
+        yield _Pattern(loads.own.folder, real, filled, reader.name)
+
+
+def _admitted(pattern: _Pattern, path: Path, file: str, found: Found) -> Path | None:
+    """Return the path of a file without links; None for one that is not read, with the reason."""
+    try:
+        real = path.resolve()
+        status = real.stat()
+    except (OSError, RuntimeError) as error:
+        found.refuse(file, f"cannot be read ({getattr(error, 'strerror', None) or error})")
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    why = ""
+    if not file.isprintable():
+        why = "has a line break or another invisible character in its name"
+    elif not real.is_relative_to(pattern.real):
+        why = f"is a link that leaves {pattern.folder}"
+    elif not stat.S_ISREG(status.st_mode):
+        why = "is not a regular file"
+    elif status.st_size > MAX_BYTES:
+        why = "has more than 1 MB"
+    if why:
+        found.refuse(file, why)
+        return None
+    return real

@@ -1,0 +1,222 @@
+"""The lines that a change of a file added and removed, without secrets, and the file without them.
+
+Invariant: a line is taken back only where it is, unchanged, beside the same lines. Nothing is
+guessed: without that, the answer is None. Line ends stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from reflector.text.bounds import visible
+from reflector.text.secrets import redact
+
+#: Pairs of lines that are compared at most: beyond it, the whole part counts as replaced.
+_MOST_COMPARED = 4_000_000
+#: Lines of an event, and letters of a line.
+_MOST_LINES = 200
+_MAX_LINE = 1_000
+_HIDDEN = "[redacted]"
+
+
+class Numbered(NamedTuple):
+    """A line of a file, from 1; the number is 0 if it is not known."""
+
+    number: int
+    text: str
+
+
+class LineChange(NamedTuple):
+    """The lines that a change adds and removes."""
+
+    added: Sequence[Numbered] = ()
+    removed: Sequence[Numbered] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields of an event."""
+        facts: dict[str, Any] = {"added": _bounded(self.added), "removed": _bounded(self.removed)}
+        if max(len(self.added), len(self.removed)) > _MOST_LINES:
+            facts["more"] = len(self.added) + len(self.removed)
+        return facts
+
+
+def line_change(before: bytes | None, after: bytes | None) -> LineChange:
+    """Return the lines that lead from one content of a file to the next; None for no file."""
+    old = masked_lines(before or b"")
+    new = masked_lines(after or b"")
+    hunks = _hunks(_bare(before or b""), _bare(after or b""))
+    return LineChange(
+        [line for hunk in hunks for line in new[hunk.after : hunk.after + len(hunk.added)]],
+        [line for hunk in hunks for line in old[hunk.before : hunk.before + len(hunk.removed)]],
+    )
+
+
+def masked_lines(content: bytes) -> list[Numbered]:
+    """Return the lines of a file without secrets; a key may have several lines, so the whole text
+    is looked at.
+    """
+    lines = _bare(content)
+    text = "\n".join(lines)
+    redacted = redact(visible(text))
+    plain = None if redacted == text else set(redacted.split("\n"))
+    return [
+        Numbered(number, line if plain is None or line in plain else _masked(line))
+        for number, line in enumerate(lines, 1)
+    ]
+
+
+def _masked(line: str) -> str:
+    shown = visible(line)
+    redacted = redact(shown)
+    return redacted if redacted != shown or shown != line else _HIDDEN
+
+
+def _bare(content: bytes) -> list[str]:
+    """Return the lines of a file without their ends."""
+    lines = content.decode("utf-8", "replace").split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def _bounded(lines: Sequence[Numbered]) -> list[dict[str, Any]]:
+    return [{"line": line.number, "text": cut(line.text)} for line in lines[:_MOST_LINES]]
+
+
+def cut(text: str) -> str:
+    """Return a line as long as an event has it."""
+    return text[:_MAX_LINE] + "…" * (len(text) > _MAX_LINE)
+
+
+@dataclass(slots=True)
+class Hunk:
+    """Lines beside each other that a change replaced.
+
+    before, after    the numbers of their first lines, from 0, in the file before and after
+    removed, added   the lines
+    """
+
+    before: int
+    after: int
+    removed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+
+
+def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]]) -> list[Hunk]:
+    """Return the hunks of a change from its numbered lines."""
+    old = dict(removed)
+    new = dict(added)
+    hunks = []
+    if 0 in old or 0 in new:  # the numbers are not known
+        return [Hunk(-1, -1, [text for _, text in removed], [text for _, text in added])]
+    shift = 0  # of a line that stayed, from before to after
+    while old or new:
+        first = min([*old, *(number - shift for number in new)])
+        hunk = Hunk(first - 1, first + shift - 1)
+        while first + len(hunk.removed) in old:
+            hunk.removed.append(old.pop(first + len(hunk.removed)))
+        while first + shift + len(hunk.added) in new:
+            hunk.added.append(new.pop(first + shift + len(hunk.added)))
+        if not hunk.removed and not hunk.added:
+            return []  # the numbers contradict each other
+        shift += len(hunk.added) - len(hunk.removed)
+        hunks.append(hunk)
+    return hunks
+
+
+def hunks_between(before: bytes, after: bytes) -> list[Hunk]:
+    """Return the hunks of a change from both versions of a file."""
+    return _hunks(split(before), split(after))
+
+
+def _hunks(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
+    hunks = []
+    old_at = new_at = 0
+    for old_start, new_start in [*_places(old, new), (len(old), len(new))]:
+        if old_at < old_start or new_at < new_start:
+            hunks.append(Hunk(old_at, new_at, [*old[old_at:old_start]], [*new[new_at:new_start]]))
+        old_at = old_start + 1
+        new_at = new_start + 1
+    return hunks
+
+
+def split(content: bytes) -> list[str]:
+    """Return the lines of a file with their ends; any bytes are kept."""
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def join(lines: Sequence[str]) -> bytes:
+    """Return the bytes of lines that `split` returned."""
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def without_change(before: bytes, after: bytes, now: bytes) -> bytes | None:
+    """Return a file without a change that was made to an earlier version of it, None if its lines
+    are not there any more.
+    """
+    lines = split(now)
+    middle = split(after)
+    places = dict(_places(middle, lines))
+    for hunk in reversed(hunks_between(before, after)):
+        start = _start_of(hunk, places, len(middle), len(lines))
+        if start is None:
+            return None
+        lines[start : start + len(hunk.added)] = hunk.removed
+    return join(lines)
+
+
+def _places(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the number of each line that stayed, in both versions. Between the first and the last
+    difference of large files, none did.
+    """
+    most = min(len(old), len(new))
+    same = [here == there for here, there in zip(old, new, strict=False)]
+    first = same.index(False) if False in same else most
+    last = 0
+    while last < most - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    yield from zip(range(first), range(first), strict=True)
+    changed_old = old[first : len(old) - last]
+    changed_new = new[first : len(new) - last]
+    if len(changed_old) * len(changed_new) <= _MOST_COMPARED:
+        matcher = SequenceMatcher(None, changed_old, changed_new, autojunk=False)
+        for block in matcher.get_matching_blocks():
+            for offset in range(first, first + block.size):
+                yield block.a + offset, block.b + offset
+    for offset in range(last, 0, -1):
+        yield len(old) - offset, len(new) - offset
+
+
+def _start_of(
+    hunk: Hunk, places: Mapping[int, int], old_length: int, new_length: int
+) -> int | None:
+    """Return the line at which the added lines of a hunk begin now; None if they are not whole, or
+    if a removal has not the same lines above and below it.
+    """
+    end = hunk.after + len(hunk.added)
+    if hunk.added:
+        now = [places.get(number) for number in range(hunk.after, end)]
+        start = now[0]
+        is_whole = start is not None and now == list(range(start, start + len(now)))
+        return start if is_whole else None
+    above = places.get(hunk.after - 1) if hunk.after else -1
+    below = places.get(end) if end < old_length else new_length
+    return below if above is not None and below == above + 1 else None
+
+
+def without_lines(hunks: Sequence[Hunk], now: bytes) -> bytes | None:
+    """Return a file without the lines of a change of which only the lines are known; None if they
+    are not there exactly once.
+    """
+    lines = split(now)
+    for hunk in reversed(hunks):
+        bare = [line.rstrip("\r\n") for line in lines]
+        size = len(hunk.added)
+        starts = [at for at in range(len(bare) - size + 1) if bare[at : at + size] == hunk.added]
+        if not size or len(starts) != 1:
+            return None
+        lines[starts[0] : starts[0] + size] = [f"{line}\n" for line in hunk.removed]
+    return join(lines)

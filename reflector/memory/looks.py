@@ -1,0 +1,186 @@
+"""The last look at each watched file, and the digests of its bytes.
+
+Invariant: looks are kept in the user's own folder together with the events that lead to them. The
+events are written there before the ledger gets them, and taken out after it has them, so a
+recording that is killed at any point is finished by the next one, with the same events.
+
+In the user's own folder a digest is plain (SHA-256). In a ledger it is plain only for a file that
+git tracks. Others are keyed, so that a copy of the ledger does not show whether a guess is right.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import NamedTuple
+
+from reflector.events.event import NewEvent
+from reflector.events.memory import UNSEEN
+from reflector.files import write_durably
+from reflector.handover import open_own, read_own
+from reflector.memory.files import Found, Watched
+from reflector.project import Project
+
+_LOOKS = "memory-looks.json"
+_SECRET = "memory-secret"
+_MAX_SECRET = 64
+#: A file that was written so shortly before a look may be written again within the same tick of the
+#: file system's clock.
+_RACY_NS = 2_000_000_000
+
+
+class Look(NamedTuple):
+    """A watched file at one time.
+
+    digest  plain, of its bytes; "" if there was no file
+    at      the time of the look, in seconds since the epoch
+    """
+
+    size: int
+    mtime_ns: int
+    digest: str
+    at: float
+
+    def is_of(self, status: os.stat_result) -> bool:
+        """Return whether the file is unchanged, as far as its status shows that."""
+        is_settled = self.mtime_ns + _RACY_NS < self.at * 1e9
+        return is_settled and (status.st_size, status.st_mtime_ns) == (self.size, self.mtime_ns)
+
+
+class Seen(NamedTuple):
+    """The times of the first and the last look at the files of a project, and the size of the
+    reflog at the last one.
+    """
+
+    first: float
+    last: float
+    reflog: int = 0
+
+
+@dataclass(slots=True)
+class Looks:
+    """The last looks of one store.
+
+    files   the look at each file, by its name in the ledger
+    seen    the looks at the files of each project, by its folder
+    events  those that the ledger may not have yet
+    """
+
+    files: dict[str, Look] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    events: list[NewEvent] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, project: Project) -> Looks:
+        """Return the looks that are kept of a store; a file of another form counts as none."""
+        kept = project.read_kept(_LOOKS)
+        try:
+            files = {name: Look(*look) for name, look in kept["files"].items()}
+            events = [NewEvent(**event) for event in kept["events"]]
+            seen = {root: Seen(*times) for root, times in kept["seen"].items()}
+            return cls(files, seen, events)
+        except (TypeError, KeyError, AttributeError):
+            return cls()
+
+    def save(self, project: Project) -> None:
+        """Keep the looks and the events. Raises OSError, and nothing has changed."""
+        value = {
+            "files": self.files,
+            "seen": self.seen,
+            "events": [asdict(event) for event in self.events],
+        }
+        write_durably(open_own(str(project.root)), json.dumps(value).encode(), _LOOKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A watched file with another content than at the last look, or one that is looked at for the
+    first time: then `before` is `look`.
+
+    content  its bytes, None for no file
+    latest   the time before which the file was changed
+    """
+
+    watched: Watched
+    before: Look
+    content: bytes | None
+    look: Look
+    latest: float
+
+
+def plain_digest(content: bytes | None) -> str:
+    """Return the SHA-256 of the bytes of a file, "" for no file."""
+    return "" if content is None else sha256(content).hexdigest()
+
+
+def digest_in_ledger(project: Project, plain: str, *, is_tracked: bool) -> str:
+    """Return the digest that the ledger has for a plain one. Raises OSError."""
+    if is_tracked or plain in ("", UNSEEN):
+        return plain
+    return keyed_digest(_secret(project), plain)
+
+
+def keyed_digest(secret: bytes, plain: str) -> str:
+    """Return the digest that only the owner of the secret can check."""
+    return "k" + hmac.new(secret, plain.encode(), sha256).hexdigest()
+
+
+def kept_secret(project: Project) -> bytes:
+    """Return the secret of a store, b"" if there is none."""
+    return read_own(str(project.root), _SECRET, _MAX_SECRET)
+
+
+def _secret(project: Project) -> bytes:
+    secret = kept_secret(project)
+    if not secret:
+        secret = os.urandom(32).hex().encode()
+        write_durably(open_own(str(project.root)), secret, _SECRET)
+    return secret
+
+
+class Compared(NamedTuple):
+    """The result of a comparison: changed files, and new looks at all files of the table."""
+
+    differences: Sequence[Difference]
+    looks: Mapping[str, Look]
+
+
+def compare(found: Found, gone: Sequence[Watched], before: Looks, root: str) -> Compared:
+    """Compare the files of a project that exist, and those that are gone, with the last looks. At
+    the first look, and for a file that is older than the last one, there is nothing to compare. A
+    file that cannot be read keeps its last look.
+    """
+    looks: dict[str, Look] = {}
+    differences: list[Difference] = []
+    seen = before.seen.get(root)
+    for watched in (*found.files.values(), *gone):
+        last = before.files.get(watched.file)
+        now = time.time()
+        try:
+            status = watched.path.stat()
+            if last is not None and last.is_of(status):
+                looks[watched.file] = last._replace(at=now)
+                continue
+            content: bytes | None = watched.read()
+            look = Look(status.st_size, status.st_mtime_ns, plain_digest(content), now)
+            latest = min(now, status.st_ctime)
+        except FileNotFoundError:
+            content = None
+            look = Look(0, 0, "", now)
+            latest = now
+        except OSError as error:
+            found.refuse(watched.file, f"cannot be read ({error.strerror})")
+            continue
+        looks[watched.file] = look
+        if last is None and seen is not None and latest > seen.last:
+            last = Look(0, 0, "", seen.last)
+        if last is not None and last.digest != look.digest:
+            differences.append(Difference(watched, last, content, look, latest))
+        elif last is None and content is not None:
+            differences.append(Difference(watched, look, content, look, latest))
+    return Compared(differences, looks)

@@ -1,0 +1,151 @@
+"""The transcripts that agents still keep, found by their heads.
+
+Invariant: the project of a transcript is the folder that its records name. The name of its own
+folder is the path with everything but letters and digits replaced, so several projects share one
+name, and a session can be moved to another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from reflector.project import project_of
+from reflector.transcripts.message import Tally
+from reflector.transcripts.readers import folder_named_in, readers, stores, time_named_in
+from reflector.transcripts.records import parse_line, read_lines
+
+#: How far into a file its folder and its first time are looked for. A first prompt with images has
+#: megabytes.
+_HEAD_BYTES = 8 * 1024 * 1024
+_HEAD_LINES = 200
+_MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+_COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
+#: Files beside the transcripts that are not transcripts.
+_OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTranscript:
+    """A transcript as its head shows it.
+
+    cwd         the folder the agent worked in, "" if no record names it
+    started_at  the first time in the file, ISO 8601 as written; the file's own if there is none
+    bytes       size of the file
+    """
+
+    path: Path
+    cwd: str
+    started_at: str
+    bytes: int
+
+
+def find_transcripts(
+    folder: Path,
+    pattern: str = "*.jsonl",
+    known: Mapping[tuple[str, int], str] = MappingProxyType({}),
+) -> Iterator[FoundTranscript]:
+    """Yield the transcripts below a folder, also those of subagents, in no order. A file that
+    cannot be read is passed over.
+
+    known  the folder that the agent worked in, by the path and the bytes of a file: such a file is
+           not opened
+    """
+    for path in sorted(folder.rglob(pattern)):
+        if path.name in _OTHER_FILES or not path.is_file():
+            continue
+        with suppress(OSError):
+            size = path.stat().st_size
+            cwd = known.get((str(path), size))
+            yield look_at(path) if cwd is None else FoundTranscript(path, cwd, "", size)
+
+
+def compressed(folders: Iterable[Path]) -> list[Path]:
+    """Return the compressed transcripts below some folders, which are not read: of any project."""
+    files: list[Path] = []
+    for folder in folders:
+        if folder.is_dir():
+            named = (path for path in folder.rglob("*.json*") if path.suffix in _COMPRESSED)
+            files += filter(Path.is_file, named)
+    return sorted(files)
+
+
+def look_at(path: Path) -> FoundTranscript:
+    """Return a transcript by the head of its file. Raises OSError."""
+    cwd = started_at = ""
+    tally = Tally()
+    stat = path.stat()
+    written_at = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat()
+    if path.suffix == ".json":
+        return FoundTranscript(path, _folder_of_document(path), written_at, stat.st_size)
+    with path.open("rb", buffering=256 * 1024) as file:
+        for line in read_lines(file, _HEAD_BYTES, tally):
+            for record, _ in parse_line(line.text, tally):
+                cwd = cwd or _folder(record)
+                started_at = started_at or time_named_in(record, readers())
+            if (cwd and started_at) or tally.lines >= _HEAD_LINES:
+                break
+    return FoundTranscript(path, cwd, started_at or written_at, stat.st_size)
+
+
+def _folder_of_document(path: Path) -> str:
+    """Return the folder that a document names. Raises OSError."""
+    try:
+        record = json.loads(path.read_bytes()) if path.stat().st_size <= _MAX_DOCUMENT_BYTES else {}
+    except (ValueError, RecursionError):
+        return ""
+    return _folder(record) if isinstance(record, dict) else ""
+
+
+def project_hash(root: Path) -> str:
+    """Return how Gemini CLI names a project in its chats."""
+    return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _folder(record: dict[str, Any]) -> str:
+    """Return the folder that a record names; a chat of Gemini CLI has a hash of it."""
+    return folder_named_in(record, readers())
+
+
+def is_in_project(root: Path, transcript: FoundTranscript) -> bool:
+    """Return whether a session worked in a project. A path of another system (`D:\\shop`, in a
+    copied home) is in none.
+    """
+    return transcript.cwd == project_hash(root) or _is_folder_of(transcript.cwd, root)
+
+
+@lru_cache(maxsize=4096)
+def _is_folder_of(folder: str, root: Path) -> bool:
+    cwd = Path(folder)
+    try:
+        if not cwd.is_absolute():
+            return False
+        cwd = cwd.resolve()
+    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
+        return False
+    owner = project_of(cwd)
+    own = root.resolve()
+    # You may name a project if the rule finds another one further up.
+    return owner == own or (cwd.is_relative_to(own) and not owner.is_relative_to(own))
+
+
+def written_since(time: float, root: Path | None = None) -> Iterator[Path]:
+    """Yield the transcripts that were written since a time, in seconds since the epoch.
+
+    root  the project in which their sessions worked, None for all
+    """
+    for store in stores():
+        paths = store.kept.folder.rglob(store.kept.pattern) if store.kept.folder.is_dir() else ()
+        for path in paths:
+            with suppress(OSError):
+                is_new = path.name not in _OTHER_FILES and path.stat().st_mtime >= time
+                if is_new and (root is None or is_in_project(root, look_at(path))):
+                    yield path

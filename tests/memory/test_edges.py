@@ -1,0 +1,131 @@
+"""Files that cannot be read, and disks that are full: one clear line each, and nothing torn."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reflector.memory import looks, recording
+from tests.memory.world import World
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2 << 30)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (_link, "is a link that leaves {root}"),
+        (os.mkfifo, "is not a regular file"),
+        (_sparse, "has more than 1 MB"),
+    ],
+)
+def test_unreadable_file_is_named_once(
+    world: World, make: Callable[[Path], None], why: str
+) -> None:
+    make(world.path("AGENTS.md"))
+    reason = why.format(root=world.root)
+    assert world.record() == [f"not watched: AGENTS.md, because it {reason}"]
+    world.record()
+    assert world.events() == []
+
+
+def test_name_with_line_break_is_escaped(world: World) -> None:
+    path = world.path(".claude/rules/a\nb.md")
+    path.parent.mkdir(parents=True)
+    path.write_text("x\n")
+    why = "has a line break or another invisible character in its name"
+    assert world.record() == [rf"not watched: .claude/rules/a\nb.md, because it {why}"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_folder_without_rights_is_named(world: World) -> None:
+    folder = world.path(".claude/rules")
+    folder.mkdir(parents=True)
+    folder.joinpath("a.md").write_text("x\n")
+    world.record()
+    folder.chmod(0)
+    try:
+        notes = world.record()
+    finally:
+        folder.chmod(0o755)
+    assert notes == ["not watched: .claude/rules, because it cannot be read (Permission denied)"]
+    assert world.events() == []
+
+
+def test_folder_without_rights_deletes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For root, the system's refusal is played."""
+    file = world.path(".claude/rules/a.md")
+    file.parent.mkdir(parents=True)
+    file.write_text("x\n")
+    world.record()
+
+    def refuse(top: object, onerror: Callable[[OSError], None]) -> list[object]:
+        if top == file.parent:
+            onerror(PermissionError(errno.EACCES, "Permission denied", str(top)))
+        return []
+
+    stat = Path.stat
+
+    def refused_stat(path: Path, **options: bool) -> os.stat_result:
+        if path.is_relative_to(file.parent):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr("reflector.memory.files.os.walk", refuse)
+    monkeypatch.setattr(Path, "stat", refused_stat)
+    notes = world.record()
+    monkeypatch.undo()
+    monkeypatch.setenv("HOME", str(world.home))
+    assert notes == ["not watched: .claude/rules, because it cannot be read (Permission denied)"]
+    assert world.events() == []
+
+
+def _full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", "x")
+
+
+@pytest.mark.parametrize("module", [looks, recording])
+def test_full_disk_is_one_line_and_recorded_later(
+    world: World, monkeypatch: pytest.MonkeyPatch, module: object
+) -> None:
+    world.record()
+    world.begins().edits("CLAUDE.md", "make test", "make check")
+    name = "keep_bytes" if module is recording else "write_durably"
+    with monkeypatch.context() as full:
+        full.setattr(module, name, _full)
+        notes = world.record()
+    assert notes == ["changes of memory files wait to be recorded: x: No space left on device"]
+    world.record()
+    world.record()
+    assert [event["by"] for event in world.events()] == ["agent"]
+
+
+def test_secret_of_a_line_is_masked(world: World) -> None:
+    world.record()
+    secret = "sk-ant-api03-" + "a1B2" * 20
+    with world.changes("CLAUDE.md", "you") as path:
+        path.write_text(f"# Rules\n\n- The key is {secret}\n")
+    world.record()
+    (event,) = world.events()
+    assert secret not in str(event)
+    assert "redacted" in event["added"][0]["text"]
+
+
+def test_link_to_watched_file_is_one_file(world: World) -> None:
+    world.path("AGENTS.md").symlink_to("CLAUDE.md")
+    world.record()
+    with world.changes("CLAUDE.md", "you") as path:
+        path.write_text("# Mine\n")
+    assert world.record() == []
+    assert [event["file"] for event in world.events()] == ["CLAUDE.md"]

@@ -1,0 +1,153 @@
+"""Who changed a file between two looks: an agent, git, you, or somebody unknown."""
+
+from typing import Any
+
+import pytest
+
+from tests.memory.world import World
+
+
+def _authors(world: World, scope: Any = "project") -> list[tuple[str, str, str]]:
+    return [(event["file"], event["by"], event["session"]) for event in world.events(scope)]
+
+
+@pytest.fixture
+def looked(world: World) -> World:
+    """A project at whose files was looked once."""
+    assert world.record() == []
+    assert world.events() == []
+    return world
+
+
+def test_edit_of_agent_has_session_and_call(looked: World) -> None:
+    session = looked.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    looked.record()
+    (event,) = looked.events()
+    assert event["by"] == "agent"
+    assert event["agent"] == "Claude Code"
+    assert (event["session"], event["call"]) == (session.id, f"toolu_{session.id[:8]}_2")
+    assert event["added"] == [{"line": 3, "text": "- Run make check."}]
+    assert event["removed"] == [{"line": 3, "text": "- Run make test."}]
+
+
+def test_edit_between_sessions_is_yours(looked: World) -> None:
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text("# Mine\n")
+    looked.record()
+    assert _authors(looked) == [("CLAUDE.md", "you", "")]
+
+
+def test_unexplained_change_of_session_is_unknown(looked: World) -> None:
+    session = looked.begins()
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text("# Mine\n")
+    session.says("Go on.")
+    looked.record()
+    assert _authors(looked) == [("CLAUDE.md", "unknown", session.id)]
+
+
+def test_hand_edit_beside_agents_is_told_apart(looked: World) -> None:
+    session = looked.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text(path.read_text() + "- By hand.\n")
+    session.says("Go on.")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["agent", "unknown"]
+
+
+def test_hand_edit_before_agents_is_told_apart(looked: World) -> None:
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text(path.read_text() + "- By hand.\n")
+    looked.begins().edits("CLAUDE.md", "By hand", "By agent")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown", "agent"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo '- More.' >> CLAUDE.md",
+        "sed -i s/test/check/ CLAUDE.md",
+        "rm ./CLAUDE.md",
+        "cat README 2>/dev/null; mv CLAUDE.md AGENTS.md",
+        "python3 -c \"open('CLAUDE.md', 'w').write('x')\"",
+        "printf x | tee CLAUDE.md >/dev/null",
+    ],
+)
+def test_command_that_writes_is_the_agents(looked: World, command: str) -> None:
+    session = looked.begins()
+    session.runs("CLAUDE.md", command)
+    looked.record()
+    assert ("CLAUDE.md", "agent", session.id) in _authors(looked)
+
+
+@pytest.mark.parametrize(
+    "command", ["cat CLAUDE.md 2>/dev/null", "grep test CLAUDE.md > out.txt", "wc -l CLAUDE.md"]
+)
+def test_command_that_reads_names_nobody(looked: World, command: str) -> None:
+    session = looked.begins()
+    session.calls("Bash", command=command)
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text("# Mine\n")
+    session.says("Go on.")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown"]
+
+
+def test_refused_call_names_nobody(looked: World) -> None:
+    session = looked.begins()
+    session.calls("Write", is_error=True, file_path=str(looked.path("CLAUDE.md")), content="x\n")
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text("# Mine\n")
+    session.says("Go on.")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown"]
+
+
+def test_two_agents_have_their_own_changes(looked: World) -> None:
+    first = looked.begins()
+    second = looked.begins()
+    first.edits("CLAUDE.md", "make test", "make check")
+    second.edits("CLAUDE.md", "# Rules", "# Our rules")
+    first.edits("CLAUDE.md", "make check", "make all")
+    looked.record()
+    assert [session for _, _, session in _authors(looked)] == [first.id, second.id, first.id]
+
+
+def test_checkout_and_commit_are_named(looked: World) -> None:
+    looked.git("checkout", "-qb", "other")
+    with looked.changes("CLAUDE.md", "git") as path:
+        path.write_text("# Other\n")
+    looked.git("commit", "-qam", "other")
+    looked.record()
+    looked.tracked_change("checkout", "-q", "main")
+    looked.record()
+    looked.tracked_change("merge", "-q", "other")
+    looked.record()
+    events = looked.events()
+    assert [event["by"] for event in events] == ["commit", "checkout", "checkout"]
+    assert events[0]["author"] == "Ana"
+    assert events[0]["commit"] == looked.git("rev-parse", "other").strip()
+
+
+def test_change_of_agent_that_is_committed_is_the_agents(looked: World) -> None:
+    session = looked.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    looked.git("commit", "-qam", "agent's")
+    looked.record()
+    assert _authors(looked) == [("CLAUDE.md", "agent", session.id)]
+
+
+def test_memory_folder_is_in_users_ledger(looked: World) -> None:
+    slug = looked.transcripts.name
+    looked.record("user")
+    session = looked.begins()
+    session.writes(f"~/.claude/projects/{slug}/memory/MEMORY.md", "- Likes tests.\n")
+    looked.record()
+    looked.record("user")
+    assert looked.events() == []
+    file = f"~/.claude/projects/{slug}/memory/MEMORY.md"
+    assert _authors(looked, "user") == [(file, "agent", session.id)]
+    assert looked.events("user")[0]["kind"] == "created"

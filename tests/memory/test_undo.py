@@ -1,0 +1,246 @@
+"""Changes of watched files taken back with `reflector undo`, on real files."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from reflector.memory import restoring
+from reflector.memory.bytes import versions_folder
+from reflector.memory.changes import Store, changes_in
+from reflector.memory.looks import plain_digest
+from reflector.memory.restoring import plan_undo, restore
+from reflector.project import Project
+from tests.road.agent import Agent, environ
+
+BEFORE = b"# Rules\r\n\n- Test first.\n- Lint.\n\xff no end"
+AFTER = b"# Rules\r\n\n- Test last.\n- Lint.\n\xff no end"
+
+
+def _look(agent: Agent) -> None:
+    agent.call("log", "--memory")
+
+
+def _changed(agent: Agent, *contents: bytes, name: str = "CLAUDE.md") -> Path:
+    """Write contents in turn, each seen by a look."""
+    file = agent.project / name
+    file.parent.mkdir(exist_ok=True, parents=True)
+    for content in contents:
+        file.write_bytes(content)
+        _look(agent)
+    return file
+
+
+def _places(agent: Agent) -> list[str]:
+    return [change["place"] for change in agent.json("log", "--memory")]
+
+
+def test_undo_writes_the_exact_bytes(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER)
+    file.chmod(0o640)
+    agent.call("undo", "CLAUDE.md")
+    assert plain_digest(file.read_bytes()) == plain_digest(BEFORE)
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_undo_of_an_undo_writes_the_newer_bytes(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER)
+    agent.call("undo", "CLAUDE.md")
+    agent.call("undo", _places(agent)[0])
+    assert file.read_bytes() == AFTER
+
+
+def test_undo_is_recorded_once(agent: Agent) -> None:
+    _changed(agent, BEFORE, AFTER)
+    agent.call("undo", "CLAUDE.md")
+    sources = [change["source"] for change in agent.json("log", "--memory")]
+    assert sources == ["undo", "look"]
+
+
+def test_next_undo_goes_further_back(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER, b"third\n")
+    agent.call("undo", "CLAUDE.md")
+    agent.call("undo", "CLAUDE.md")
+    assert file.read_bytes() == BEFORE
+
+
+def test_later_change_keeps_undo_from_writing(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n")
+    place = _places(agent)[1]
+    refused = agent.call("undo", place, code=1)
+    assert file.read_bytes() == AFTER + b"\n- Mine.\n"
+    assert "+- Mine." in refused.err
+    assert f"reflector undo {place} --yes" in refused.err
+
+
+def test_only_the_lines_are_taken_back(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n")
+    agent.call("undo", _places(agent)[1], "--yes")
+    assert file.read_bytes() == BEFORE + b"\n- Mine.\n"
+
+
+def test_changed_line_is_not_taken_back(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER, AFTER.replace(b"last", b"never"))
+    refused = agent.call("undo", _places(agent)[1], "--yes", code=1)
+    assert b"never" in file.read_bytes()
+    assert "not there as they were" in refused.err
+
+
+def test_created_file_is_removed_and_returns(agent: Agent) -> None:
+    _changed(agent, BEFORE)
+    file = _changed(agent, b"new\n", name="AGENTS.md")
+    agent.call("undo", "AGENTS.md")
+    assert not file.exists()
+    agent.call("undo", _places(agent)[0])
+    assert file.read_bytes() == b"new\n"
+
+
+def test_deleted_file_returns_with_its_folder(agent: Agent) -> None:
+    file = _changed(agent, b"rule\n", name=".claude/rules/style.md")
+    file.unlink()
+    file.parent.rmdir()
+    _look(agent)
+    agent.call("undo", ".claude/rules/style.md")
+    assert file.read_bytes() == b"rule\n"
+
+
+def test_version_that_was_not_kept_is_named(agent: Agent) -> None:
+    file = _changed(agent, b"a\n" * 300, b"b\n" * 300)
+    for version in agent.own.glob("memory/*"):
+        version.unlink()
+    refused = agent.call("undo", "CLAUDE.md", code=1)
+    assert "was not kept" in refused.err
+    assert "(not kept)" in agent.call("log", "--memory").out
+    assert file.read_bytes() == b"b\n" * 300
+
+
+def test_bare_undo_passes_over_memory(agent: Agent) -> None:
+    file = _changed(agent, BEFORE)
+    agent.call("add", "pat", "Name the thing.")
+    file.write_bytes(AFTER)
+    _look(agent)
+    agent.call("undo")
+    assert file.read_bytes() == AFTER
+    assert "Name the thing." not in agent.call("list").out
+
+
+def test_dry_run_writes_nothing(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER)
+    agent.call("undo", "CLAUDE.md", "--dry-run")
+    assert file.read_bytes() == AFTER
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_link_out_of_the_folder_is_not_written(
+    agent: Agent, tmp_path: Path, is_folder: bool
+) -> None:
+    file = _changed(agent, BEFORE, AFTER, name=".claude/rules/style.md")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "style.md").write_bytes(AFTER)
+    file.unlink()
+    if is_folder:
+        file.parent.rmdir()
+        file.parent.symlink_to(outside)
+    else:
+        file.symlink_to(outside / "style.md")
+    agent.call("undo", ".claude/rules/style.md", code=None)
+    assert (outside / "style.md").read_bytes() == AFTER
+
+
+@pytest.fixture
+def two_files(agent: Agent) -> list[Path]:
+    """Two files that changed, whose changes are undone together."""
+    files = [_changed(agent, BEFORE, AFTER), _changed(agent, BEFORE, AFTER, name="AGENTS.md")]
+    with environ(agent.env()):
+        yield files
+
+
+def _undo_both(agent: Agent) -> None:
+    with environ(agent.env()):
+        project = Project.at(agent.project)
+        with project.open_ledger() as ledger:
+            changes = changes_in([Store(project, ledger)])
+            by_file = {change.file: change for change in changes}
+            last = [by_file[file] for file in ("CLAUDE.md", "AGENTS.md")]
+            restore(project, plan_undo(last, "", only_lines=False))
+
+
+def test_session_is_undone_as_a_whole(agent: Agent, two_files: list[Path]) -> None:
+    _undo_both(agent)
+    assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
+
+
+@pytest.mark.parametrize("call", ["replace_in", "_write"])
+def test_full_disk_leaves_every_file(
+    agent: Agent, two_files: list[Path], monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    real = getattr(restoring, call)
+    calls = []
+
+    def full(*arguments: object) -> None:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(*arguments)
+
+    monkeypatch.setattr(restoring, call, full)
+    with pytest.raises(OSError, match="No space"):
+        _undo_both(agent)
+    assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
+    assert not list(agent.project.glob(".*.tmp"))
+    assert not (agent.own / "undo.json").exists()
+
+
+@pytest.mark.parametrize("killed_before", ["_write_all", "_record", "_note_look", "second"])
+def test_killed_undo_is_finished_once(
+    agent: Agent, two_files: list[Path], killed_before: str
+) -> None:
+    if (child := os.fork()) == 0:
+        name = "_write" if killed_before == "second" else killed_before
+        real = getattr(restoring, name)
+        calls = []
+
+        def die(*arguments: object) -> object:
+            calls.append(arguments)
+            if len(calls) == 1 + (killed_before == "second"):
+                os._exit(9)
+            return real(*arguments)
+
+        setattr(restoring, name, die)
+        _undo_both(agent)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    _look(agent)
+    assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
+    sources = [change["source"] for change in agent.json("log", "--memory")]
+    assert sources.count("undo") == 2
+    assert sources.count("look") == 3
+    assert not list(agent.project.glob(".*.tmp"))
+
+
+def test_file_saved_after_a_crash_stays(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        restoring._write_all = lambda _: os._exit(9)
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    two_files[0].write_bytes(b"saved since\n")
+    _look(agent)
+    assert [file.read_bytes() for file in two_files] == [b"saved since\n", BEFORE]
+
+
+def test_kept_versions_are_the_owners_alone(agent: Agent) -> None:
+    _changed(agent, BEFORE, AFTER)
+    with environ(agent.env()):
+        kept = list(versions_folder(Project.at(agent.project)).iterdir())
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+
+
+def test_redact_erases_lines_and_bytes(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, BEFORE + b"\nCall Jane Doe first.\n", BEFORE)
+    agent.call("redact", "--where", "Jane Doe", "--why", "GDPR", "--yes")
+    held = [path for path in agent.own.rglob("*") if path.is_file()]
+    assert not [path for path in held if b"Jane Doe" in path.read_bytes()]
+    assert "Jane Doe" not in agent.call("show", _places(agent)[0]).out
+    assert file.read_bytes() == BEFORE

@@ -1,0 +1,217 @@
+"""A project, its agents and its user, played step by step; each step notes who changed which file.
+
+The play knows the truth: each `Truth` has the contents before and after, and the authors that the
+log may name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflector.events.event import MEMORY_CHANGED
+from reflector.memory.looks import kept_secret, keyed_digest, plain_digest
+from reflector.memory.recording import Recorder, record_changes
+from reflector.project import Project
+from reflector.sessions.found_transcripts import written_since
+
+_GIT = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_AUTHOR_NAME": "Ana",
+    "GIT_AUTHOR_EMAIL": "ana@example.org",
+    "GIT_COMMITTER_NAME": "Ana",
+    "GIT_COMMITTER_EMAIL": "ana@example.org",
+}
+
+
+class Truth(NamedTuple):
+    """One change of a file: its digests, who made it, and whether that is on record."""
+
+    file: str
+    before: str
+    after: str
+    by: str
+    session: str = ""
+
+    @property
+    def is_on_record(self) -> bool:
+        return self.by in ("agent", "git")
+
+
+@dataclass
+class Sitting:
+    """A session of Claude Code that the play writes."""
+
+    world: World
+    id: str
+    path: Path
+    count: int = 0
+
+    def says(self, text: str) -> None:
+        self._put("user", {"role": "user", "content": text})
+
+    def calls(self, tool: str, *, is_error: bool = False, **arguments: Any) -> str:
+        """Write a call and its result; return the call's id."""
+        self.count += 1
+        call_id = f"toolu_{self.id[:8]}_{self.count}"
+        use = {"type": "tool_use", "id": call_id, "name": tool, "input": arguments}
+        self._put("assistant", {"role": "assistant", "model": "m", "content": [use]})
+        answer = {"type": "tool_result", "tool_use_id": call_id, "content": "ok"}
+        answer |= {"is_error": True} if is_error else {}
+        self._put("user", {"role": "user", "content": [answer]})
+        return call_id
+
+    def _put(self, kind: str, message: Mapping[str, Any]) -> None:
+        self.count += 1
+        record = {
+            "type": kind,
+            "uuid": f"{self.id}-{self.count}",
+            "parentUuid": None,
+            "sessionId": self.id,
+            "cwd": str(self.world.root),
+            "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "message": message,
+        }
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def writes(self, file: str, content: str) -> None:
+        """Change a file by the tool Write."""
+        with self.world.changes(file, "agent", self.id) as path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        self.calls("Write", file_path=str(path), content=content)
+
+    def edits(self, file: str, old: str, new: str) -> None:
+        """Change a file by the tool Edit."""
+        with self.world.changes(file, "agent", self.id) as path:
+            path.write_text(path.read_text().replace(old, new, 1))
+        self.calls("Edit", file_path=str(path), old_string=old, new_string=new)
+
+    def runs(self, file: str, command: str) -> None:
+        """Change a file by a command in the project."""
+        with self.world.changes(file, "agent", self.id):
+            self.world.shell(command)
+        self.calls("Bash", command=command)
+
+
+@dataclass
+class World:
+    """A project and a user's home, with the changes of its files so far."""
+
+    root: Path
+    home: Path
+    truths: list[Truth] = field(default_factory=list)
+    sessions: int = 0
+    #: By scope, how many events and changes there were after each comparison.
+    looks: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, folder: Path) -> World:
+        """A repository with CLAUDE.md, of a user with Claude Code."""
+        world = cls(folder / "shop", folder / "home")
+        (world.home / ".claude").mkdir(parents=True)
+        world.root.mkdir()
+        world.git("init", "-q", "-b", "main")
+        world.path("CLAUDE.md").write_text("# Rules\n\n- Run make test.\n")
+        world.path(".gitignore").write_text(".claude/reflector/\nCLAUDE.local.md\n")
+        world.git("add", "-A")
+        world.git("commit", "-qm", "begin")
+        return world
+
+    @property
+    def transcripts(self) -> Path:
+        slug = "".join(letter if letter.isalnum() else "-" for letter in str(self.root))
+        return self.home / ".claude" / "projects" / slug
+
+    def path(self, file: str) -> Path:
+        return self.home / file[2:] if file.startswith("~/") else self.root / file
+
+    def digest(self, file: str) -> str:
+        path = self.path(file)
+        return plain_digest(path.read_bytes() if path.exists() else None)
+
+    def changes(self, file: str, by: str, session: str = "") -> _Changing:
+        return _Changing(self, file, by, session)
+
+    def begins(self) -> Sitting:
+        """A session begins."""
+        self.sessions += 1
+        session = f"{self.sessions:08x}-0000-4000-8000-000000000000"
+        self.transcripts.mkdir(parents=True, exist_ok=True)
+        sitting = Sitting(self, session, self.transcripts / f"{session}.jsonl")
+        sitting.says(f"Please do step {self.sessions}.")
+        return sitting
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", "-C", str(self.root), *arguments]
+        ran = subprocess.run(
+            command, env={**os.environ, **_GIT}, capture_output=True, text=True, check=True
+        )
+        return ran.stdout
+
+    def shell(self, command: str) -> None:
+        subprocess.run(command, cwd=self.root, shell=True, env={**os.environ, **_GIT}, check=True)
+
+    def tracked_change(self, *arguments: str, files: tuple[str, ...] = ("CLAUDE.md",)) -> None:
+        """A command of git that may change files."""
+        before = {file: self.digest(file) for file in files}
+        self.git(*arguments)
+        for file in files:
+            self._note(file, before[file], "git")
+
+    def _note(self, file: str, before: str, by: str, session: str = "") -> None:
+        after = self.digest(file)
+        if after != before:
+            self.truths.append(Truth(file, before, after, by, session))
+
+    def record(self, scope: Any = "project") -> list[str]:
+        """Compare the files, as a drain does; return the notes."""
+        project = Project.at(self.root) if scope == "project" else Project.of_user()
+        project.make_state_dir()
+        with project.open_ledger() as ledger:
+            recorder = Recorder(project, lambda: ledger, self.root, scope)
+            notes = record_changes(recorder, lambda since: list(written_since(since))).notes
+            count = len(list(ledger.events(types=[MEMORY_CHANGED])))
+        self.looks.setdefault(scope, []).append((count, len(self.truths)))
+        return notes
+
+    def events(self, scope: Any = "project") -> list[dict[str, Any]]:
+        """The recorded changes, with plain digests where the play knows them."""
+        project = Project.at(self.root) if scope == "project" else Project.of_user()
+        secret = kept_secret(project)
+        plain = {digest for truth in self.truths for digest in (truth.before, truth.after)}
+        known = {keyed_digest(secret, digest): digest for digest in plain if digest}
+        with project.open_ledger() as ledger:
+            events = [dict(event.facts) for event in ledger.events(types=[MEMORY_CHANGED])]
+        for event in events:
+            for key in ("before", "after"):
+                event[key] = known.get(event[key], event[key])
+        return events
+
+
+@dataclass
+class _Changing:
+    """A block that changes a file."""
+
+    world: World
+    file: str
+    by: str
+    session: str
+    before: str = ""
+
+    def __enter__(self) -> Path:
+        self.before = self.world.digest(self.file)
+        return self.world.path(self.file)
+
+    def __exit__(self, *error: object) -> None:
+        time.sleep(0.002)  # the next step is later by the clock of the files
+        self.world._note(self.file, self.before, self.by, self.session)
