@@ -100,15 +100,22 @@ def observe(
     def standing(rule: Rule, began: datetime) -> str:
         return births.standing(lines_by_key[rule.key], began).value
 
-    facts = [_fact_of(line) for line in lines if not line.is_rule]
-    rules = [rule_of(line.text) for line in lines_by_key.values()]
-    counted = counts_of(project, [*facts, *rules], sessions, standing)
+    counted = counts_of(project, rules_to_count(lines), sessions, standing)
     return Observed(
-        {place_of(lines_by_key[key]): _observation(rule) for key, rule in counted.by_rule.items()},
+        {
+            place_of(lines_by_key[key]): observation_of(rule)
+            for key, rule in counted.by_rule.items()
+        },
         tuple(Repeated(row.newest.words, row.sessions) for row in counted.repeated),
         counted.touched,
         counted.starts,
     )
+
+
+def rules_to_count(lines: Sequence[Line]) -> list[Rule]:
+    """Return lines as they are counted."""
+    facts = [_fact_of(line) for line in lines if not line.is_rule]
+    return [*facts, *(rule_of(line.text) for line in lines if line.is_rule)]
 
 
 def _fact_of(line: Line) -> Rule:
@@ -117,7 +124,8 @@ def _fact_of(line: Line) -> Rule:
     return rule_of(text, is_fact=True)
 
 
-def _observation(rule: RuleCount) -> Observation:
+def observation_of(rule: RuleCount) -> Observation:
+    """Return the free counts of a rule."""
     said = rule.last_said
     at = time_of(said.timestamp) if said is not None else None
     return Observation(

@@ -192,7 +192,7 @@ def counts_of(
     by_session = dict[str, PartCounts]()
     for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
-    for session_id, session in (_kept(project) | by_session).items():
+    for session_id, session in (kept_counts(project) | by_session).items():
         for key in touched.keys() & session.marks:
             touched[key].add(session_id)
         began = time_of(session.began)
@@ -205,7 +205,7 @@ def counts_of(
     return Counted(by_rule, repeated(sentences), touched, starts)
 
 
-def _kept(project: Project) -> dict[str, PartCounts]:
+def kept_counts(project: Project) -> dict[str, PartCounts]:
     """Return the counts that the ledger has, by session."""
     if not project.has_ledger():
         return {}

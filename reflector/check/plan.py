@@ -146,13 +146,13 @@ def look_at(
         known = checks.recorded_files(project, ledger)
         sessions = checks.project_sessions(project, known, most=typed.most, since=since, each=each)
         watched = watching(ledger, rules, first=project.first_number).lines
-        births = _births(project, lines)
+        births = births_in(project, lines)
         asked = checks.asked_sessions(ledger, sessions, known, watched, births)
         left = checks.questions(ledger, asked, known, judge_of(project.config), again=typed.again)
     return Look(sessions, _planned(project, rules, left), births)
 
 
-def _births(project: Project, lines: Sequence[Line]) -> Births:
+def births_in(project: Project, lines: Sequence[Line]) -> Births:
     """Return when each line was in force. Each session started with the rules of the playbook."""
     in_files = [line for line in lines if line.file != PLAYBOOK]
     courses = dict(births_of(project.root, in_files, project.own_dir).courses)
