@@ -252,7 +252,7 @@ MUTATIONS = [
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
     Mutation(COUNT, "> len(expression.findall(act.removed))", "> 0", COUNTED),
     Mutation(COUNT, "if sought.is_added_by(act) and self", "if self", COUNTED),
-    Mutation(COUNT, "place <= came_up.get(", "True or came_up.get(", COUNTED),
+    Mutation(COUNT, "or place <= occasion_at)", "or True)", COUNTED),
     Mutation(COUNT, "order = self.came_up & ~CAME_UP or", "order =", COUNTED),
     Mutation(COUNT, "token.is_pattern or token.scope:", "token.is_pattern:", COUNTED),
     Mutation(CALLS, "if not asked.is_refused:", "if True:", COUNTED),

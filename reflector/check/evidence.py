@@ -30,10 +30,10 @@ from reflector.playbook_files.births import Births, Standing
 from reflector.playbook_files.watching import Line, advice_of
 from reflector.project import Project
 from reflector.sessions import checks
-from reflector.sessions.history import FoundTranscript
+from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.secrets import quote
 from reflector.text.width import cut
-from reflector.transcripts.message import Message
+from reflector.transcripts.message import Message, ToolCall
 from reflector.transcripts.reading import open_session
 
 _WIDTH = 80
@@ -132,7 +132,7 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
                 session.words = dict(_words_of(counting, act)) | session.words
 
 
-def _counts_of(alone: RuleSet, message: Message, call: object) -> bool:
+def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
     return bool(alone.count([message._replace(calls=(call,), results=())]).marks)
 
 

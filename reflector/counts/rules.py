@@ -70,9 +70,13 @@ class Marks(NamedTuple):
         """Return the marks of both; `other` are later, so the first order of a command and the
         occasion remains.
         """
-        *bits, came_up = (mine | theirs for mine, theirs in zip(self, other, strict=True))
         order = self.came_up & ~CAME_UP or other.came_up & ~CAME_UP
-        return Marks(*bits, came_up & CAME_UP | order)
+        return Marks(
+            self.run | other.run,
+            self.written | other.written,
+            self.said | other.said,
+            (self.came_up | other.came_up) & CAME_UP | order,
+        )
 
 
 class Remark(NamedTuple):
@@ -243,7 +247,8 @@ class RuleSet:
         }
         for key, place in places.items():
             counting = self.rules[key]
-            if counting.is_before and place <= came_up.get(counting.occasion, place):
+            occasion_at = came_up.get(counting.occasion) if counting.occasion else None
+            if counting.is_before and (occasion_at is None or place <= occasion_at):
                 counts.add(key, Marks(came_up=IN_TIME))
         for occasion in came_up:
             for key in occasions.pop(occasion):
