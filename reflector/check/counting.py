@@ -125,18 +125,10 @@ class RuleCount:
         period = {"since": self.since, "before": self.before}.get(standing, self.unknown)
         against = self.counting.negated
         named = self.counting.named or against
-        occasion = self.counting.occasion
         acts = marks.run | marks.written
-        if occasion is None:
-            came_up = not self.is_choice or acts & (named | against) > 0
-        else:
-            is_file = occasion.named == ""
-            came_up = marks.came_up & CAME_UP > 0 or (is_file and acts & named > 0)
-        ran = marks.run & named > 0
-        if self.counting.is_before:
-            # Events of counts/1 do not have the order.
-            came_up = came_up and (not ran or marks.came_up & (IN_TIME | LATE) > 0)
-            ran = ran and marks.came_up & IN_TIME > 0
+        came_up = self._came_up(marks)
+        is_late = self.counting.is_before and not marks.came_up & IN_TIME
+        ran = marks.run & named > 0 and not is_late
         is_asked_for = came_up or self.forbids
         period.sessions += 1
         period.came_up += came_up
@@ -147,6 +139,19 @@ class RuleCount:
         period.named += marks.said > AGAIN
         self.breaches |= acts & against
         period.against += not self.forbids and acts & against > 0
+
+    def _came_up(self, marks: Marks) -> bool:
+        """Return whether marks show that the rule could be followed or broken."""
+        acts = marks.run | marks.written
+        named = self.counting.named or self.counting.negated
+        occasion = self.counting.occasion
+        if occasion is None:
+            return not self.is_choice or acts & (named | self.counting.negated) > 0
+        if self.counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
+            # Events of counts/1 do not have the order.
+            return False
+        is_file = occasion.named == ""
+        return marks.came_up & CAME_UP > 0 or (is_file and acts & named > 0)
 
 
 class Counted(NamedTuple):

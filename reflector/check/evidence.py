@@ -138,23 +138,21 @@ def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
 
 def _words_of(counting: Counting, act: Act) -> Iterator[tuple[str, str]]:
     """Yield the lines of an act that show a token for the rule, one against it, or its occasion."""
-    text = act.command or act.added
-    for line in text.splitlines():
-        for place, token in enumerate(counting.tokens):
-            if _holds(token, line, act):
-                if counting.named >> place & 1:
-                    yield "named", line
-                if counting.negated >> place & 1:
-                    yield "against", line
-    if act.file and any(token.is_path and token.text in act.file for token in counting.tokens):
+    for line in (act.command or act.added).splitlines():
+        held = sum(1 << n for n, token in enumerate(counting.tokens) if _holds(token, line, act))
+        if held & counting.named:
+            yield "named", line
+        if held & counting.negated:
+            yield "against", line
+    if any(token.is_path and token.text in act.file for token in counting.tokens):
         yield "named", act.file
         yield "against", act.file
-    if counting.occasion and place_in_act(counting.occasion, act) >= 0:
-        line = act.file
-        for each in act.command.splitlines():
-            if place_in_act(counting.occasion, Act(each)) >= 0:
-                line = each
-        yield "occasion", line or act.command
+    occasion = counting.occasion
+    if occasion and place_in_act(occasion, act) >= 0:
+        lines = (
+            each for each in act.command.splitlines() if place_in_act(occasion, Act(each)) >= 0
+        )
+        yield "occasion", next(lines, act.command or act.file)
 
 
 def _holds(token: Token, line: str, act: Act) -> bool:

@@ -320,7 +320,7 @@ def _counting(rule: Rule) -> Counting:
     for place, token in enumerate(tokens):
         bits[token.negated] |= 1 << place if _is_deed(token, tokens) else 0
     occasion = occasion_of(rule.text, tokens)
-    asks_before = occasion is not None and is_before(rule.text, occasion)
+    asks_before = bits[False] > 0 and occasion is not None and is_before(rule.text, occasion)
     scope = scope_of(tokens)
     features = features_of(rule.text)
     return Counting(rule, tokens, occasion, bits[False], bits[True], asks_before, scope, features)

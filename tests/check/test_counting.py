@@ -71,6 +71,12 @@ def test_command_after_the_occasion_is_late(project: Project, tmp_path: Path) ->
     assert count.since == Tally(1, 1)
 
 
+def test_forbidden_command_has_no_order(project: Project, tmp_path: Path) -> None:
+    rule = rule_of("Never run `git push --force` before you open a pull request.")
+    files = _found(tmp_path, Session("s-1").runs("git push --force", ""))
+    assert _counts(project, files, rule).by_rule[rule.key].since.run == 1
+
+
 @pytest.mark.parametrize(
     ("marks", "tally"),
     [(Marks(run=1, came_up=1), Tally(1)), (Marks(came_up=1), Tally(1, came_up=1))],
