@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +63,7 @@ class Observation:
     has_words: bool = False
     names_command: bool = False
     occasion: str = ""
+    is_before: bool = False
     breached: str = ""
     last_said: Reminder | None = None
 
@@ -74,11 +75,13 @@ class Observed:
     by_place  the counts of lines by FILE:LINE
     repeated  your sentences that are in no rule
     touched   by the key of a fact, the sessions that touched it
+    starts    of the sessions
     """
 
     by_place: Mapping[str, Observation] = field(default_factory=dict)
     repeated: tuple[Repeated, ...] = ()
     touched: Mapping[int, set[str]] = field(default_factory=dict)
+    starts: Sequence[datetime | None] = ()
 
 
 def observe(
@@ -97,14 +100,22 @@ def observe(
     def standing(rule: Rule, began: datetime) -> str:
         return births.standing(lines_by_key[rule.key], began).value
 
-    facts = [_fact_of(line) for line in lines if not line.is_rule]
-    rules = [rule_of(line.text) for line in lines_by_key.values()]
-    counted = counts_of(project, [*facts, *rules], sessions, standing)
+    counted = counts_of(project, rules_to_count(lines), sessions, standing)
     return Observed(
-        {place_of(lines_by_key[key]): _observation(rule) for key, rule in counted.by_rule.items()},
+        {
+            place_of(lines_by_key[key]): observation_of(rule)
+            for key, rule in counted.by_rule.items()
+        },
         tuple(Repeated(row.newest.words, row.sessions) for row in counted.repeated),
         counted.touched,
+        counted.starts,
     )
+
+
+def rules_to_count(lines: Sequence[Line]) -> list[Rule]:
+    """Return lines as they are counted."""
+    facts = [_fact_of(line) for line in lines if not line.is_rule]
+    return [*facts, *(rule_of(line.text) for line in lines if line.is_rule)]
 
 
 def _fact_of(line: Line) -> Rule:
@@ -113,7 +124,8 @@ def _fact_of(line: Line) -> Rule:
     return rule_of(text, is_fact=True)
 
 
-def _observation(rule: RuleCount) -> Observation:
+def observation_of(rule: RuleCount) -> Observation:
+    """Return the free counts of a rule."""
     said = rule.last_said
     at = time_of(said.timestamp) if said is not None else None
     return Observation(
@@ -124,6 +136,7 @@ def _observation(rule: RuleCount) -> Observation:
         has_words=rule.has_words,
         names_command=rule.names_command,
         occasion=rule.occasion,
+        is_before=rule.counting.is_before,
         breached=rule.breached,
         last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
     )
@@ -131,7 +144,15 @@ def _observation(rule: RuleCount) -> Observation:
 
 def _counts(tally: Tally, occasion: str) -> Counts:
     came_up = tally.came_up if occasion else 0
-    return Counts(tally.sessions, came_up, tally.run, tally.written, tally.said, tally.against)
+    return Counts(
+        tally.sessions,
+        came_up,
+        tally.run,
+        tally.written,
+        tally.said,
+        tally.against,
+        tally.done,
+    )
 
 
 class Judged(NamedTuple):
@@ -213,27 +234,20 @@ def page_facts(
         for line in advice.rules
     ]
     words = results(rules, judged.sessions)
-    starts = [start for file in sessions if (start := _start_of(file)) is not None]
+    starts = [start for start in observed.starts if start is not None]
     edited = last_edit(project.root, [name for name in advice.files if name != PLAYBOOK])
     return PageFacts(
         files=tuple(_file(name, advice) for name in advice.files),
         rules=tuple(rule.with_result(words.get(rule.place, "")) for rule in rules),
         facts=tuple(_headings(advice.lines, observed.touched)),
         repeated=observed.repeated,
-        sessions=len(sessions),
+        sessions=len(observed.starts),
         first=min(starts).astimezone().date() if starts else None,
         since_edit=None
         if edited is None or not starts
         else sum(start >= edited for start in starts),
         agent=_agent_of(sessions),
     )
-
-
-def _start_of(file: FoundTranscript) -> datetime | None:
-    """Return when a session began; of one that was recorded before, when it was written last."""
-    with suppress(OSError):
-        return time_of(file.started_at) or datetime.fromtimestamp(file.path.stat().st_mtime, UTC)
-    return None
 
 
 def _agent_of(sessions: Sequence[FoundTranscript]) -> str:
@@ -268,6 +282,7 @@ def _rule(
         has_words=seen.has_words,
         names_command=seen.names_command,
         occasion=seen.occasion,
+        is_before=seen.is_before,
         breached=seen.breached,
         missing=missing.get(line.text, ""),
         last_said=seen.last_said,

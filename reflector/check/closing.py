@@ -1,4 +1,4 @@
-"""The last lines of the page: the quotes to read, the price of a judge, and the next command.
+"""The last lines of the page: the sessions to read, the price of a judge, and the next command.
 
 Invariant: a command that asks a judge repeats the files and options of the command that was typed,
 so it sends what was shown to the judge that was shown. Its price is before it.
@@ -6,20 +6,22 @@ so it sends what was shown to the judge that was shown. Its price is before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from datetime import date
 from decimal import Decimal
+from shlex import quote
 
 from reflector.audit.checked import Checked
 from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
-from reflector.check.rows import Part, counted, part_of
+from reflector.check.rows import Part, counted, part_of, rows_of
 
 
 def closing(
     facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str], *, has_ledger: bool
 ) -> tuple[Step, ...]:
     """Return the next commands; `command` writes a command of this playbook for a terminal."""
-    steps = [*_quotes(facts)]
+    steps = [*_sessions(facts, command)]
     if not facts.sessions:
         reason = "Use your agent here, or go to a folder where you used it. Then run"
         steps.append(Step(reason, command("check")))
@@ -47,25 +49,27 @@ def _is_undated(facts: PageFacts) -> bool:
     return bool(facts.rules) and not dated and not any(rule.judged for rule in facts.rules)
 
 
-def _quotes(facts: PageFacts) -> Sequence[Step]:
-    """Return where the sentences about the first rule to look at are shown."""
-    quoted = [rule for rule in facts.rules if rule.quotes and part_of(rule) is Part.LOOK]
-    return [Step("Quotes", quoted[0].quotes or "")] if quoted else []
+def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
+    """Yield the command that shows the sessions of the first rule to look at."""
+    places = {rule.place for rule in facts.rules}
+    rows = [row for row in rows_of(facts, date.today()) if row.label in places]
+    if rows:
+        yield Step("The sessions behind a row", command("blame", quote(rows[0].label)))
 
 
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:
     """Return the price of a judge, and the command that asks it."""
     unjudged = sum(part_of(rule) is Part.JUDGE for rule in facts.rules)
-    whose = f"The {unjudged}" if unjudged else "Every rule"
+    whose = f"To judge the {unjudged}" if unjudged else "To judge every rule"
     only = next(iter(plan.shares)) if len(plan.shares) == 1 else None
     asks = plan.lacks or command(*typed.words(typed.judge or only))
-    return Step(f"{whose}, {cost_words(plan)}", asks)
+    return Step(f"{whose}: {cost_words(plan)}", asks)
 
 
 def cost_words(plan: Plan) -> str:
     """Return the judges with the sessions, the tokens and the price, in a clause."""
     parts = [
-        f"read by {judge_title(judge)} in {counted(share.questions, 'session')}, "
+        f"{counted(share.questions, 'session')} read by {judge_title(judge)}, "
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
         for judge, share in plan.shares.items()
     ]

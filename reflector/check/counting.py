@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 from reflector.counts.repeated import Repeated, Sentence, repeated
 from reflector.counts.rules import (
     AGAIN,
+    CAME_UP,
+    IN_TIME,
+    LATE,
     VERSION,
     Counting,
     Marks,
@@ -37,6 +40,7 @@ from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.transcripts.reading import messages_at, open_session
 
 _CACHE = "counts.json"
+_EITHER = "sessions that used either"
 #: Returns how a rule stood when a session started: "since", "before" or "unknown".
 StandingOf = Callable[[Rule, datetime], str]
 
@@ -47,7 +51,8 @@ class Tally:
 
     came_up  its occasion came up; of a rule without a known occasion all sessions
     run, written  the agent ran or wrote a token of it; if it has an occasion and does not only
-                  forbid, where the occasion came up
+                  forbid, where the occasion came up, and before it if it asks for that
+    done     it did the rule, as far as counts show: it ran it; of "use A, not B" it wrote A, too
     said     you said it again
     named    you named a token of it
     against  the agent ran or wrote a token that it speaks against beside others
@@ -60,6 +65,7 @@ class Tally:
     said: int = 0
     named: int = 0
     against: int = 0
+    done: int = 0
 
 
 @dataclass(slots=True)
@@ -105,36 +111,61 @@ class RuleCount:
 
     @property
     def occasion(self) -> str:
-        return self.counting.occasion.label if self.counting.occasion else ""
+        if self.counting.occasion:
+            return self.counting.occasion.label
+        return _EITHER if self.is_choice else ""
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it names tokens to use and others to avoid, as in "use `pnpm`, not `npm`"."""
+        return self.counting.named > 0 and self.counting.negated > 0
 
     def add(self, standing: str, marks: Marks) -> None:
         """Add a session that started with the rule in a standing."""
         period = {"since": self.since, "before": self.before}.get(standing, self.unknown)
         against = self.counting.negated
         named = self.counting.named or against
-        occasion = self.counting.occasion
-        holds = (marks.run | marks.written) & named > 0
-        came_up = marks.came_up > 0 or occasion is None or (occasion.named == "" and holds)
+        acts = marks.run | marks.written
+        came_up = self._came_up(marks)
+        is_late = self.counting.is_before and not marks.came_up & IN_TIME
+        ran = marks.run & named > 0 and not is_late
         is_asked_for = came_up or self.forbids
         period.sessions += 1
         period.came_up += came_up
-        period.run += is_asked_for and marks.run & named > 0
+        period.run += is_asked_for and ran
+        period.done += is_asked_for and (ran or (self.is_choice and acts & named > 0))
         period.written += is_asked_for and marks.written & named > 0
         period.said += marks.said & AGAIN
         period.named += marks.said > AGAIN
-        self.breaches |= (marks.run | marks.written) & against
-        period.against += not self.forbids and (marks.run | marks.written) & against > 0
+        self.breaches |= acts & against
+        period.against += not self.forbids and acts & against > 0
+
+    def _came_up(self, marks: Marks) -> bool:
+        """Return whether marks show that the rule could be followed or broken."""
+        acts = marks.run | marks.written
+        named = self.counting.named or self.counting.negated
+        occasion = self.counting.occasion
+        if occasion is None:
+            return not self.is_choice or acts & (named | self.counting.negated) > 0
+        if self.counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
+            # Events of counts/1 do not have the order.
+            return False
+        is_file = occasion.named == ""
+        return marks.came_up & CAME_UP > 0 or (is_file and acts & named > 0)
 
 
 class Counted(NamedTuple):
     """The counts of rules by their keys, and your sentences that are in no rule.
 
     touched  by the key of a fact, the sessions in which the agent ran or wrote a token of it
+    starts   of each session in which the agent worked, as far as its transcript is kept; None for
+             an unknown time
     """
 
     by_rule: Mapping[int, RuleCount]
     repeated: list[Repeated]
     touched: Mapping[int, set[str]]
+    starts: list[datetime | None]
 
 
 class _FileCounts(NamedTuple):
@@ -164,9 +195,9 @@ def counts_of(
     touched: dict[int, set[str]] = {key: set() for key in countings.keys() - by_rule.keys()}
     files = _count_files(project, cache, sessions)
     by_session = dict[str, PartCounts]()
-    for file in files:
+    for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
-    for session_id, session in (_kept(project) | by_session).items():
+    for session_id, session in (kept_counts(project) | by_session).items():
         for key in touched.keys() & session.marks:
             touched[key].add(session_id)
         began = time_of(session.began)
@@ -175,10 +206,11 @@ def counts_of(
             period = "unknown" if began is None else standing(rule, began)
             by_rule[key].add(period, session.marks.get(key, Marks()))
     sentences = list(_add_quotes(files, by_rule))
-    return Counted(by_rule, repeated(sentences), touched)
+    starts = [time_of(session.began) for session in by_session.values() if session.steps]
+    return Counted(by_rule, repeated(sentences), touched, starts)
 
 
-def _kept(project: Project) -> dict[str, PartCounts]:
+def kept_counts(project: Project) -> dict[str, PartCounts]:
     """Return the counts that the ledger has, by session."""
     if not project.has_ledger():
         return {}

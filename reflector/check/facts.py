@@ -25,6 +25,7 @@ class Counts:
     said      sessions in which you said it
     against   sessions in which it ran or wrote a part of it that the rule speaks against, as in
               "use pnpm, not npm"
+    done      sessions in which it followed the rule, as far as counts show
     """
 
     sessions: int = 0
@@ -33,6 +34,7 @@ class Counts:
     written: int = 0
     said: int = 0
     against: int = 0
+    done: int = 0
 
 
 NO_COUNTS = Counts()
@@ -73,6 +75,7 @@ class RuleFacts:
     has_words  whether calls can contain a command, a path or an identifier of it
     names_command  whether it names a command to run
     occasion  the sessions in which it came up, as in "sessions that committed"; "" if unknown
+    is_before  whether it asks for a command before the occasion
     breached  the first token that it speaks against and that the agent ran or wrote; "" for none,
               and for the only token of a rule
     missing   a path of it that is not in the project any more; "" for none
@@ -91,6 +94,7 @@ class RuleFacts:
     has_words: bool = False
     names_command: bool = False
     occasion: str = ""
+    is_before: bool = False
     breached: str = ""
     missing: str = ""
     last_said: Reminder | None = None

@@ -152,9 +152,9 @@ def _label_width(rows: Sequence[Row], number_of_files: int) -> int:
 def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]:
     if followed := rules_by_part[Part.FOLLOWED]:
         first = followed[0]
-        frame = f"FOLLOWED {len(followed)}, first  ({followed_words(first)})"
+        frame = f'FOLLOWED {len(followed)}, first "" ({followed_words(first)})'
         text = cut(plain_words(first.text), max(12, WIDTH - width(frame)))
-        yield frame.replace("first  ", f"first {text} ")
+        yield frame.replace('""', f'"{text}"')
     shown = []
     if unseen := rules_by_part[Part.UNSEEN]:
         tokens = sum(rule.tokens for rule in unseen)

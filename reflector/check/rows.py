@@ -187,8 +187,8 @@ def _followed(rule: RuleFacts, *, before: bool = False) -> tuple[int, int]:
     if rule.forbids or not rule.has_words:
         return 0, 0
     if rule.occasion:
-        return min(counts.run, counts.came_up), counts.came_up
-    return counts.run, counts.sessions if counts.run else 0
+        return min(counts.done, counts.came_up), counts.came_up
+    return counts.done, counts.sessions if counts.done else 0
 
 
 def _is_followed(rule: RuleFacts) -> bool:
@@ -278,7 +278,8 @@ def _missed(rule: RuleFacts) -> int:
 
 def _missed_words(rule: RuleFacts, _: Speech) -> str:
     counts = rule.counts
-    words = f"run in {counts.run:,} of {counts.came_up:,} {rule.occasion}"
+    verb = "run first" if rule.is_before else "run"
+    words = f"{verb} in {counts.run:,} of {counts.came_up:,} {rule.occasion}"
     return words + _before_words((rule.before.run, rule.before.came_up))
 
 

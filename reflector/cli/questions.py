@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -236,7 +237,8 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
     Each row of a rule has the session, the verdict, the total and the reason.
 
     For a file that agents load, such as CLAUDE.md:12, show who wrote the line, when, after which of
-    your words, and the line before it.
+    your words, and the line before it. For a rule, show also the sessions that `check` counted,
+    each with one line of the agent's call or one sentence of yours.
 
     Verdicts that no longer count are listed with the reason: a retraction, a recount, or the
     verdict that replaces them under the counting policy. A merged rule lists the verdicts on its
@@ -246,11 +248,23 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
         from reflector.cli.memory import print_blame
 
         print_blame(place, name.file, name.number, moment, as_json=as_json)
-        if name.number is not None and not as_json and not place.is_untouched:
+        if name.number is None or as_json:
+            return
+        if not place.is_untouched:
             _print_evidence(place, f"{name.file}:{name.number}", moment)
+        if moment is None and not place.user:
+            _print_sessions(place, name.file, name.number)
         return
     with place.reading() as ledger:
         _blame_rule(Question(place, ledger, past(ledger, moment), as_json), name)
+
+
+def _print_sessions(place: Place, file: str, number: int) -> None:
+    """Print what `check` counted of the rule at a line, session by session."""
+    from reflector.check.evidence import evidence_lines
+
+    for line in evidence_lines(place.project(), file, number, date.today()):
+        click.echo(safe(line))
 
 
 def _print_evidence(place: Place, line: str, moment: str | None) -> None:

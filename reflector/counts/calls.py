@@ -1,17 +1,19 @@
 """The commands that an agent's calls run, and the text that they add to files.
 
 Invariant: text that an edit removes or keeps is not added, so a prohibition is not charged with
-the edit that removes what it forbids.
+the edit that removes what it forbids. A call that you refused is no act.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from reflector.transcripts.building import fields, objects, plain_text
-from reflector.transcripts.message import ToolCall
+from reflector.transcripts.message import Message, ToolCall
 
 _SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
 _EDITORS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit"))
@@ -25,6 +27,8 @@ _HEREDOC = re.compile(
 _INTO_FILE = re.compile(
     r"(?<![<>&\d-])>{1,2}\s*(?P<file>[\w./~$-]+)|\btee (?:-a )?(?P<tee>[\w./~$-]+)"
 )
+#: The number of calls that wait for their results.
+_MOST_WAITING = 64
 _PATCH = "*** Begin Patch"
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 
@@ -40,6 +44,45 @@ class Act(NamedTuple):
     file: str = ""
     added: str = ""
     removed: str = ""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A call, and whether its result or the end of the waiting settled it."""
+
+    call: ToolCall
+    is_settled: bool = False
+    is_refused: bool = False
+
+
+class Waiting:
+    """Calls in their order until their results show whether you refused them."""
+
+    def __init__(self) -> None:
+        self._calls: deque[_Asked] = deque()
+
+    def acts_after(self, message: Message) -> Iterator[Act]:
+        """Yield the acts of the calls that are settled after a message."""
+        for result in message.results:
+            for asked in self._calls:
+                if asked.call.id == result.call_id and not asked.is_settled:
+                    asked.is_settled = True
+                    asked.is_refused = message.origin == "refusal" and result.is_error
+                    break
+        if message.origin == "model":
+            self._calls.extend(map(_Asked, message.calls))
+        while self._calls and (self._calls[0].is_settled or len(self._calls) > _MOST_WAITING):
+            yield from self._next_acts()
+
+    def acts_at_end(self) -> Iterator[Act]:
+        """Yield the acts of the calls that have no result."""
+        while self._calls:
+            yield from self._next_acts()
+
+    def _next_acts(self) -> Iterator[Act]:
+        asked = self._calls.popleft()
+        if not asked.is_refused:
+            yield from acts_of(asked.call)
 
 
 def acts_of(call: ToolCall) -> Iterator[Act]:

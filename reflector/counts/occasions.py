@@ -71,6 +71,23 @@ _TESTS = Occasion(
     r"(?: -\S+| run)* (?:\w+:)?test\b|\b(?:mvn|mvnw|gradlew?)\b[^|;&\n]*\b(?:test|verify|check)\b",
     r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)test_|[._-](?:test|tests|spec)\.\w+$|Tests?\.\w+$",
 )
+_CHANGED_TESTS = "sessions that changed such tests"
+_TEST_FILE = r"(?=.*(?:test|spec))"
+#: Kinds of tests by their names in a rule, and by the paths of their files.
+_KINDS_OF_TESTS = {
+    r"\bintegra\w+ tests?\b|\b(?:pruebas|testes) de integra|集成测试|統合テスト": "integ",
+    r"\b(?:e2e|end-to-end)\b|端到端|E2Eテスト": r"e2e|end[-_]?to[-_]?end",
+    r"\bunit tests?\b|\bpruebas unitarias|\btestes unit|单元测试|単体テスト|ユニットテスト": "unit",
+    r"\bacceptance tests?\b": r"accept",
+    r"\b(?:smoke|regression|snapshot|performance|functional|browser|load|contract) tests?\b": "",
+}
+_TEST_CODE = r"\btests?[- ](?:code|files?)\b|测试代码|テストコード|\bcódigo de (?:prueba|teste)"
+#: A rule that asks for something before its occasion: "before you commit", "提交之前".
+_BEFORE = (
+    r"(?:\b(?:before|prior to|ahead of|antes)\b[^.!?;]{{0,40}}?(?:{named}))"
+    r"|(?:{named})(?:[^。，,.]{{0,8}}?(?:之前|以前|前)"
+    r"|[^.!?;]{{0,60}}?\b(?:without|until|unless|only (?:after|once)|sin|sem|hasta|até)\b)"
+)
 #: Endings of files by the language that a rule names.
 _LANGUAGES = {
     r"\bTypeScript\b": r"\.[cm]?tsx?$",
@@ -105,7 +122,39 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
     endings = [ending for name, ending in _LANGUAGES.items() if re.search(name, prose)]
     if endings:
         return Occasion(_SUCH_FILES, "", files="|".join(endings))
-    return _TESTS if re.search(_TESTS.named, prose, re.IGNORECASE) else None
+    return _tests_of(prose) if re.search(_TESTS.named, prose, re.IGNORECASE) else None
+
+
+def _tests_of(prose: str) -> Occasion | None:
+    """Return the occasion of a rule about tests: of a kind of tests, changes of their files; None
+    if paths do not show the kind.
+    """
+    kinds = [
+        path for name, path in _KINDS_OF_TESTS.items() if re.search(name, prose, re.IGNORECASE)
+    ]
+    if kinds:
+        files = rf"(?i)^{_TEST_FILE}.*(?:{'|'.join(filter(None, kinds))})"
+        return Occasion(_CHANGED_TESTS, _TESTS.named, files=files) if all(kinds) else None
+    if re.search(_TEST_CODE, prose, re.IGNORECASE):
+        return _TESTS._replace(label="sessions that changed tests", commands="")
+    return _TESTS
+
+
+def is_before(text: str, occasion: Occasion) -> bool:
+    """Return whether a rule asks for something before its occasion."""
+    named = occasion.named and _BEFORE.format(named=occasion.named)
+    return bool(named) and re.search(named, _CODE.sub(" ", text), re.IGNORECASE) is not None
+
+
+def scope_of(tokens: Iterable[Token]) -> str:
+    """Return an expression for the files to which a rule is restricted; "" for all files."""
+    places = [token for token in tokens if token.scope == "place"]
+    return "|".join(
+        _path_expression(token.text)
+        if token.is_path or token.is_pattern
+        else rf"(?:^|/){re.escape(token.text)}(?:/[^/]+|\.\w+)$"
+        for token in places
+    )
 
 
 def _path_expression(path: str) -> str:
@@ -117,7 +166,10 @@ def _path_expression(path: str) -> str:
     return rf"(?:^|/){expression}{end}"
 
 
-def comes_up_with(occasion: Occasion, act: Act) -> bool:
-    """Return whether an occasion comes up with a command, or with the change of a file."""
+def place_in_act(occasion: Occasion, act: Act) -> int:
+    """Return where an occasion comes up in a command, or in the path of a changed file; -1 if it
+    does not.
+    """
     expression = occasion.commands if act.command else occasion.files
-    return expression != "" and re.search(expression, act.command or act.file) is not None
+    match = re.search(expression, act.command or act.file) if expression else None
+    return match.start() if match else -1

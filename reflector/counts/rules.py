@@ -17,9 +17,10 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
-from reflector.counts.calls import Act, acts_of
+from reflector.counts.calls import Act, Waiting
+from reflector.counts.code import uses_as_code
 from reflector.counts.likeness import Likeness, features_of
-from reflector.counts.occasions import Occasion, comes_up_with, occasion_of
+from reflector.counts.occasions import Occasion, is_before, occasion_of, place_in_act, scope_of
 from reflector.counts.sentences import instructs, is_against, may_repeat, sentences_of
 from reflector.counts.tokens import Token, tokens_of
 from reflector.text.words import words_of
@@ -27,7 +28,10 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
 
 #: How tokens, occasions and likeness are read: it changes whenever a count would.
-VERSION = "counts/1"
+VERSION = "counts/2"
+#: In `came_up`, beside the bit of the occasion: a rule that asks for a command before it had the
+#: occasion first, or the command first.
+CAME_UP, LATE, IN_TIME = 1, 2, 4
 #: In `said`, the bit of a sentence that says the rule again; the tokens follow it.
 AGAIN = 1
 _WORDS = re.compile(r"\w+")
@@ -54,7 +58,7 @@ class Marks(NamedTuple):
     run, written  one bit for each of the rule's tokens
     said          a bit for a sentence that says the rule again, then one for each token that you
                   name
-    came_up       1 if the occasion came up
+    came_up       CAME_UP if the occasion came up, and LATE or IN_TIME
     """
 
     run: int = 0
@@ -63,8 +67,16 @@ class Marks(NamedTuple):
     came_up: int = 0
 
     def joined(self, other: Marks) -> Marks:
-        """Return the marks of both."""
-        return Marks(*(mine | theirs for mine, theirs in zip(self, other, strict=True)))
+        """Return the marks of both; `other` are later, so the first order of a command and the
+        occasion remains.
+        """
+        order = self.came_up & ~CAME_UP or other.came_up & ~CAME_UP
+        return Marks(
+            self.run | other.run,
+            self.written | other.written,
+            self.said | other.said,
+            (self.came_up | other.came_up) & CAME_UP | order,
+        )
 
 
 class Remark(NamedTuple):
@@ -102,7 +114,7 @@ class PartCounts:
         self.marks[key] = self.marks.get(key, Marks()).joined(marks)
 
     def join(self, other: PartCounts) -> None:
-        """Add the counts of another part of the session."""
+        """Add the counts of a later part of the session."""
         self.began = min(filter(None, (self.began, other.began)), default="")
         self.steps += other.steps
         self.rules |= other.rules
@@ -114,6 +126,8 @@ class Counting(NamedTuple):
     """A rule as it is counted.
 
     named, negated  the bits of the tokens that it speaks for, and against
+    is_before       whether it asks for a command before its occasion
+    scope           an expression for the files to which it is restricted; "" for all
     features        the words by which it is compared, as `features_of` returns them
     """
 
@@ -122,6 +136,8 @@ class Counting(NamedTuple):
     occasion: Occasion | None
     named: int
     negated: int
+    is_before: bool
+    scope: str
     features: Mapping[str, bool]
 
 
@@ -132,11 +148,20 @@ class _Sought(NamedTuple):
     key: int
     bit: int
 
-    def places_in(self, text: str) -> int:
-        """Return how often a text holds the token and not as a part of another word."""
+    def place_in(self, text: str) -> int:
+        """Return where a text holds the token and not as a part of another word; -1 for nowhere."""
         # Looking for the plain text first is ten times as fast.
-        held = self.token.text in text
-        return len(_expression(self.token.text).findall(text)) if held else 0
+        match = self.token.text in text and _expression(self.token.text).search(text)
+        return match.start() if match else -1
+
+    def is_added_by(self, act: Act) -> bool:
+        """Return whether a change of a file adds the token."""
+        if self.token.is_plain:
+            word = self.token.text
+            added = uses_as_code(word, act.added, act.file)
+            return added > 0 and added > uses_as_code(word, act.removed, act.file)
+        expression = _expression(self.token.text)
+        return len(expression.findall(act.added)) > len(expression.findall(act.removed))
 
 
 class RuleSet:
@@ -153,8 +178,9 @@ class RuleSet:
         for key, counting in self.rules.items():
             if counting.occasion:
                 self._occasions.setdefault(counting.occasion, []).append(key)
+            deeds = counting.named | counting.negated
             for place, token in enumerate(counting.tokens):
-                if not token.is_pattern:
+                if deeds >> place & 1:
                     anchor = max(_WORDS.findall(token.text), key=len)
                     sought = _Sought(token, key, 1 << place)
                     self._sought.setdefault(anchor, []).append(sought)
@@ -176,41 +202,68 @@ class RuleSet:
 
     def passing(self, messages: Iterable[Message], counts: PartCounts) -> Iterator[Message]:
         """Yield messages, which must have the whole arguments of calls, and count them."""
+        waiting = Waiting()
         open_occasions = dict(self._occasions)
         for message in messages:
             if not message.chain:
-                self._count_message(message, counts, open_occasions)
+                counts.began = counts.began or message.timestamp
+                counts.steps += message.origin == "model"
+                if message.origin in ("human", "refusal"):
+                    self._count_words(message, counts)
+                for act in waiting.acts_after(message):
+                    self._count_act(act, counts, open_occasions)
             yield message
+        for act in waiting.acts_at_end():
+            self._count_act(act, counts, open_occasions)
 
-    def _count_message(
-        self, message: Message, counts: PartCounts, occasions: dict[Occasion, list[int]]
+    def _count_act(
+        self, act: Act, counts: PartCounts, occasions: dict[Occasion, list[int]]
     ) -> None:
-        counts.began = counts.began or message.timestamp
-        if message.origin == "model":
-            counts.steps += 1
-            for act in chain.from_iterable(map(acts_of, message.calls)):
-                self._count_act(act, counts)
-                for occasion in [one for one in occasions if comes_up_with(one, act)]:
-                    for key in occasions.pop(occasion):
-                        counts.add(key, Marks(came_up=1))
-        elif message.origin in ("human", "refusal"):
-            self._count_words(message, counts)
-
-    def _count_act(self, act: Act, counts: PartCounts) -> None:
+        places: dict[int, int] = {}
         for sought in self._held_by(act.command):
             counts.add(sought.key, Marks(run=sought.bit))
+            if sought.bit & self.rules[sought.key].named:
+                places[sought.key] = min(
+                    sought.place_in(act.command), places.get(sought.key, len(act.command))
+                )
         for sought in self._held_by(act.file):
-            if sought.token.is_path:
+            if sought.token.is_path and self._applies(sought.key, act):
                 counts.add(sought.key, Marks(written=sought.bit))
         for sought in self._held_by(act.added):
-            if sought.places_in(act.added) > sought.places_in(act.removed):
+            if sought.is_added_by(act) and self._applies(sought.key, act):
                 counts.add(sought.key, Marks(written=sought.bit))
+        self._count_occasions(act, places, counts, occasions)
+
+    def _count_occasions(
+        self,
+        act: Act,
+        places: Mapping[int, int],
+        counts: PartCounts,
+        occasions: dict[Occasion, list[int]],
+    ) -> None:
+        """Add the occasions that come up with an act, and their order with commands at `places`."""
+        came_up = {
+            occasion: place for occasion in occasions if (place := place_in_act(occasion, act)) >= 0
+        }
+        for key, place in places.items():
+            counting = self.rules[key]
+            occasion_at = came_up.get(counting.occasion) if counting.occasion else None
+            if counting.is_before and (occasion_at is None or place <= occasion_at):
+                counts.add(key, Marks(came_up=IN_TIME))
+        for occasion in came_up:
+            for key in occasions.pop(occasion):
+                counts.add(key, Marks(came_up=CAME_UP | LATE * self.rules[key].is_before))
+
+    def _applies(self, key: int, act: Act) -> bool:
+        """Return whether a rule is about the file of an act."""
+        scope = self.rules[key].scope
+        return not scope or re.search(scope, act.file) is not None
 
     def _held_by(self, text: str) -> list[_Sought]:
         """Return the tokens that a text holds."""
         words = self._sought.keys() & _WORDS.findall(text) if text else ()
         candidates = chain.from_iterable(self._sought[word] for word in words)
-        return [sought for sought in candidates if sought.places_in(text)]
+        return [sought for sought in candidates if sought.place_in(text) >= 0]
 
     def _named_in(self, text: str) -> list[_Sought]:
         """Return the tokens of rules, and of no fact, that a text of yours holds."""
@@ -261,12 +314,26 @@ def restored(saved: Iterable[Any]) -> RuleSet:
 def _counting(rule: Rule) -> Counting:
     tokens = tokens_of(rule.text)
     if rule.is_fact:
-        return Counting(rule, tokens, None, (1 << len(tokens)) - 1, 0, {})
+        every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
+        return Counting(rule, tokens, None, every, 0, False, "", {})
     bits = {False: 0, True: 0}
     for place, token in enumerate(tokens):
-        bits[token.negated] |= 0 if token.is_pattern else 1 << place
+        bits[token.negated] |= 1 << place if _is_deed(token, tokens) else 0
     occasion = occasion_of(rule.text, tokens)
-    return Counting(rule, tokens, occasion, bits[False], bits[True], features_of(rule.text))
+    asks_before = bits[False] > 0 and occasion is not None and is_before(rule.text, occasion)
+    scope = scope_of(tokens)
+    features = features_of(rule.text)
+    return Counting(rule, tokens, occasion, bits[False], bits[True], asks_before, scope, features)
+
+
+def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
+    """Return whether a call with the token shows something of its rule: it does not only describe
+    files, and is not a word of English beside a clearer token.
+    """
+    if token.is_pattern or token.scope:
+        return False
+    others = (other for other in tokens if other.negated == token.negated and not other.scope)
+    return not token.is_plain or not any(other.is_distinct for other in others)
 
 
 @cache

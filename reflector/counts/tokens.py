@@ -48,6 +48,23 @@ _CUE = re.compile(
     re.IGNORECASE,
 )
 _BOUNDARY = re.compile(r"[.!?:;][\s]|[。！？；：\n]")
+_ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
+_FOLDER = (
+    r"package|module|folder|directory|crate|workspace|repo(?:sitory)?|project|app|service|layer"
+    r"|files?|paquete|pacote|m[oó]dulo|carpeta|pasta|direct[oó]rio"
+)
+#: A token after it may show only where or for what a rule applies: "in the `cli` package".
+_PLACED = re.compile(
+    r"(?:(?<![\w-])(?:in|inside|under|within|en|dentro de|del?|em|n[oa]s?|d[oa]s?)|在"
+    r"|(?P<purpose>(?<!check )(?<!look )(?<!search )(?<!wait )(?<!ask )(?<!watch )(?<![\w-])"
+    rf"(?:for|para)|对于))[ \t]*(?:{_ARTICLE}[ \t]+)?(?P<folder>(?:{_FOLDER})[ \t]+)?"
+    r"(?:`[^`\n]*`(?:[ \t]*,|[ \t]+(?:or|and|o|y|ou|e))[ \t]*)*\Z",
+    re.IGNORECASE,
+)
+_FOLDER_AFTER = re.compile(rf"[ \t]*(?:{_FOLDER})\b", re.IGNORECASE)
+_FOLDER_AFTER_UNSPACED = re.compile(
+    r"\s*(?:包|模块|模組|目录|文件夹|パッケージ|モジュール|フォルダ|ディレクトリ)(?:中|里|内|で|の|下)"
+)
 #: Japanese and Korean say after a token that they speak against it.
 _AGAINST_AFTER = re.compile(
     r"[^。．\n`]{0,24}?(?:(?<!なければなら)(?<!なければいけ)ない|ません|禁止|避け|하지 ?마|금지|않)"
@@ -58,12 +75,14 @@ _AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
 class Token(NamedTuple):
     """A token of a rule.
 
-    text     as a call contains it; of a pattern such as `*.ts` the pattern
-    negated  whether the rule speaks against it
+    text      as a call contains it; of a pattern such as `*.ts` the pattern
+    negated   whether the rule speaks against it
+    scope     "place" or "purpose" if it shows only where or for what the rule applies
     """
 
     text: str
     negated: bool
+    scope: str = ""
 
     @property
     def is_pattern(self) -> bool:
@@ -84,6 +103,11 @@ class Token(NamedTuple):
         return re.match(r"(?:\./)?[a-z][\w.-]* +\S", self.text) is not None
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is written like an English word, such as `checkout`."""
+        return re.fullmatch(r"[a-z][a-z\d]*", self.text) is not None
+
+    @property
     def is_distinct(self) -> bool:
         """Whether its words are hardly said about something else."""
         return not self.is_path and re.search(r"[ _.:-]|[a-z][A-Z]|\(\)", self.text) is not None
@@ -95,8 +119,32 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     for match in _TOKEN.finditer(text):
         written = _text_of(match)
         if len(written) >= _MIN_CHARACTERS and written not in _NAMES:
-            tokens.setdefault(written, Token(written, _is_negated(text, match)))
+            tokens.setdefault(written, _token(text, match, written))
     return tuple(tokens.values())[:MOST_TOKENS]
+
+
+def _token(text: str, match: re.Match[str], written: str) -> Token:
+    token = Token(written, _is_negated(text, match))
+    before = _BOUNDARY.split(text[: match.start()])[-1]
+    return token._replace(scope=_scope_of(token, before, text[match.end() :]))
+
+
+def _scope_of(token: Token, before: str, after: str) -> str:
+    """Return "place" or "purpose" for a token that, by the words around it, shows only where or for
+    what a rule applies; "" for the others.
+
+    "Put it in `docs/`" asks for a file there, "Never use `eval` in `src/`" does not forbid one.
+    """
+    if _FOLDER_AFTER_UNSPACED.match(after):
+        return "place"
+    placed = _PLACED.search(before)
+    if placed is None:
+        return ""
+    if placed["purpose"]:
+        return "purpose"
+    is_folder = placed["folder"] is not None or _FOLDER_AFTER.match(after) is not None
+    is_place = is_folder or token.is_pattern or (token.is_path and token.negated)
+    return "place" if is_place else ""
 
 
 def _text_of(match: re.Match[str]) -> str:

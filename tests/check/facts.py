@@ -81,7 +81,7 @@ def _lint() -> dict[str, Any]:
         "has_words": True,
         "names_command": True,
         "occasion": "sessions that committed",
-        "since": counts(came_up=9, run=3),
+        "since": counts(came_up=9, run=3, done=3),
     }
 
 
@@ -89,6 +89,6 @@ def _test() -> dict[str, Any]:
     return {
         "has_words": True,
         "occasion": "sessions that changed code",
-        "since": counts(came_up=11, run=11),
-        "before": counts(21, came_up=21, run=20),
+        "since": counts(came_up=11, run=11, done=11),
+        "before": counts(21, came_up=21, run=20, done=20),
     }

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reflector.check import counting
-from reflector.check.counting import Counted, StandingOf, Tally, counts_of
-from reflector.counts.rules import Rule, rule_of
+from reflector.check.counting import Counted, RuleCount, StandingOf, Tally, counts_of
+from reflector.counts.rules import Marks, Rule, rule_of, rule_set
 from reflector.project import Project
 from reflector.sessions.found_transcripts import FoundTranscript
 from tests.road.agent import Agent
@@ -56,13 +56,58 @@ def test_each_session_is_in_its_period(project: Project, tmp_path: Path) -> None
         project, [LINT], files, lambda _, started: "since" if started > cut else "before"
     )
     count = counted.by_rule[LINT.key]
-    assert (count.since, count.before) == (Tally(2, 2, 1), Tally(1, 1, 1))
+    assert (count.since, count.before) == (Tally(2, 2, 1, done=1), Tally(1, 1, 1, done=1))
     assert count.occasion == "sessions that committed"
 
 
 def test_run_counts_where_occasion_came_up(project: Project, tmp_path: Path) -> None:
     files = _found(tmp_path, _linted(1), Session("s-2").runs("make lint", ""))
-    assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally(2, 1, 1)
+    assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally(2, 1, 1, done=1)
+
+
+def test_command_after_the_occasion_is_late(project: Project, tmp_path: Path) -> None:
+    session = Session("s-1").runs("git commit -m x", "").runs("make lint", "ok")
+    count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
+    assert count.since == Tally(1, 1)
+
+
+def test_forbidden_command_has_no_order(project: Project, tmp_path: Path) -> None:
+    rule = rule_of("Never run `git push --force` before you open a pull request.")
+    files = _found(tmp_path, Session("s-1").runs("git push --force", ""))
+    assert _counts(project, files, rule).by_rule[rule.key].since.run == 1
+
+
+@pytest.mark.parametrize(
+    ("marks", "tally"),
+    [(Marks(run=1, came_up=1), Tally(1)), (Marks(came_up=1), Tally(1, came_up=1))],
+)
+def test_kept_count_without_order_claims_nothing(marks: Marks, tally: Tally) -> None:
+    count = RuleCount(rule_set([LINT]).rules[LINT.key])
+    count.add("since", marks)
+    assert count.since == tally
+
+
+@pytest.mark.parametrize(
+    ("command", "tally"),
+    [
+        ("pnpm ci", Tally(1, 1, run=1, done=1)),
+        ("npm ci", Tally(1, 1, against=1)),
+        ("ls", Tally(1)),
+    ],
+)
+def test_choice_comes_up_with_either(
+    project: Project, tmp_path: Path, command: str, tally: Tally
+) -> None:
+    files = _found(tmp_path, Session("s-1").runs(command, ""))
+    assert _counts(project, files, NPM).by_rule[NPM.key].since == tally
+
+
+def test_files_of_one_session_are_one(project: Project, tmp_path: Path) -> None:
+    first = _found(tmp_path, _linted(1))
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(first[0].path.read_bytes())
+    files = [*first, FoundTranscript(copy, str(tmp_path), "", copy.stat().st_size)]
+    assert len(_counts(project, files, LINT).starts) == 1
 
 
 @pytest.mark.parametrize("standing", ["unknown", "anything else"])
@@ -160,7 +205,7 @@ def test_change_is_counted_again(project: Project, tmp_path: Path, change: str) 
     session = _linted().runs("pnpm i", "") if change == "file" else _linted()
     rules = [LINT, NPM] if change == "rule" else [LINT]
     count = _counts(project, _found(tmp_path, session), *rules).by_rule[LINT.key]
-    assert count.since == Tally(1, 1, 1)
+    assert count.since == Tally(1, 1, 1, done=1)
 
 
 def test_damaged_cache_is_made_anew(project: Project, tmp_path: Path) -> None:
@@ -181,14 +226,14 @@ def test_deleted_transcript_counts_by_its_event(agent: Agent, project: Project) 
     found = _found(agent.home, _linted())
     before = _counts(project, found, LINT).by_rule[LINT.key]
     assert _counts(project, [], LINT).by_rule[LINT.key] == before
-    assert before.since == Tally(1, 1, 1)
+    assert before.since == Tally(1, 1, 1, done=1)
 
 
 def test_project_without_ledger_keeps_nothing(tmp_path: Path) -> None:
     project = Project.at(tmp_path / "project")
     project.root.mkdir()
     count = _counts(project, _found(tmp_path / "files", _linted()), LINT)
-    assert count.by_rule[LINT.key].since == Tally(1, 1, 1)
+    assert count.by_rule[LINT.key].since == Tally(1, 1, 1, done=1)
     assert list(project.root.iterdir()) == []
 
 

@@ -50,7 +50,7 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
         "Claude ran it in 2 of 11 sessions; before the line, in 0 of 21",
     ),
     "not run": (
-        rule(since=counts(came_up=9, run=3), before=counts(20, came_up=8, run=1), **_RUNS),
+        rule(since=counts(came_up=9, run=3, done=3), before=counts(20, came_up=8, run=1), **_RUNS),
         "run in 3 of 9 sessions that committed; before the line, in 1 of 8",
     ),
     "missing path": (rule(missing="locales/"), "there is no locales/ any more"),
@@ -81,10 +81,10 @@ def test_rows_have_the_order_of_their_kinds() -> None:
 @pytest.mark.parametrize(
     ("facts", "part"),
     [
-        (rule(since=counts(came_up=9, run=8), **_RUNS), Part.FOLLOWED),
+        (rule(since=counts(came_up=9, run=8, done=8), **_RUNS), Part.FOLLOWED),
         (rule(judged_since=answers(3, 0)), Part.FOLLOWED),
-        (rule(since=counts(run=10), has_words=True), Part.FOLLOWED),
-        (rule(since=counts(run=3), has_words=True), Part.JUDGE),
+        (rule(since=counts(run=10, done=10), has_words=True), Part.FOLLOWED),
+        (rule(since=counts(run=3, done=3), has_words=True), Part.JUDGE),
         (rule(has_words=True), Part.UNSEEN),
         (rule(**_FORBIDS), Part.UNSEEN),
         (rule(judged_since=replace(answers(0, 0), asked=9)), Part.UNSEEN),

@@ -26,6 +26,12 @@ def you(text: str, chain: str = "") -> Message:
     return Message(7, "", "user", "human", chain, "2026-11-21T09:01:00Z", text, offset=40)
 
 
+def refuses(call_id: str = "1") -> Message:
+    """Your refusal of a call."""
+    result = ToolResult(call_id, "User rejected tool use", is_error=True)
+    return Message(0, "", "user", "refusal", "", "", "", results=(result,))
+
+
 def printed(text: str) -> Message:
     """The output of a tool."""
     result = ToolResult("1", text, is_error=False)

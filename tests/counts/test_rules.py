@@ -5,9 +5,19 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.counts.rules import AGAIN, Marks, PartCounts, restored, rule_of, rule_set
+from reflector.counts.rules import (
+    AGAIN,
+    CAME_UP,
+    IN_TIME,
+    LATE,
+    Marks,
+    PartCounts,
+    restored,
+    rule_of,
+    rule_set,
+)
 from reflector.transcripts.message import Message
-from tests.counts.messages import calls, edits, injected, printed, runs, says, you
+from tests.counts.messages import calls, edits, injected, printed, refuses, runs, says, you
 
 LINT = "Run `make lint` before you commit."
 CONTAINS = "Never use `strings.Contains` in parsers."
@@ -27,7 +37,7 @@ def _marks(rule: str, *messages: Message) -> Marks:
     ],
 )
 def test_command_in_shell_call_is_run(message: Message) -> None:
-    assert _marks(LINT, message) == Marks(run=1)
+    assert _marks(LINT, message).run == 1
 
 
 @pytest.mark.parametrize(
@@ -98,7 +108,7 @@ def test_each_token_has_its_bit() -> None:
     ],
 )
 def test_occasion_comes_up(rule: str, message: Message) -> None:
-    assert _marks(rule, message).came_up == 1
+    assert _marks(rule, message).came_up & CAME_UP
 
 
 @pytest.mark.parametrize(
@@ -163,6 +173,122 @@ def test_key_follows_from_words() -> None:
 _MESSAGES = st.lists(
     st.sampled_from([runs("make lint"), runs("git commit"), edits("x"), you("Run make lint.")])
 )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        LINT,
+        "Never commit without `make lint`.",
+        "Ejecuta `make lint` antes de hacer commit.",
+        "Execute `make lint` antes do commit.",
+        "提交之前运行 `make lint`。",
+        "コミットする前に `make lint` を実行する。",
+    ],
+)
+@pytest.mark.parametrize(
+    ("commands", "order"),
+    [
+        (["make lint", "git commit"], IN_TIME),
+        (["git commit", "make lint", "git commit"], LATE),
+        (["make lint && git commit"], IN_TIME),
+        (["git commit && make lint"], LATE),
+        (["git commit"], LATE),
+    ],
+)
+def test_command_is_in_time_before_occasion(rule: str, commands: list[str], order: int) -> None:
+    assert _marks(rule, *map(runs, commands)).came_up == CAME_UP | order
+
+
+def test_rule_without_before_has_no_order() -> None:
+    assert _marks("Run `make lint` after each commit.", runs("git commit")).came_up == CAME_UP
+
+
+def test_refused_call_is_no_act() -> None:
+    assert _marks(LINT, runs("make lint && git commit"), refuses()) == Marks()
+    assert _marks(LINT, runs("make lint"), printed("ok"), refuses()).run == 1
+
+
+NEW_FORM = "In the `cli` package: Use `NewForm()` instead of `huh.NewForm()`."
+
+
+@pytest.mark.parametrize(
+    ("rule", "file", "written"),
+    [
+        (NEW_FORM, "/app/cmd/cli/form.go", 0b010),
+        (NEW_FORM, "/app/cmd/cli/strategy/form.go", 0),
+        ("Never use `eval()` in `src/`.", "/app/src/a/b.py", 0),
+        ("Use `NewForm()` in `*.go` files.", "/app/a.go", 1),
+        ("Use `NewForm()` in `*.go` files.", "/app/a.py", 0),
+    ],
+)
+def test_place_restricts_written(rule: str, file: str, written: int) -> None:
+    assert _marks(rule, edits("cli = NewForm(cli())", file=file)).written == written
+
+
+@pytest.mark.parametrize(
+    "rule", [NEW_FORM, "Use go-git for `cli`.", "Use `cli_form` and `cli`.", "`cli` 包中不写注释。"]
+)
+def test_word_of_a_place_is_no_act(rule: str) -> None:
+    assert _marks(rule, runs("go build ./cli"), edits("cli()")) == Marks()
+
+
+ANY = "Never use `any`."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: any = 1",
+        "f(a: any, b)",
+        "x = any(y)",
+        "y.any()",
+        "any.of(x)",
+        "import any",
+        'import {x} from "any"',
+        "a = b as any",
+        "any x = 1",
+    ],
+)
+def test_plain_word_in_code_is_written(text: str) -> None:
+    assert _marks(ANY, edits(text, file="/app/a.ts")).written == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("// any of them, any(x)", "a.ts"),
+        ("x = 1  # without any call", "a.py"),
+        ('print("x: any")', "a.py"),
+        ("Use any(x) here.", "a.md"),
+        ("/* import any */", "a.ts"),
+        ("not any more", "a.go"),
+        ('"""\nany x\n"""', "a.py"),
+    ],
+)
+def test_plain_word_in_prose_is_not_written(text: str, file: str) -> None:
+    assert _marks(ANY, edits(text, file=file)).written == 0
+
+
+def test_plain_word_in_command_is_run() -> None:
+    assert _marks("Never use `npm`.", runs("npm ci")).run == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "file", "came_up"),
+    [
+        ("Run it when changing integration test code.", "/app/integration_test/a.go", CAME_UP),
+        ("Run it when changing integration test code.", "/app/a_test.go", 0),
+        ("Las pruebas de integración son lentas.", "/app/tests/integration/a.py", CAME_UP),
+        ("Os testes de integração são lentos.", "/app/tests/a.py", 0),
+        ("集成测试很慢。", "/app/tests/integration/a.py", CAME_UP),
+        ("統合テストは遅い。", "/app/tests/a.py", 0),
+        ("Keep e2e tests short.", "/app/e2e/a.spec.ts", CAME_UP),
+        ("Keep smoke tests short.", "/app/tests/smoke/a.py", 0),
+    ],
+)
+def test_kind_of_tests_is_in_the_path(rule: str, file: str, came_up: int) -> None:
+    assert _marks(rule, runs("make test"), edits("x", file=file)).came_up == came_up
 
 
 @given(_MESSAGES, _MESSAGES)

@@ -58,7 +58,7 @@ def test_hand_edit_beside_agents_is_told_apart(looked: World) -> None:
     assert [by for _, by, _ in _authors(looked)] == ["agent", "unknown"]
 
 
-def test_hand_edit_after_a_command_is_not_the_agents(looked: World) -> None:
+def test_later_hand_edit_is_not_the_agents(looked: World) -> None:
     session = looked.begins()
     session.runs("CLAUDE.md", "echo '- By a command.' >> CLAUDE.md")
     time.sleep(0.05)  # the clock of the files has ticks

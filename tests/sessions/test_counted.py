@@ -41,14 +41,14 @@ def _taken(ledger: Ledger, session: Session, folder: Path, rules: RuleSet | None
 def test_window_is_followed_by_its_counts(ledger: Ledger, tmp_path: Path, rules: RuleSet) -> None:
     _taken(ledger, _session(), tmp_path, rules)
     counts = _counts(ledger)["s-1"]
-    assert counts.marks == {LINT.key: Marks(run=1, said=0b11, came_up=1)}
+    assert counts.marks == {LINT.key: Marks(run=1, said=0b11, came_up=5)}
     assert (counts.rules, counts.steps) == ({LINT.key, PUSH.key}, 2)
 
 
 def test_event_holds_no_words(ledger: Ledger, tmp_path: Path, rules: RuleSet) -> None:
     _taken(ledger, _session(), tmp_path, rules)
     [event] = ledger.events(types=[ev.RULE_COUNTED])
-    assert event.facts["counted"] == [{"rule": 0, "run": 1, "said": 3, "came_up": 1}]
+    assert event.facts["counted"] == [{"rule": 0, "run": 1, "said": 3, "came_up": 5}]
     assert {type(event.facts[name]) for name in ("rules", "version", "began")} == {str}
 
 
@@ -62,7 +62,7 @@ def test_session_counts_once_however_it_is_cut(
     _taken(ledger, first, tmp_path, rules)
     _taken(ledger, whole, tmp_path, rules)
     counts = _counts(ledger)["s-1"]
-    assert counts.marks == {LINT.key: Marks(run=1, said=0b11, came_up=1)}
+    assert counts.marks == {LINT.key: Marks(run=1, said=0b11, came_up=5)}
     assert counts.steps == 2
 
 

@@ -1,0 +1,239 @@
+"""The sessions behind the counts of one rule, each with a line of a call or a sentence of yours.
+
+Invariant: the counts are those of the page: the same sessions, the same words. Quotes are read from
+the transcripts each time, masked, and kept nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime
+from typing import NamedTuple
+
+from reflector.check.adapter import observation_of, rules_to_count
+from reflector.check.counting import RuleCount, Tally, kept_counts
+from reflector.check.facts import RuleFacts
+from reflector.check.lines import place_of
+from reflector.check.plan import MOST_SESSIONS
+from reflector.check.rows import Speech, counted, followed_words, signals_of
+from reflector.counts.calls import Act, acts_of
+from reflector.counts.code import uses_as_code
+from reflector.counts.occasions import place_in_act
+from reflector.counts.repeated import Sentence
+from reflector.counts.rules import AGAIN, Counting, Marks, PartCounts, RuleSet, rule_of, rule_set
+from reflector.counts.sentences import sentences_of
+from reflector.counts.tokens import Token
+from reflector.events.event import time_of
+from reflector.playbook_files.births import Births, Standing, births_of
+from reflector.playbook_files.watching import Line, advice_of
+from reflector.project import Project
+from reflector.sessions import checks
+from reflector.sessions.found_transcripts import FoundTranscript
+from reflector.text.secrets import quote
+from reflector.text.width import cut
+from reflector.transcripts.message import Message, ToolCall
+from reflector.transcripts.reading import open_session
+
+_WIDTH = 80
+_MOST_ROWS = 12
+_MOST_QUOTED = 160
+_SAID = "you said"
+_NOT_DONE = "not done"
+
+
+class Shown(NamedTuple):
+    """A session and one thing that was counted in it.
+
+    deed   such as "ran"
+    words  a line of the call, or your sentence
+    """
+
+    began: datetime
+    session_id: str
+    deed: str
+    words: str
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session as it is read: its counts, and the first words of each mark."""
+
+    counts: PartCounts = field(default_factory=PartCounts)
+    words: dict[str, str] = field(default_factory=dict)
+    said: Sentence | None = None
+
+
+def evidence_lines(project: Project, file: str, number: int, today: date) -> list[str]:
+    """Return what was counted of the rule at a line of a file, at most 80 columns wide, the newest
+    sessions first; [] if no rule begins there.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    lines = advice_of(project.root).lines
+    if not any(line.file == file for line in lines):
+        lines = advice_of(project.root, [project.root / file]).lines
+    line = next((each for each in lines if (each.file, each.number) == (file, number)), None)
+    if line is None or not line.is_rule:
+        return []
+    with checks.open_or_empty(project) as ledger:
+        known = checks.recorded_files(project, ledger)
+    found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
+    sessions = _sessions(rule_set(rules_to_count(lines)), rule_of(line.text).key, found)
+    births = births_of(project.root, lines, project.own_dir)
+    return [*_lines(project, line, sessions, births, today)]
+
+
+def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> Mapping[str, _Session]:
+    """Return the sessions of transcripts with the counts of one rule, the oldest first."""
+    parts: list[tuple[str, _Session]] = []
+    alone = RuleSet([rules.rules[key]])
+    for transcript in found:
+        with suppress(OSError, ValueError), open_session(transcript.path) as reading:
+            part = _Session()
+            _read(reading, alone, rules, part)
+            parts.append((reading.conversation.session_id or transcript.path.stem, part))
+    sessions: dict[str, _Session] = {}
+    for session_id, part in sorted(parts, key=lambda row: row[1].counts.began):
+        session = sessions.setdefault(session_id, _Session())
+        session.counts.join(part.counts)
+        session.words = part.words | session.words
+        session.said = part.said or session.said
+    return sessions
+
+
+def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: _Session) -> None:
+    """Count a part of a session, and keep the words of each mark.
+
+    alone, rules  the one rule, and all rules, because they decide together what a sentence repeats
+    """
+    [(key, counting)] = alone.rules.items()
+    refused: set[str] = set()
+    calls = []
+    said = False
+    for message in alone.passing(messages, session.counts):
+        if message.chain:
+            continue
+        if message.origin == "refusal":
+            refused |= {result.call_id for result in message.results if result.is_error}
+        calls += [(call, message) for call in message.calls if _counts_of(alone, message, call)]
+        if message.origin in ("human", "refusal"):
+            for sentence in sentences_of(message):
+                if key in rules.said_in(sentence):
+                    session.said = Sentence(sentence, message.timestamp, "")
+                    said = True
+    session.counts.rules.add(key)
+    marks = session.counts.marks.get(key, Marks())
+    session.counts.marks[key] = marks._replace(said=marks.said & ~AGAIN | AGAIN * said)
+    for call, _ in calls:
+        if call.id not in refused:
+            for act in acts_of(call):
+                session.words = dict(_words_of(counting, act)) | session.words
+
+
+def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
+    return bool(alone.count([message._replace(calls=(call,), results=())]).marks)
+
+
+def _words_of(counting: Counting, act: Act) -> Iterator[tuple[str, str]]:
+    """Yield the lines of an act that show a token for the rule, one against it, or its occasion."""
+    for line in (act.command or act.added).splitlines():
+        held = sum(1 << n for n, token in enumerate(counting.tokens) if _holds(token, line, act))
+        if held & counting.named:
+            yield "named", line
+        if held & counting.negated:
+            yield "against", line
+    if any(token.is_path and token.text in act.file for token in counting.tokens):
+        yield "named", act.file
+        yield "against", act.file
+    occasion = counting.occasion
+    if occasion and place_in_act(occasion, act) >= 0:
+        lines = (
+            each for each in act.command.splitlines() if place_in_act(occasion, Act(each)) >= 0
+        )
+        yield "occasion", next(lines, act.command or act.file)
+
+
+def _holds(token: Token, line: str, act: Act) -> bool:
+    if token.is_plain and not act.command:
+        return uses_as_code(token.text, line, act.file) > 0
+    return token.text in line
+
+
+def _lines(
+    project: Project,
+    line: Line,
+    sessions: Mapping[str, _Session],
+    births: Births,
+    today: date,
+) -> Iterator[str]:
+    key = rule_of(line.text).key
+    [counting] = rule_set([rule_of(line.text)]).rules.values()
+    rule = RuleCount(counting)
+    kept = {
+        session_id: _Session(counts)
+        for session_id, counts in kept_counts(project).items()
+        if key in counts.rules and session_id not in sessions
+    }
+    shown: list[Shown] = []
+    for session_id, session in (kept | dict(sessions)).items():
+        if not session.counts.steps:
+            continue
+        began = time_of(session.counts.began)
+        period = births.standing(line, began).value if began else Standing.UNKNOWN.value
+        marks = session.counts.marks.get(key, Marks())
+        rule.add(period, marks)
+        rule.last_said = session.said or rule.last_said
+        alone = RuleCount(counting)
+        alone.add("since", marks)
+        if began and period != Standing.BEFORE.value and session_id in sessions:
+            deeds = _deeds(alone, session)
+            shown += [Shown(began, session_id, deed, words) for deed, words in deeds]
+    yield from _summary(line, rule, today)
+    shown.sort(key=lambda row: (row.deed == _NOT_DONE, -row.began.timestamp()))
+    for row in shown[:_MOST_ROWS]:
+        yield _row(row)
+    if len(shown) > _MOST_ROWS:
+        yield f"         and {len(shown) - _MOST_ROWS:,} more"
+    if kept:
+        yield f"         {counted(len(kept), 'session')} counted, whose transcripts are gone"
+
+
+def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
+    """Yield the things that were counted in a session, each with its words."""
+    tally: Tally = alone.since
+    if session.said is not None:
+        yield _SAID, f'"{session.said.words}"'
+    if tally.against:
+        yield "used", session.words.get("against", "")
+    did = "ran" if tally.run else "wrote" if tally.written else ""
+    if did:
+        yield did, session.words.get("against" if alone.forbids else "named", "")
+    elif alone.occasion and alone.counting.named and tally.came_up and not tally.against:
+        yield _NOT_DONE, session.words.get("occasion", "")
+
+
+def _summary(line: Line, rule: RuleCount, today: date) -> Iterator[str]:
+    """Yield the counts as the page words them."""
+    seen = observation_of(rule)
+    values = {each.name: getattr(seen, each.name) for each in fields(seen)}
+    facts = RuleFacts(place=place_of(line), text=line.text, **values)
+    words = [signal.words(facts, Speech("your agent", today)) for signal in signals_of(facts)]
+    if not words and (followed := followed_words(facts)):
+        words = [f"done in {followed} {facts.occasion or 'sessions'}"]
+    if not words and facts.has_words and facts.occasion and facts.counts.came_up:
+        words = [f"done in {facts.counts.done:,} of {facts.counts.came_up:,} {facts.occasion}"]
+    if facts.is_before:
+        words = [text.replace("done in", "done before it in") for text in words]
+    number = counted(facts.counts.sessions, "session")
+    none = "did not come up" if facts.has_words else "needs a judge, because no call can show it"
+    for index, text in enumerate(words or [f"{none} ({number} since the line)"]):
+        yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
+
+
+def _row(row: Shown) -> str:
+    day = row.began.astimezone()
+    words = quote(row.words, _MOST_QUOTED)
+    return cut(f"{day:%d %b %Y}  {row.session_id[:8]}  {row.deed:<8}  {words}", _WIDTH)

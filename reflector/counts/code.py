@@ -1,0 +1,68 @@
+"""Words of English that a text uses as code: called, a member, imported, a type, or a keyword.
+
+Invariant: the same word in a comment, in a string or in a file of prose is no use, because a rule
+against `checkout` or `any` is not about English.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+_COMMENT = r"/\*(?s:.*?)\*/|<!--(?s:.*?)-->|(?<![:\w])//.*|(?:^|(?<=\s))#(?!include\b).*"
+_LONG_STRING = r"\"\"\"(?s:.*?)\"\"\"|'''(?s:.*?)'''|`(?s:[^`]*)`"
+_STRING = r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
+_NOT_CODE = re.compile(f"(?P<comment>{_COMMENT})|{_LONG_STRING}|(?P<line>{_STRING})", re.M)
+_IMPORT = re.compile(
+    r"^\s*(?:import\b|from\s+\S+\s+import\b|use\s+\w+[\w:]*[;:]|using\s|#include\b|.*\brequire\("
+    r"|.*\bfrom\s+[\"']|(?:\w+\s+)?\"[^\"\s]+\"$).*",
+    re.M,
+)
+_PROSE_FILE = re.compile(r"\.(?:mdx?|txt|rst|adoc|ya?ml)$", re.IGNORECASE)
+_SCRIPT_FILE = re.compile(r"\.(?:sh|bash|zsh)$|(?:^|/)(?:Makefile|Dockerfile|justfile)$")
+_KEYWORDS = frozenset(
+    "any async await class const debugger default defer del delete do enum eval exec export final"
+    " finally global go goto if interface lambda let match namespace new nonlocal object panic"
+    " print raise return select static switch throw try type unsafe var void while with"
+    " yield".split()
+)
+
+
+def uses_as_code(word: str, text: str, file: str) -> int:
+    """Return how often a text of a file uses a word as code."""
+    if word not in text or _PROSE_FILE.search(file):
+        return 0
+    imports = "\n".join(_IMPORT.findall(_NOT_CODE.sub(_without_long_strings, text)))
+    code = _IMPORT.sub("", _NOT_CODE.sub(_without_strings, text))
+    is_statement = word in _KEYWORDS or _SCRIPT_FILE.search(file) is not None
+    use = _use(word, is_statement=is_statement)
+    return len(use.findall(code)) + len(_word(word).findall(imports))
+
+
+def _without_long_strings(match: re.Match[str]) -> str:
+    return match["line"] or (" " if match["comment"] else '""')
+
+
+def _without_strings(match: re.Match[str]) -> str:
+    return " " if match["comment"] else '""'
+
+
+@cache
+def _word(word: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-]){word}(?![\w-])")
+
+
+@cache
+def _use(word: str, *, is_statement: bool) -> re.Pattern[str]:
+    """Return an expression for the uses of a word in code without comments and strings."""
+    whole = rf"(?<![\w-]){word}(?![\w-])"
+    uses = [
+        rf"{whole}[!?]?(?:<[^<>\n]*>)?\(",
+        rf"(?:[\w)\]\"?]\.|::|->[ \t]*|\bas[ \t]+|<){whole}",
+        rf"{whole}(?:\.|::|->|\[\])\w?",
+        rf"[\w?)\]\"][ \t]*:[ \t]*{whole}(?=[ \t]*(?:[,;)=|&>}}{{\[\]]|$))",
+    ]
+    if is_statement:
+        start = r"(?:^|[;{}(=>]|\breturn|\bexport|\basync)[ \t]*"
+        uses.append(rf"{start}{whole}(?=[ \t]+[\w\"'({{\[*&$@<]|[ \t]*[{{;:]|[ \t]*$)")
+    return re.compile("|".join(uses), re.M)

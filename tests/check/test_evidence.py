@@ -1,0 +1,122 @@
+"""The sessions behind the counts of a rule."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from reflector.check.evidence import evidence_lines
+from reflector.project import Project
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+TEXT = """# Rules
+
+- Run `make lint` before you commit.
+- Never use `eval()`.
+- Be kind to your readers.
+
+The folder has notes.
+"""
+LINT, EVAL, KIND, FACT = 3, 4, 5, 7
+
+
+@pytest.fixture(name="agent_here")
+def one_with_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """A project without a ledger whose CLAUDE.md has rules."""
+    agent = Agent.bare(tmp_path)
+    for name, value in agent.env().items():
+        monkeypatch.setenv(name, value)
+    (agent.project / "CLAUDE.md").write_text(TEXT)
+    agent.commit_long_ago()
+    return agent
+
+
+def _lines(agent: Agent, number: int, *sessions: Session) -> list[str]:
+    for session in sessions:
+        for record in session.records:
+            record["cwd"] = str(agent.project)
+        session.write(agent.home / ".claude/projects/-shop" / f"{session.id}.jsonl")
+    return evidence_lines(Project.at(agent.project), "CLAUDE.md", number, date(2026, 11, 29))
+
+
+def _command(call: str, *, is_refused: bool = False) -> Session:
+    session = Session("s-1").user("Fix it.")
+    if is_refused:
+        refusal = "The user doesn't want to proceed with this tool use."
+        return session.runs(call, refusal, is_error=True)
+    return session.runs(call, "ok")
+
+
+@pytest.mark.parametrize(
+    ("number", "made", "expected"),
+    [
+        (LINT, _command("make lint && git commit"), "ran       make lint && git commit"),
+        (LINT, _command("git commit").runs("make lint", ""), "not done  git commit"),
+        (LINT, Session("s-1").user("Run make lint first.").agent("Ok."), 'you said  "Run make'),
+        (EVAL, _command("node -e 'eval(1)'"), "ran       node -e 'eval(1)'"),
+        (EVAL, _command("cat > a.js <<'E'\n\neval(2)\nE"), "wrote     eval(2)"),
+    ],
+)
+def test_session_has_its_deed_and_a_line(
+    agent_here: Agent, number: int, made: Session, expected: str
+) -> None:
+    assert expected in _lines(agent_here, number, made)[1]
+
+
+def test_count_comes_first(agent_here: Agent) -> None:
+    shown = _lines(agent_here, LINT, _command("git commit").runs("make lint", ""))
+    assert shown[0] == "counted  done before it in 0 of 1 sessions that committed"
+
+
+def test_refused_call_is_not_shown(agent_here: Agent) -> None:
+    shown = _lines(agent_here, LINT, _command("git commit", is_refused=True))
+    assert len(shown) == 1
+
+
+def test_secret_is_masked(agent_here: Agent) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    shown = _lines(agent_here, EVAL, _command(f"TOKEN={secret} node -e 'eval(1)'"))
+    assert secret not in "\n".join(shown)
+
+
+def test_sessions_not_done_come_last(agent_here: Agent) -> None:
+    late = Session("s-9").runs("git commit", "")
+    shown = _lines(agent_here, LINT, _command("make lint && git commit"), late)
+    assert [line.split()[4] for line in shown[1:]] == ["ran", "not"]
+
+
+@pytest.mark.parametrize(("number", "lines"), [(KIND, 1), (FACT, 0), (99, 0)])
+def test_rule_without_counts_names_a_judge(agent_here: Agent, number: int, lines: int) -> None:
+    shown = _lines(agent_here, number, _command("ls"))
+    assert len(shown) == lines
+    assert all("needs a judge" in line for line in shown)
+
+
+def test_lines_fit_the_screen(agent_here: Agent) -> None:
+    many = [
+        Session(f"s-{number:02}").runs(f"make lint {'x' * 200} && git commit", "")
+        for number in range(20)
+    ]
+    shown = _lines(agent_here, LINT, *many)
+    assert len(shown) <= 14
+    assert max(map(len, shown)) <= 80
+    assert shown[-1].strip() == "and 8 more"
+
+
+def test_figures_are_those_of_the_page(agent_here: Agent) -> None:
+    _lines(agent_here, LINT, _command("git commit"), Session("s-2").runs("git commit", ""))
+    [row] = [row for row in agent_here.json("check")["lines"] if row["place"] == "CLAUDE.md:3"]
+    assert row["evidence"] == ["run first in 0 of 2 sessions that committed"]
+    assert _lines(agent_here, LINT)[0] == f"counted  {row['evidence'][0]}"
+
+
+def test_blame_needs_no_name_for_a_rule(agent_here: Agent) -> None:
+    _lines(agent_here, LINT, _command("git commit"))
+    assert "not done  git commit" in agent_here.call("blame", "CLAUDE.md:3").out
+
+
+def test_page_names_the_first_row(agent_here: Agent) -> None:
+    _lines(agent_here, LINT, _command("eval()"), Session("s-2").runs("git commit", ""))
+    shown = agent_here.call("check").out
+    assert "The sessions behind a row: reflector blame CLAUDE.md:4" in shown
