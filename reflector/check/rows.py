@@ -19,8 +19,6 @@ from reflector.check.facts import Counts, PageFacts, Repeated, RuleFacts
 FOLLOWED_SHARE = 0.8
 #: The fewest sessions of which "followed before it existed" is claimed.
 _FEWEST = 5
-#: The fewest occasions of which "run in 0 of 2" is claimed.
-_FEWEST_OCCASIONS = 2
 _DAYS_OF_WEEK = timedelta(days=6)
 
 
@@ -273,7 +271,7 @@ def _missed(rule: RuleFacts) -> int:
     if rule.judged_since.followed or not is_asked_for or _is_followed(rule):
         return 0
     yes, number = _followed(rule)
-    return number - yes if number >= _FEWEST_OCCASIONS else 0
+    return number - yes
 
 
 def _missed_words(rule: RuleFacts, _: Speech) -> str:

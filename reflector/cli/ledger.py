@@ -286,9 +286,9 @@ class PolicyJson:
 def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) -> None:
     """Show or change the counting policy.
 
-    POLICY is as_applied (each verdict counts), once_per_reflection (a rule's equal verdicts of one
-    reflection count once) or once_per_session (those of one session). `reflector list --counting
-    POLICY` shows the counts under a policy.
+    With as_applied, each verdict counts. With once_per_reflection, equal verdicts on a rule count
+    once in a reflection, and with once_per_session once in a session.
+    `reflector list --counting POLICY` shows the counts under a policy.
     """
     if name is not None:
         with place.changing(begins=True) as opened:

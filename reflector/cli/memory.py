@@ -374,7 +374,10 @@ def _print_line(place: Place, file: str, line: Line) -> None:
     follow = f"    The session: {place.command('show', session[:8])}" if session else ""
     if change.undone_at:
         follow = f"It was undone at {change.undone_at}."
-    note(f"Take it back: {_undo_command(place, change)}{follow}")
+    if change.before:
+        note(f"Take it back: {_undo_command(place, change)}{follow}")
+    elif not change.fact("commit"):
+        note(f"Remove the whole file: {place.command('undo', change.place)}{follow}")
 
 
 def _undo_command(place: Place, change: Change) -> str:

@@ -306,7 +306,7 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     ended = f"{found.rate:.0%} {found.outcome}, outcome known for {found.known:.0%}"
     used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
     click.echo(f"{sessions}: {ended}{used}.")
-    click.echo(f"If {found.share:.0%} of sessions go without, a trial finds a difference of")
+    click.echo(f"If {found.share:.0%} of sessions go without the playbook, a trial can detect")
     for length in found.lengths:
         late = "not in a year" if length.late is None else f"in {length.late}"
         half = f"half of such trials end in {length.weeks} weeks, 9 of 10 {late}"

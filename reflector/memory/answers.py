@@ -81,9 +81,14 @@ def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
     file = changes[-1].file if changes else ""
     lines = []
     changes = _without_redone(changes)
+    # An event has only the first lines of a long file; the others came with the file, too.
+    creation = next(
+        (each for each in changes if not each.before and each.event.facts.get("more")), None
+    )
     for number, masked in masked_lines(content):
         text = cut(masked)
         written, committed = _writers(changes, text) if text.strip() else (None, None)
+        written = written or (creation if text.strip() else None)
         lines.append(Line(file, number, text, written, committed))
     return lines
 

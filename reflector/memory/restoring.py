@@ -127,6 +127,11 @@ def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Rest
     )
     is_chain = all(one.after == other.before for one, other in pairwise(chain))
     if store.versions.is_version(last.after, now) and is_chain:
+        if first.before == "" and first.fact("commit"):
+            raise UndoRefused(
+                f"{first.file} came with commit {first.fact('commit')[:7]}, so undoing "
+                f"{first.place} would remove the whole file. To remove it: git rm {first.file}"
+            )
         if first.before == "":
             return planned(then=None)
         then = _version(first)

@@ -108,7 +108,6 @@ def of_another(path: Path, copy: Path) -> str:
         "restore`, or count the "
         "sessions again with `reflector history` or `reflector ingest`; after that, "
         f"`reflector adopt --rename {shlex.quote(str(copy))}` adds the rules that only this file "
-        f"has. Remove it when you are done. Clones that share a playbook stay in step after "
-        f"`reflector install "
-        "--git` in each"
+        f"has. Remove it when you are done. To keep clones that share a playbook in step, "
+        "run `reflector install --git` in each clone"
     )

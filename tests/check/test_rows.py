@@ -93,7 +93,7 @@ def test_rows_have_the_order_of_their_kinds() -> None:
         (rule(since=counts(0)), Part.JUDGE),
         (rule(judged_since=answers(2, 2)), Part.JUDGE),
         (rule(since=counts(came_up=9), **{**_RUNS, "names_command": False}), Part.JUDGE),
-        (rule(since=counts(came_up=1), **_RUNS), Part.JUDGE),
+        (rule(since=counts(came_up=1), **_RUNS), Part.LOOK),
     ],
 )
 def test_rule_belongs_to_one_part(facts: RuleFacts, part: Part) -> None:

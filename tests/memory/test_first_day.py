@@ -37,3 +37,31 @@ def test_old_line_is_taken_back(old: Agent) -> None:
     (line,) = old.json("blame", "CLAUDE.md:4")
     old.call("undo", line["written"]["place"], "--yes")
     assert (old.project / "CLAUDE.md").read_text() == "# Rules\n\n- Run make test.\n"
+
+
+@pytest.fixture
+def committed(world: World) -> Agent:
+    """A project with a long file that one commit brought."""
+    lines = "".join(f"- Rule number {number} of the team.\n" for number in range(300))
+    (world.root / "AGENTS.md").write_text(lines)
+    world.git("add", "AGENTS.md")
+    world.git("commit", "-qm", "rules of the team")
+    return Agent(world.root, world.home)
+
+
+def test_file_of_a_commit_is_not_removed(committed: Agent) -> None:
+    (line,) = committed.json("blame", "AGENTS.md:2")
+    refused = committed.call("undo", line["written"]["place"], code=1).err
+    assert "AGENTS.md came with commit" in refused
+    assert "To remove it: git rm AGENTS.md" in refused
+    assert (committed.project / "AGENTS.md").exists()
+
+
+def test_blame_of_such_a_line_offers_no_undo(committed: Agent) -> None:
+    ran = committed.call("blame", "AGENTS.md:2")
+    assert "undo" not in ran.out + ran.err
+
+
+def test_end_of_a_long_file_has_a_commit(committed: Agent) -> None:
+    (line,) = committed.json("blame", "AGENTS.md:299")
+    assert line["written"]["by"] == "commit"
