@@ -284,8 +284,8 @@ def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
-@click.option("--text", help="Text of the merged rule (default: the first NAME's).")
-@click.option("--section", type=SECTION, help="Its section (default: the first NAME's).")
+@click.option("--text", help="Text of the merged rule (default: first NAME's).")
+@click.option("--section", type=SECTION, help="Its section (default: first NAME's).")
 @_command
 def merge(
     place: Place, names: tuple[str, ...], text: str | None, section: str | None
