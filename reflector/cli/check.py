@@ -115,6 +115,8 @@ def check(
         plan = Plan("") if ran.asked else look.plan
         last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
         _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
+        if judge is not None and look.plan.lacks and not ran.asked:
+            note(f"{judge} was not asked: no program or key of it was found on this machine.")
         for text in _notes(place, answer.document, look, ran, whole=whole):
             note(text)
     if ran.failed:

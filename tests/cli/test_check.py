@@ -203,6 +203,12 @@ def test_lacking_judge_has_a_way_out(fresh: Agent, program: str, command: str) -
     assert f": {command}" in " ".join(fresh.call("check").out.split())
 
 
+def test_named_judge_that_is_absent_is_named(fresh: Agent) -> None:
+    fresh.environ = {"PATH": "/usr/bin:/bin"}
+    words = "claude was not asked: no program or key of it was found on this machine."
+    assert words in " ".join(fresh.call("check", "--judge", "claude").err.split())
+
+
 def test_page_without_sessions_names_the_next_step(fresh: Agent) -> None:
     shown = fresh.call("check", "--since", "2999-01-01").out
     assert "No session of this folder was found. Nothing was sent anywhere." in shown
