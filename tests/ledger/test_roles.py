@@ -172,9 +172,7 @@ def test_writer_gets_its_file_but_no_owners_command(
     assert ("write the file again from the ledger with `reflector rebuild`") in agent.run(
         "doctor", code=None
     ).out
-    way_out = (
-        "let the ledger's owner run the command, or, where it only appends, grant the user what"
-    )
+    way_out = "run the command, or, if it only appends, grant the user the rights that"
     for command, more in (
         ("rebuild", "could not be read and is written again; the old file is kept as"),
         ("rebuild --fix", ""),
@@ -235,6 +233,6 @@ def test_granted_owner_rebuilds_erases_and_migrates(
 def test_a_file_has_no_roles() -> None:
     with (
         Ledger.open("sqlite://") as ledger,
-        pytest.raises(LedgerUnavailable, match="which has no roles"),
+        pytest.raises(LedgerUnavailable, match="which does not have roles"),
     ):
         list(grant_statements(ledger.engine, "reader", "me"))
