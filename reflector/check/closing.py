@@ -28,7 +28,7 @@ def closing(
     elif _is_newer(facts):
         steps.append(Step("After your next session", command("check")))
     elif not plan.shares and _is_undated(facts):
-        reason = "No recorded session started with these rules. After the next one"
+        reason = "It is unknown which sessions started with these rules. After the next one"
         steps.append(Step(reason, command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))
@@ -67,9 +67,9 @@ def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..
 
 
 def cost_words(plan: Plan) -> str:
-    """Return the judges with the sessions, the tokens and the price, in a clause."""
+    """Return the judges with the transcripts, the tokens and the price, in a clause."""
     parts = [
-        f"{counted(share.questions, 'session')} read by {judge_title(judge)}, "
+        f"{counted(share.questions, 'transcript')} read by {judge_title(judge)}, "
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
         for judge, share in plan.shares.items()
     ]

@@ -81,16 +81,21 @@ def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
     file = changes[-1].file if changes else ""
     lines = []
     changes = _without_redone(changes)
-    # An event has only the first lines of a long file; the others came with the file, too.
-    creation = next(
-        (each for each in changes if not each.before and each.event.facts.get("more")), None
-    )
+    unnamed = _writer_of_unnamed(changes)
     for number, masked in masked_lines(content):
         text = cut(masked)
         written, committed = _writers(changes, text) if text.strip() else (None, None)
-        written = written or (creation if text.strip() else None)
+        written = written or (unnamed if text.strip() else None)
         lines.append(Line(file, number, text, written, committed))
     return lines
+
+
+def _writer_of_unnamed(changes: Sequence[Change]) -> Change | None:
+    """Return the change that brought the lines that no event names, None if that is not certain:
+    an event has only the first lines of a long change.
+    """
+    long = [change for change in changes if change.event.facts.get("more")]
+    return long[0] if len(long) == 1 else None
 
 
 def _without_redone(changes: Sequence[Change]) -> list[Change]:

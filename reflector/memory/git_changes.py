@@ -30,9 +30,12 @@ _MERGES = re.compile(rb"merge|pull")
 _FORCES = re.compile(rb"reset|checkout|rebase|stash")
 _LOG = (
     *("log", "--reverse", "--topo-order", "--raw", "-r", "-z", "--no-abbrev", "--no-renames"),
-    "--format=%x01%H%x02%an%x02%cn%x02%ct%x02",
+    "--format=%x01%x00%H%x00%ct%x00%an%x00%cn%x00",
 )
-_RAW_FILE = re.compile(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0?")
+#: What `_LOG` prints before the four parts of a commit, and before the path of a file. Parts end
+#: with a null byte, which neither a name nor a path contains.
+_COMMIT = b"\x01"
+_RAW_FILE = re.compile(rb":\d{6} \d{6} (\w+) (\w+) \w")
 
 
 class Commit(NamedTuple):
@@ -111,26 +114,20 @@ class Repository:
 
         places  the files, as pathspecs of git
         """
-        listed = git_says(self.root, *_LOG, revisions, "--", *places)
-        parts = (listed or b"").split(b"\x01")[1:]
-        changes = [
-            (part.split(b"\x02"), match)
-            for part in parts
-            for match in _RAW_FILE.finditer(part.rpartition(b"\x02")[2])
-        ]
-        contents = self._contents(
-            {oid.decode() for _, match in changes for oid in match.group(1, 2)}
-        )
+        listed = git_says(self.root, *_LOG, revisions, "--", *places) or b""
+        changes = list(_changed_files(listed))
+        oids = {oid for changed in changes for oid in (changed.old, changed.new)}
+        contents = self._contents(oids)
         return [
             Commit(
-                os.fsdecode(match[3]).removeprefix(self._prefix),
-                head[0].decode(),
-                _author(head[1], head[2]),
-                float(head[3]),
-                contents.get(match[1].decode()),
-                contents.get(match[2].decode()),
+                os.fsdecode(changed.path).removeprefix(self._prefix),
+                changed.head.commit.decode(),
+                _author(changed.head.author, changed.head.committer),
+                float(changed.head.time),
+                contents.get(changed.old),
+                contents.get(changed.new),
             )
-            for head, match in changes
+            for changed in changes
         ]
 
     def _move(self, file: str, old: str, new: str, time: float, subject: bytes) -> Iterable[Move]:
@@ -175,6 +172,35 @@ class Repository:
                 contents[name] = output[place : place + size]
             place += size + 1
         return contents
+
+
+class _Head(NamedTuple):
+    """The parts of a commit, as `_LOG` prints them."""
+
+    commit: bytes
+    time: bytes
+    author: bytes
+    committer: bytes
+
+
+class _Changed(NamedTuple):
+    """A file of a commit, with the names of its contents before and after."""
+
+    head: _Head
+    path: bytes
+    old: str
+    new: str
+
+
+def _changed_files(listed: bytes) -> Iterator[_Changed]:
+    """Yield the files of the commits that `_LOG` printed."""
+    parts = iter(listed.split(b"\0"))
+    head: _Head | None = None
+    for part in parts:
+        if part.lstrip(b"\n") == _COMMIT:
+            head = _Head(*(next(parts, b"") for _ in _Head._fields))
+        elif head is not None and (raw := _RAW_FILE.fullmatch(part.lstrip(b"\n"))):
+            yield _Changed(head, next(parts, b""), raw[1].decode(), raw[2].decode())
 
 
 def _as_move(commit: Commit, time: float) -> Move:

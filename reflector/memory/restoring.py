@@ -18,6 +18,7 @@ from difflib import unified_diff
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from reflector.events.event import HUMAN, MEMORY_CHANGED, NewEvent, drawn, identity
@@ -127,10 +128,10 @@ def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Rest
     )
     is_chain = all(one.after == other.before for one, other in pairwise(chain))
     if store.versions.is_version(last.after, now) and is_chain:
-        if first.before == "" and first.fact("commit"):
+        if first.before == "" and (commit := first.fact("commit")[:7]):
             raise UndoRefused(
-                f"{first.file} came with commit {first.fact('commit')[:7]}, so undoing "
-                f"{first.place} would remove the whole file. To remove it: git rm {first.file}"
+                f"{first.file} came with commit {commit}, so undoing {first.place} would remove "
+                f"the whole file. To remove it: git rm {quote(first.file)}"
             )
         if first.before == "":
             return planned(then=None)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from tests.client.apis import FIX, MessagesApi, says, serving, step
 from tests.client.client import OTHERS, Client, OpenCode, Other, Pi
 from tests.client.conftest import _installed, _there
 from tests.road.agent import Agent
+from tests.servers import until
 
 _ASKED = re.findall(r"^# .*$", (resource_dir("prompts") / "reflector.txt").read_text(), re.M)[-1]
 _RULE = "Never mock the database"
@@ -77,12 +77,10 @@ def _install(client: Client | Other) -> str:
     if isinstance(client, OpenCode):
         words = ("judge", "allow")
     environ, client.agent.environ = client.agent.environ, client.agent.environ | client.environ()
-    screen = client.agent.sent(80, *words, typed=b"1\n\n\n\n", code=None)
+    screen = client.agent.sent(80, *words, typed=b"1\n\n\n\nn\n", code=None)
     client.agent.environ = environ
-    end = time.monotonic() + _PATIENCE
-    while (client.agent.own / "first.json").exists():
-        assert time.monotonic() < end, _questions(client)
-        time.sleep(0.2)
+    order = client.agent.own / "first.json"
+    until(lambda: not order.exists(), "the old sessions are read", _PATIENCE)
     return screen
 
 

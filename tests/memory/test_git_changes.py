@@ -1,0 +1,58 @@
+"""The commits and moves of HEAD that change watched files, as git has them."""
+
+import pytest
+
+from reflector.memory.files import MAX_BYTES
+from reflector.memory.git_changes import Commit, Repository
+from tests.memory.world import World
+
+
+def _commits(world: World, *places: str) -> list[Commit]:
+    return Repository(world.root).commits(places or ["CLAUDE.md"])
+
+
+def _commit(world: World, text: str | None, *words: str, file: str = "CLAUDE.md") -> None:
+    path = world.root / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink() if text is None else path.write_text(text)
+    world.git("add", "--all")
+    world.git("commit", "-qm", "change", *words)
+
+
+def test_commits_have_contents_in_order(world: World) -> None:
+    _commit(world, "one\n")
+    _commit(world, "two\n")
+    _commit(world, None)
+    contents = [(commit.before, commit.after) for commit in _commits(world)[-3:]]
+    assert contents[1:] == [(b"one\n", b"two\n"), (b"two\n", None)]
+
+
+@pytest.mark.parametrize("name", ["a\x02b", "a\x01b", ":000000 100644 0 1 A", "A B"])
+def test_author_of_any_name_is_read(world: World, name: str) -> None:
+    _commit(world, "one\n", f"--author={name} <x@example.org>")
+    commit = _commits(world)[-1]
+    assert commit.after == b"one\n"
+    assert commit.author.endswith("(committed by Ana)")
+
+
+@pytest.mark.parametrize("file", [".claude/rules/ä b.md", '.claude/rules/"q".md'])
+def test_file_of_any_name_is_read(world: World, file: str) -> None:
+    _commit(world, "one\n", file=file)
+    (commit,) = _commits(world, f":(literal){file}")
+    assert (commit.file, commit.after) == (file, b"one\n")
+
+
+def test_content_of_more_than_a_megabyte_is_left_out(world: World) -> None:
+    _commit(world, "x" * (MAX_BYTES + 1))
+    assert _commits(world)[-1].after is None
+
+
+def test_move_to_another_branch_is_a_checkout(world: World) -> None:
+    _commit(world, "one\n")
+    world.git("checkout", "-qb", "other")
+    _commit(world, "two\n")
+    repository = Repository(world.root)
+    start = repository.reflog_size
+    world.git("checkout", "-q", "-")
+    (move,) = repository.moves(["CLAUDE.md"], start)
+    assert (move.by, move.before, move.after) == ("checkout", b"two\n", b"one\n")
