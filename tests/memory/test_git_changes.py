@@ -42,7 +42,7 @@ def test_file_of_any_name_is_read(world: World, file: str) -> None:
     assert (commit.file, commit.after) == (file, b"one\n")
 
 
-def test_content_of_more_than_a_megabyte_is_left_out(world: World) -> None:
+def test_content_above_a_megabyte_is_left_out(world: World) -> None:
     _commit(world, "x" * (MAX_BYTES + 1))
     assert _commits(world)[-1].after is None
 
