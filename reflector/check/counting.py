@@ -32,6 +32,7 @@ from reflector.counts.rules import (
     rule_set,
 )
 from reflector.counts.sentences import sentences_of
+from reflector.counts.tokens import Token
 from reflector.events.event import time_of
 from reflector.events.folds import fold_ledger
 from reflector.project import Project
@@ -89,13 +90,14 @@ class RuleCount:
 
     @property
     def breached(self) -> str:
-        """The first token that it speaks against and the agent ran or wrote; "" for none, and for
-        the only token of a rule.
+        """The tokens that it speaks against and the agent ran or wrote, in words; "" for none, and
+        for the only token of a rule.
         """
         tokens = self.counting.tokens
         if len(tokens) == 1:
             return ""
-        return next((t.text for place, t in enumerate(tokens) if self.breaches >> place & 1), "")
+        broken = (token for place, token in enumerate(tokens) if self.breaches >> place & 1)
+        return " or ".join(f"`{token.text}`" for token in broken)
 
     @property
     def has_words(self) -> bool:
@@ -128,7 +130,11 @@ class RuleCount:
         acts = marks.run | marks.written
         came_up = self._came_up(marks)
         is_late = self.counting.is_before and not marks.came_up & IN_TIME
-        ran = marks.run & named > 0 and not is_late
+        asked_for = self._bits(lambda token: not token.is_path) & named
+        is_run = (
+            marks.run & named == named if self.counting.needs_all else marks.run & asked_for > 0
+        )
+        ran = is_run and not is_late
         is_asked_for = came_up or self.forbids
         period.sessions += 1
         period.came_up += came_up
@@ -140,6 +146,11 @@ class RuleCount:
         self.breaches |= acts & against
         period.against += not self.forbids and acts & against > 0
 
+    def _bits(self, is_meant: Callable[[Token], bool]) -> int:
+        """Return the bits of some tokens."""
+        tokens = enumerate(self.counting.tokens)
+        return sum(1 << place for place, token in tokens if is_meant(token))
+
     def _came_up(self, marks: Marks) -> bool:
         """Return whether marks show that the rule could be followed or broken."""
         acts = marks.run | marks.written
@@ -150,8 +161,8 @@ class RuleCount:
         if self.counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
             # Events of counts/1 do not have the order.
             return False
-        is_file = occasion.named == ""
-        return marks.came_up & CAME_UP > 0 or (is_file and acts & named > 0)
+        files = self._bits(lambda token: token.is_path) if occasion.named == "" else 0
+        return marks.came_up & CAME_UP > 0 or marks.written & files > 0
 
 
 class Counted(NamedTuple):

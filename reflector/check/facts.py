@@ -76,8 +76,8 @@ class RuleFacts:
     names_command  whether it names a command to run
     occasion  the sessions in which it came up, as in "sessions that committed"; "" if unknown
     is_before  whether it asks for a command before the occasion
-    breached  the first token that it speaks against and that the agent ran or wrote; "" for none,
-              and for the only token of a rule
+    breached  the tokens that it speaks against and that the agent ran or wrote, in words; "" for
+              none, and for the only token of a rule
     missing   a path of it that is not in the project any more; "" for none
     last_said  None if you never said it
     result    of judges, only if chance is an unlikely explanation; "" for none

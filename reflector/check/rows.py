@@ -260,8 +260,7 @@ def _breached(rule: RuleFacts) -> int:
 def _breached_words(rule: RuleFacts, speech: Speech) -> str:
     counts = rule.counts
     verb = "wrote" if counts.written >= counts.run else "ran"
-    token = f"`{rule.breached}`" if rule.breached else "it"
-    deed = f"{verb if rule.forbids else 'used'} {token}"
+    deed = f"{verb if rule.forbids else 'used'} {rule.breached or 'it'}"
     words = _share_words(f"{speech.agent} {deed} in", (_breaches(rule, counts), counts.sessions))
     return words + _before_words((_breaches(rule, rule.before), rule.before.sessions))
 

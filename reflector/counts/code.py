@@ -39,6 +39,13 @@ def uses_as_code(word: str, text: str, file: str) -> int:
     return len(use.findall(code)) + len(_word(word).findall(imports))
 
 
+def without_comments(text: str, file: str) -> str:
+    """Return a text of a file without its comments; "" of a file of prose."""
+    if _PROSE_FILE.search(file):
+        return ""
+    return _NOT_CODE.sub(lambda match: " " if match["comment"] else match[0], text)
+
+
 def _without_long_strings(match: re.Match[str]) -> str:
     return match["line"] or (" " if match["comment"] else '""')
 

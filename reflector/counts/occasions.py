@@ -30,9 +30,11 @@ class Occasion(NamedTuple):
     files: str = ""
 
 
+#: git with its own options, before a command of it.
+_GIT = r"\bgit(?: +-\S+(?: +[^-\s]\S*)??)*?"
 #: In the order in which they are looked for: a rule has the first that it names.
 _OCCASIONS = (
-    Occasion("sessions that pushed", r"\bpush|推送|プッシュ|\bempuj", r"\bgit\b[^|;&\n]*\bpush\b"),
+    Occasion("sessions that pushed", r"\bpush|推送|プッシュ|\bempuj", rf"{_GIT} push(?![\w.-])"),
     Occasion(
         "sessions that opened a pull request",
         r"\b(?:pull|merge) requests?\b|\b[PM]Rs?\b|合并请求|拉取请求|プルリク",
@@ -41,9 +43,10 @@ _OCCASIONS = (
     Occasion(
         "sessions that published",
         r"\breleas|\bpublish|发布|發布|リリース|\bpublica(?:r|ção)|\blanzamiento",
-        r"\b(?:publish|twine upload|gh release create|git tag)\b",
+        r"\b(?:npm|pnpm|yarn|bun|cargo|poetry|uv|flit|hatch) publish\b|\btwine upload\b"
+        rf"|\bgh release create\b|{_GIT} tag +(?:-[asfmu]\S* +)*[^-\s;&|]",
     ),
-    Occasion("sessions that committed", r"\bcommit|提交|コミット", r"\bgit\b[^|;&\n]*\bcommit\b"),
+    Occasion("sessions that committed", r"\bcommit|提交|コミット", rf"{_GIT} commit(?![\w.-])"),
     Occasion(
         "sessions that made a branch",
         r"\bbranch|分支|ブランチ|\bramas?\b",
@@ -52,7 +55,7 @@ _OCCASIONS = (
     Occasion(
         "sessions that changed migrations",
         r"\bmigrations?\b|迁移|遷移|マイグレ|\bmigraci|\bmigraç",
-        files=r"migrat",
+        files=r"(?:^|/)migrat\w*/|migrat[^/]*\.(?:py|sql|rb|[jt]s|go|php|cs|java|kt|exs?)$",
     ),
     Occasion(
         "sessions that added a dependency",
@@ -115,14 +118,26 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
     prose = _CODE.sub(" ", text)
     for occasion in _OCCASIONS:
         if re.search(occasion.named, prose, re.IGNORECASE):
-            return occasion
+            return None if _is_deed_of(occasion, tokens) else occasion
     paths = [_path_expression(token.text) for token in tokens if token.is_path]
-    if paths:
+    asked_for = [token for token in tokens if not token.scope]
+    is_only_path = asked_for != [] and all(
+        token.is_path and not token.is_pattern for token in asked_for
+    )
+    if paths and not is_only_path:
         return Occasion(_SUCH_FILES, "", files="|".join(paths))
     endings = [ending for name, ending in _LANGUAGES.items() if re.search(name, prose)]
     if endings:
         return Occasion(_SUCH_FILES, "", files="|".join(endings))
     return _tests_of(prose) if re.search(_TESTS.named, prose, re.IGNORECASE) else None
+
+
+def _is_deed_of(occasion: Occasion, tokens: Iterable[Token]) -> bool:
+    """Return whether a command that a rule asks for is its occasion, too: it then shows nothing."""
+    asked_for = (token.text for token in tokens if token.is_command and not token.negated)
+    return occasion.commands != "" and any(
+        re.search(occasion.commands, f"{command} x") for command in asked_for
+    )
 
 
 def _tests_of(prose: str) -> Occasion | None:

@@ -18,11 +18,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from reflector.counts.calls import Act, Waiting
-from reflector.counts.code import uses_as_code
+from reflector.counts.code import uses_as_code, without_comments
 from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import Occasion, is_before, occasion_of, place_in_act, scope_of
 from reflector.counts.sentences import instructs, is_against, may_repeat, sentences_of
-from reflector.counts.tokens import Token, tokens_of
+from reflector.counts.tokens import Token, are_all_asked_for, tokens_of
 from reflector.text.words import words_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
@@ -35,6 +35,15 @@ CAME_UP, LATE, IN_TIME = 1, 2, 4
 #: In `said`, the bit of a sentence that says the rule again; the tokens follow it.
 AGAIN = 1
 _WORDS = re.compile(r"\w+")
+#: Programs that run a script of a project by its name, with `run` or without.
+_RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
+#: Options between a program and its first argument, each with a value or without.
+_OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
+#: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
+_OPEN_ENDS = frozenset("(/=:-")
+#: The begin of a command in a line of a shell.
+_SHELL_WORDS = r"\b(?:sudo|env|time|exec|xargs|then|do|else|if|while|nohup)\b"
+_BEGIN = rf"(?:^|[;&|(`{{]|{_SHELL_WORDS})[ \t]*(?:[A-Z_]+=\S* +)*"
 
 
 class Rule(NamedTuple):
@@ -127,6 +136,7 @@ class Counting(NamedTuple):
 
     named, negated  the bits of the tokens that it speaks for, and against
     is_before       whether it asks for a command before its occasion
+    needs_all       whether it asks for all of its commands, and not for one of them
     scope           an expression for the files to which it is restricted; "" for all
     features        the words by which it is compared, as `features_of` returns them
     """
@@ -137,6 +147,7 @@ class Counting(NamedTuple):
     named: int
     negated: int
     is_before: bool
+    needs_all: bool
     scope: str
     features: Mapping[str, bool]
 
@@ -150,18 +161,34 @@ class _Sought(NamedTuple):
 
     def place_in(self, text: str) -> int:
         """Return where a text holds the token and not as a part of another word; -1 for nowhere."""
-        # Looking for the plain text first is ten times as fast.
-        match = self.token.text in text and _expression(self.token.text).search(text)
+        # Looking for a part of the text first is ten times as fast.
+        match = self.token.text.partition(" ")[0] in text and _expression(self.token).search(text)
         return match.start() if match else -1
 
+    def is_run_by(self, command: str) -> bool:
+        """Return whether a command runs the token. A rule against a word is not about arguments."""
+        if not (self.token.negated and self.token.is_plain):
+            return True
+        return self.token.is_program and _program(self.token.text).search(command) is not None
+
     def is_added_by(self, act: Act) -> bool:
-        """Return whether a change of a file adds the token."""
+        """Return whether a change of a file adds the token. A rule against an identifier is not
+        about comments and pages.
+        """
+        if self.token.is_program and self.token.negated:
+            return False
         if self.token.is_plain:
             word = self.token.text
             added = uses_as_code(word, act.added, act.file)
             return added > 0 and added > uses_as_code(word, act.removed, act.file)
-        expression = _expression(self.token.text)
-        return len(expression.findall(act.added)) > len(expression.findall(act.removed))
+        expression = _expression(self.token)
+        number, number_before = (
+            len(
+                expression.findall(without_comments(text, act.file) if self.token.negated else text)
+            )
+            for text in (act.added, act.removed)
+        )
+        return number > number_before
 
 
 class RuleSet:
@@ -221,6 +248,8 @@ class RuleSet:
     ) -> None:
         places: dict[int, int] = {}
         for sought in self._held_by(act.command):
+            if not sought.is_run_by(act.command):
+                continue
             counts.add(sought.key, Marks(run=sought.bit))
             if sought.bit & self.rules[sought.key].named:
                 places[sought.key] = min(
@@ -247,6 +276,9 @@ class RuleSet:
         }
         for key, place in places.items():
             counting = self.rules[key]
+            run = counts.marks[key].run
+            if counting.needs_all and run & counting.named != counting.named:
+                continue
             occasion_at = came_up.get(counting.occasion) if counting.occasion else None
             if counting.is_before and (occasion_at is None or place <= occasion_at):
                 counts.add(key, Marks(came_up=IN_TIME))
@@ -315,15 +347,20 @@ def _counting(rule: Rule) -> Counting:
     tokens = tokens_of(rule.text)
     if rule.is_fact:
         every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
-        return Counting(rule, tokens, None, every, 0, False, "", {})
+        return Counting(rule, tokens, None, every, 0, False, False, "", {})
     bits = {False: 0, True: 0}
     for place, token in enumerate(tokens):
         bits[token.negated] |= 1 << place if _is_deed(token, tokens) else 0
+    if any(token.scope == "part" for token in tokens):
+        bits[True] = 0  # what the rule forbids has more than one part
     occasion = occasion_of(rule.text, tokens)
     asks_before = bits[False] > 0 and occasion is not None and is_before(rule.text, occasion)
     scope = scope_of(tokens)
     features = features_of(rule.text)
-    return Counting(rule, tokens, occasion, bits[False], bits[True], asks_before, scope, features)
+    needs_all = are_all_asked_for(rule.text, tokens)
+    return Counting(
+        rule, tokens, occasion, bits[False], bits[True], asks_before, needs_all, scope, features
+    )
 
 
 def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
@@ -332,13 +369,30 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
     """
     if token.is_pattern or token.scope:
         return False
+    if token.negated and token.is_program:
+        return True
     others = (other for other in tokens if other.negated == token.negated and not other.scope)
     return not token.is_plain or not any(other.is_distinct for other in others)
 
 
 @cache
-def _expression(token: str) -> re.Pattern[str]:
-    """Return an expression for a token that is not a part of another word."""
-    begin = r"(?<![\w-])" if token[0].isalnum() or token[0] in "_-" else ""
-    end = r"(?![\w-])" if token[-1].isalnum() or token[-1] == "_" else ""
-    return re.compile(begin + re.escape(token) + end)
+def _expression(token: Token) -> re.Pattern[str]:
+    """Return an expression for a token that is not a part of another word. A command may have
+    options after its first word.
+    """
+    text = token.text
+    begin = r"(?<![\w-])" if text[0].isalnum() or text[0] in "_-" else ""
+    end = r"(?![\w-])" if text[-1].isalnum() or text[-1] == "_" else ""
+    if not token.is_command:
+        return re.compile(begin + re.escape(text) + end)
+    program, _, arguments = text.partition(" ")
+    script = r"(?:run +)?" if program in _RUNNERS else ""
+    if not end and text[-1] not in _OPEN_ENDS:
+        end = r"(?![^\s;&|)\"'])"
+    return re.compile(f"{begin}{re.escape(program)}{_OPTIONS} +{script}{re.escape(arguments)}{end}")
+
+
+@cache
+def _program(name: str) -> re.Pattern[str]:
+    """Return an expression for a program where a command begins."""
+    return re.compile(rf"{_BEGIN}{re.escape(name)}(?![\w-])", re.MULTILINE)

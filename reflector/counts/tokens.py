@@ -8,6 +8,7 @@ name them by their place. A token is `negated` if the rule speaks against it: "u
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 #: Events have one bit for each token.
@@ -25,6 +26,14 @@ _IDENTIFIER = (
     r"[A-Za-z]\w*_\w+|[a-z][a-z\d]+[A-Z]\w+|(?:[A-Z][a-z\d]+){2,}\b|[a-zA-Z]\w+(?:\.\w+)*\(\)"
 )
 _TOKEN = re.compile(rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{_PATH}|{_IDENTIFIER})")
+#: Programs that a shell runs. A rule about one is about commands, not about code.
+_PROGRAMS = frozenset(
+    "apt awk brew bun bundle bunx cargo cat cmake conda cp curl deno docker dotnet find"
+    " flake8 gh git go gradle grep helm hg jest jq just kubectl less ls make mise mocha mv mvn"
+    " mypy node nox npm npx nvm perl php pip pip3 pipenv pipx pnpm podman poetry pylint pytest"
+    " python python2 python3 rake rg rm rsync ruby ruff rustc sed ssh sudo svn tail task tee"
+    " terraform tox tsc tsx uv uvx vitest wget yarn".split()
+)
 #: Names with a capital inside that are not identifiers.
 _NAMES = frozenset(
     "GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MongoDB GraphQL DevOps YouTube"
@@ -69,6 +78,19 @@ _FOLDER_AFTER_UNSPACED = re.compile(
 _AGAINST_AFTER = re.compile(
     r"[^。．\n`]{0,24}?(?:(?<!なければなら)(?<!なければいけ)ない|ません|禁止|避け|하지 ?마|금지|않)"
 )
+#: A token that a rule speaks against after these words is a part of what it forbids: "never commit
+#: to `main`", "never store a key in `localStorage`". The token alone breaks nothing.
+_PART = re.compile(
+    rf"(?<![\w-])(?:to|on|onto|into|at|in)[ \t]+(?:{_ARTICLE}[ \t]+|an?[ \t]+)?\Z", re.IGNORECASE
+)
+#: What follows such a token restricts when it is forbidden.
+_CONDITION = re.compile(
+    r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|when|if|until|on"
+    r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
+    re.IGNORECASE,
+)
+#: What joins commands that are all asked for.
+_AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?"
 _AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
 
 
@@ -77,7 +99,8 @@ class Token(NamedTuple):
 
     text      as a call contains it; of a pattern such as `*.ts` the pattern
     negated   whether the rule speaks against it
-    scope     "place" or "purpose" if it shows only where or for what the rule applies
+    scope     "place" or "purpose" if it shows only where or for what the rule applies, "part" if
+              the token alone does not show whether the rule was broken
     """
 
     text: str
@@ -108,6 +131,11 @@ class Token(NamedTuple):
         return re.fullmatch(r"[a-z][a-z\d]*", self.text) is not None
 
     @property
+    def is_program(self) -> bool:
+        """Whether it is the name of a program, such as `npm`."""
+        return self.text in _PROGRAMS
+
+    @property
     def is_distinct(self) -> bool:
         """Whether its words are hardly said about something else."""
         return not self.is_path and re.search(r"[ _.:-]|[a-z][A-Z]|\(\)", self.text) is not None
@@ -118,7 +146,8 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     tokens: dict[str, Token] = {}
     for match in _TOKEN.finditer(text):
         written = _text_of(match)
-        if len(written) >= _MIN_CHARACTERS and written not in _NAMES:
+        is_long = len(written) >= _MIN_CHARACTERS or written in _PROGRAMS
+        if is_long and written not in _NAMES:
             tokens.setdefault(written, _token(text, match, written))
     return tuple(tokens.values())[:MOST_TOKENS]
 
@@ -138,13 +167,24 @@ def _scope_of(token: Token, before: str, after: str) -> str:
     if _FOLDER_AFTER_UNSPACED.match(after):
         return "place"
     placed = _PLACED.search(before)
+    if placed is not None and placed["purpose"]:
+        return "purpose"
+    is_file = token.is_path or token.is_pattern
+    is_part = not is_file and _PART.search(before.rstrip("`")) is not None
+    if token.negated and (is_part or _CONDITION.match(after)):
+        return "part"
     if placed is None:
         return ""
-    if placed["purpose"]:
-        return "purpose"
     is_folder = placed["folder"] is not None or _FOLDER_AFTER.match(after) is not None
     is_place = is_folder or token.is_pattern or (token.is_path and token.negated)
     return "place" if is_place else ""
+
+
+def are_all_asked_for(text: str, tokens: Sequence[Token]) -> bool:
+    """Return whether a rule asks for all of its commands: "run `a` and `b`"."""
+    named = [token for token in tokens if token.is_command and not token.negated]
+    joined = _AND.join(re.escape(token.text) for token in named)
+    return len(named) > 1 and re.search(joined, text) is not None
 
 
 def _text_of(match: re.Match[str]) -> str:

@@ -132,7 +132,7 @@ def test_change_is_that_of_rules_with_both_sides() -> None:
 
 
 def test_part_that_a_rule_speaks_against_is_named() -> None:
-    facts = rule(since=counts(run=9, against=2), has_words=True, breached="npm")
+    facts = rule(since=counts(run=9, against=2), has_words=True, breached="`npm`")
     evidence = rows_of(page(facts), TODAY)[0].evidence
     assert evidence == ("Claude used `npm` in 2 of 11 sessions",)
 

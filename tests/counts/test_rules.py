@@ -84,7 +84,7 @@ def test_other_text_counts_nothing(message: Message) -> None:
 
 def test_path_of_changed_file_is_written() -> None:
     marks = _marks("Put translations into `locales/`.", edits("a", file="/app/locales/de.json"))
-    assert marks == Marks(written=1, came_up=1)
+    assert marks == Marks(written=1)
 
 
 def test_each_token_has_its_bit() -> None:
@@ -305,3 +305,68 @@ def test_saved_rules_are_restored() -> None:
     rules = rule_set(map(rule_of, (LINT, CONTAINS, "Be brief.", "不要使用 `npm`。")))
     saved = json.loads(json.dumps(list(rules.rules.values())))
     assert restored(saved).rules == rules.rules
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Use `pnpm`, not `npm`.", "cd app && npm install"),
+        ("Use `bun`, not `node`.", "CI=1 node server.js"),
+        ("Never edit files with `sed -i` or `python3`.", "python3 - fix.py"),
+        ("Never use `git add .`.", "git add . && git commit"),
+    ],
+)
+def test_forbidden_command_is_run(rule: str, command: str) -> None:
+    assert _marks(rule, runs(command)).run > 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("Use `uv`, not `pip`.", runs("uv pip install x")),
+        ("Use `bun`, not `npm` or `node`.", edits('import a from "node:path"', file="/a.ts")),
+        ("Never use `git add .`.", runs("git add .github/ci.yml")),
+        ("Never commit to `main`.", runs("git checkout main && git log main..HEAD")),
+        ("Never store `privateKey` in `localStorage`.", edits("localStorage.email")),
+        ("Never use `.buffer` on a `Uint8Array`.", edits("new Uint8Array(2)")),
+        ("Never use `unwrap()` outside of tests.", edits("x.unwrap()")),
+        ("Never use `--amend` on pushed commits.", runs("git commit --amend")),
+        ("Never run `git push` without asking.", runs("git push")),
+        ("Never use `console.log`.", edits("// console.log is not used", file="/a.ts")),
+        ("Never use `console.log`.", edits("console.log is not used", file="/a.md")),
+    ],
+)
+def test_harmless_call_breaks_no_rule(rule: str, message: Message) -> None:
+    marks = _marks(rule, message)
+    negated = rule_set([rule_of(rule)]).rules[rule_of(rule).key].negated
+    assert not (marks.run | marks.written) & negated
+
+
+@pytest.mark.parametrize(
+    "command", ["pnpm test", "pnpm run test", "pnpm --filter web test", "pnpm -r --stream test"]
+)
+def test_command_may_have_options(command: str) -> None:
+    assert _marks("Run `pnpm test` before you push.", runs(command)).run == 1
+
+
+@pytest.mark.parametrize(
+    ("commands", "order"),
+    [(["make lint"], 0), (["make lint", "make types"], IN_TIME), (["make types"], 0)],
+)
+def test_all_commands_are_needed_in_time(commands: list[str], order: int) -> None:
+    rule = "Run `make lint` and `make types` before you commit."
+    assert _marks(rule, *map(runs, commands)).came_up == order
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Ask before you commit.", "git config commit.gpgsign false"),
+        ("Ask before you commit.", "git log --grep commit"),
+        ("Ask before you push.", "git stash push"),
+        ("Ask before you publish.", "git tag -l"),
+        ("Write a plan with `gh pr create` for each pull request.", "gh pr create"),
+    ],
+)
+def test_command_is_no_occasion(rule: str, command: str) -> None:
+    assert not _marks(rule, runs(command)).came_up
