@@ -32,7 +32,7 @@ BETTER = {
 _BETTER = {re.compile(pattern, re.IGNORECASE): word for pattern, word in BETTER.items()}
 _QUERY = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|ORDER BY|CREATE|WHERE|AND \w+ [<>=])\b")
 #: An expression, or a list of words.
-_PATTERN = re.compile(r"\\[bswdA-Z]|\(\?|\n {4}|^[a-z -]+$")
+_PATTERN = re.compile(r"\\[bswdA-Z]|\(\?|\n {4}|^[a-z\d -]+$")
 
 
 def words(text: str) -> list[str]:

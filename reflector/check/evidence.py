@@ -41,6 +41,8 @@ _MOST_ROWS = 12
 _MOST_QUOTED = 160
 _SAID = "you said"
 _NOT_DONE = "not done"
+_RAN = "ran"
+_WROTE = "wrote"
 
 
 class Shown(NamedTuple):
@@ -139,15 +141,16 @@ def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
 
 def _words_of(counting: Counting, act: Act) -> Iterator[tuple[str, str]]:
     """Yield the lines of an act that show a token for the rule, one against it, or its occasion."""
+    did = _RAN if act.command else _WROTE
     for line in (act.command or act.added).splitlines():
         held = sum(1 << n for n, token in enumerate(counting.tokens) if _holds(token, line, act))
         if held & counting.named:
-            yield "named", line
+            yield f"{did} named", line
         if held & counting.negated:
-            yield "against", line
+            yield f"{did} against", line
     if any(token.is_path and token.text in act.file for token in counting.tokens):
-        yield "named", act.file
-        yield "against", act.file
+        yield f"{_WROTE} named", act.file
+        yield f"{_WROTE} against", act.file
     occasion = counting.occasion
     if occasion and place_in_act(occasion, act) >= 0:
         lines = (
@@ -157,7 +160,9 @@ def _words_of(counting: Counting, act: Act) -> Iterator[tuple[str, str]]:
 
 
 def _holds(token: Token, line: str, act: Act) -> bool:
-    if token.is_plain and not act.command:
+    if act.command:
+        return all(word in line for word in token.text.split())
+    if token.is_plain:
         return uses_as_code(token.text, line, act.file) > 0
     return token.text in line
 
@@ -207,10 +212,11 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
     if session.said is not None:
         yield _SAID, f'"{session.said.words}"'
     if tally.against:
-        yield "used", session.words.get("against", "")
-    did = "ran" if tally.run else "wrote" if tally.written else ""
+        ran = session.words.get(f"{_RAN} against")
+        yield "used", ran or session.words.get(f"{_WROTE} against", "")
+    did = _RAN if tally.run else _WROTE if tally.written else ""
     if did:
-        yield did, session.words.get("against" if alone.forbids else "named", "")
+        yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", "")
     elif alone.occasion and alone.counting.named and tally.came_up and not tally.against:
         yield _NOT_DONE, session.words.get("occasion", "")
 
@@ -223,12 +229,15 @@ def _summary(line: Line, rule: RuleCount, today: date) -> Iterator[str]:
     words = [signal.words(facts, Speech("your agent", today)) for signal in signals_of(facts)]
     if not words and (followed := followed_words(facts)):
         words = [f"done in {followed} {facts.occasion or 'sessions'}"]
-    if not words and facts.has_words and facts.occasion and facts.counts.came_up:
+    asks = facts.has_words and not facts.forbids
+    if not words and asks and facts.occasion and facts.counts.came_up:
         words = [f"done in {facts.counts.done:,} of {facts.counts.came_up:,} {facts.occasion}"]
     if facts.is_before:
         words = [text.replace("done in", "done before it in") for text in words]
     number = counted(facts.counts.sessions, "session")
     none = "did not come up" if facts.has_words else "needs a judge, because no call can show it"
+    if facts.counts.written:
+        none = f"written in {counted(facts.counts.written, 'session')}"
     for index, text in enumerate(words or [f"{none} ({number} since the line)"]):
         yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
 

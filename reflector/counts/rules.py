@@ -162,7 +162,7 @@ class _Sought(NamedTuple):
     def place_in(self, text: str) -> int:
         """Return where a text holds the token and not as a part of another word; -1 for nowhere."""
         # Looking for a part of the text first is ten times as fast.
-        match = self.token.text.partition(" ")[0] in text and _expression(self.token).search(text)
+        match = self.token.text.partition(" ")[0] in text and _command(self.token).search(text)
         return match.start() if match else -1
 
     def is_run_by(self, command: str) -> bool:
@@ -181,7 +181,7 @@ class _Sought(NamedTuple):
             word = self.token.text
             added = uses_as_code(word, act.added, act.file)
             return added > 0 and added > uses_as_code(word, act.removed, act.file)
-        expression = _expression(self.token)
+        expression = _expression(self.token.text)
         number, number_before = (
             len(
                 expression.findall(without_comments(text, act.file) if self.token.negated else text)
@@ -376,20 +376,24 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
 
 
 @cache
-def _expression(token: Token) -> re.Pattern[str]:
-    """Return an expression for a token that is not a part of another word. A command may have
-    options after its first word.
-    """
-    text = token.text
+def _expression(text: str) -> re.Pattern[str]:
+    """Return an expression for a text that is not a part of another word."""
     begin = r"(?<![\w-])" if text[0].isalnum() or text[0] in "_-" else ""
     end = r"(?![\w-])" if text[-1].isalnum() or text[-1] == "_" else ""
-    if not token.is_command:
-        return re.compile(begin + re.escape(text) + end)
-    program, _, arguments = text.partition(" ")
-    script = r"(?:run +)?" if program in _RUNNERS else ""
-    if not end and text[-1] not in _OPEN_ENDS:
+    if " " in text and not end and text[-1] not in _OPEN_ENDS:
         end = r"(?![^\s;&|)\"'])"
-    return re.compile(f"{begin}{re.escape(program)}{_OPTIONS} +{script}{re.escape(arguments)}{end}")
+    return re.compile(begin + re.escape(text) + end)
+
+
+@cache
+def _command(token: Token) -> re.Pattern[str]:
+    """Return an expression for a token in a command. Options may follow its first word."""
+    exact = _expression(token.text)
+    if not token.is_command:
+        return exact
+    first, _, rest = exact.pattern.partition(r"\ ")
+    script = r"(?:run +)?" if token.text.partition(" ")[0] in _RUNNERS else ""
+    return re.compile(f"{first}{_OPTIONS} +{script}{rest}")
 
 
 @cache
