@@ -328,6 +328,7 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Never use `git add .`.", runs("git add .github/ci.yml")),
         ("Never commit to `main`.", runs("git checkout main && git log main..HEAD")),
         ("Never store `privateKey` in `localStorage`.", edits("localStorage.email")),
+        ("Never store `privateKey` in `localStorage`.", edits("privateKey = made()")),
         ("Never use `.buffer` on a `Uint8Array`.", edits("new Uint8Array(2)")),
         ("Never use `unwrap()` outside of tests.", edits("x.unwrap()")),
         ("Never use `--amend` on pushed commits.", runs("git commit --amend")),
