@@ -279,7 +279,7 @@ def load_config(
     user_file = Path(user_config(environ))
     texts = instead or {}
 
-    config = _over(Config(), read_toml(user_file, texts.get(user_file)), "user", user_file)
+    config = users_config(environ, texts.get(user_file))
     is_on_disk = user_file not in texts
     if config.api_key and is_on_disk and user_file.stat().st_mode & 0o077:
         raise ConfigError(
@@ -296,6 +296,24 @@ def load_config(
     config = _over(config, _variables(environ), "environment")
     named_flags = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, named_flags, "flag")
+
+
+def users_config(environ: Mapping[str, str] | None = None, instead: str | None = None) -> Config:
+    """Return the settings of the user's own file alone. Raises ConfigError.
+
+    `instead` has the text that the file is to be read as having.
+    """
+    user_file = Path(user_config(environ))
+    return _over(Config(), read_toml(user_file, instead), "user", user_file)
+
+
+def place_of(config: Config, key: str, project: Path) -> str:
+    """Return the place in which a setting is made, in words."""
+    layer = config.layer(key)
+    if layer == "default":
+        return "default"
+    path = project_config(project) if layer == "project" else Path(user_config())
+    return _place_of(key, layer, path)
 
 
 def _with_project(

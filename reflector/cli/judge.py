@@ -17,7 +17,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
 from reflector.cli.output import counted, note, print_json, safe, table
-from reflector.config import CONSENT, Config
+from reflector.config import CONSENT, Config, load_config, place_of, users_config
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
@@ -119,7 +119,8 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     after it has shown that it has no tools. It is asked without a screen and by its cheapest model.
     The variables of its login are kept for that in your own folder.
     """
-    config = _known(place, who)
+    config = place.project().config
+    _refuse_unknown(who, config)
     if who is None and not yes and sys.stdin.isatty():
         if not ask_who(place):
             click.echo(f"No judge reads your sessions. Later: {CONSENT}")
@@ -254,13 +255,11 @@ def read_first(place: Place) -> None:
     )
 
 
-def _known(place: Place, who: str | None) -> Config:
-    """Return the settings, which name the judges of other packages; refuse an unknown name."""
-    config = place.project().config
+def _refuse_unknown(who: str | None, config: Config) -> None:
+    """Refuse an unknown name; the settings name the judges of other packages."""
     names = offers.judge_names(config)
     if who is not None and who not in names:
         raise click.UsageError(f"{who!r} is not a judge; the judges are {', '.join(names)}")
-    return config
 
 
 def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -> None:
@@ -344,14 +343,18 @@ def estimate_words(config: Config) -> str:
     return f" (your last {sessions}: at most {_tokens(newest)})"
 
 
-def end_first(place: Place) -> None:
-    """End the reading of your last sessions in the background, if no judge is left."""
-    from reflector.project import Project
+def end_first(project: Path) -> None:
+    """End the reading of your last sessions in the background if no judge of yours is left, and
+    name a judge that another place than your own file names.
+    """
     from reflector.sessions import first
 
-    project = Project.at(place.folder())
-    if not project.config.asks_model:
+    if not users_config().asks_model:
         first.cancel(project)
+    config = load_config(project)
+    if config.asks_model and config.layer("backend") != "user":
+        where = place_of(config, "backend", project)
+        note(f"reflector: {where} is still {config.backend!r}; remove it there")
 
 
 @judge.command()
@@ -363,14 +366,14 @@ def forbid(place: Place, who: str | None) -> None:
     WHO is a name of the list; without it, all of them. The built-in rules judge then, which send
     nothing. Verdicts stay.
     """
-    config = _known(place, who)
+    _refuse_unknown(who, users_config())
     if who in _OFFLINE:
         raise click.UsageError(f"{who} sends nothing and needs no permission")
-    was_allowed = offers.forbid(who, config, place.folder())
-    end_first(place)
+    was_allowed = offers.forbid(who)
     if who is not None:
         click.echo(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
     elif was_allowed:
         click.echo("No model reads your sessions now; the built-in rules judge.")
     else:
         click.echo("No judge was allowed.")
+    end_first(place.folder())

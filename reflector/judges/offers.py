@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflector import extensions
-from reflector.config import BACKENDS, Config, load_config
+from reflector.config import BACKENDS, Config, users_config
 from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -25,6 +25,7 @@ from reflector.judges.client_versions import version_fault
 from reflector.judges.extensions import agree, agreed_extension, disagree
 from reflector.judges.protocol import BackendError
 from reflector.judges.registry import judge_kind
+from reflector.locate import user_folder
 from reflector.prices import ANSWER_TOKENS, estimated_cost
 from reflector.settings_file import store_setting
 from reflector.transcripts.readers import stores
@@ -245,8 +246,7 @@ def _choose(backend: str, project: Path) -> None:
 
     Raises: OSError, ConfigError
     """
-    config = load_config(project)
-    if config.layer("backend") == "user" and config.backend == backend:
+    if users_config().backend == backend:
         return
     consent.keep_choice(backend)
     store_setting(project, "backend", backend, for_all=True)
@@ -268,46 +268,53 @@ def keep_limits(
             store_setting(project, key, value, for_all=True)
 
 
-def forbid(name: str | None, config: Config, project: Path) -> bool:
-    """Let a judge judge no longer, all of them without a name; return whether one was allowed.
+def forbid(name: str | None) -> bool:
+    """Let a judge judge no longer, all of them without a name; return whether one was allowed. Your
+    own file alone decides: a project's file and the environment keep nothing in force here.
 
     Raises: OSError, ConfigError
     """
+    config = users_config()
     if name is None:
         was_allowed = consent.withdraw()
     elif name in JUDGES:
         was_allowed = _forbid_agent(name)
     else:
         was_allowed = name in config.judges and disagree(name)
-    if not _ends_with(name, config):
+    if not _ends_with(name, config.backend):
         return was_allowed
-    store_setting(project, "backend", None, for_all=True)
+    _remove_backend()
     if consent.chosen_backend():
         consent.keep_choice("")
     return True
 
 
-def take_back(config: Config, project: Path) -> bool:
+def take_back() -> bool:
     """Undo the permissions that answers gave; return whether there was one. A `backend` that you
     set by hand stays.
 
     Raises: OSError, ConfigError
     """
-    is_chosen = consent.chosen_backend() == config.backend
+    chosen = consent.chosen_backend()
     was_allowed = consent.withdraw()
-    if not is_chosen or config.layer("backend") != "user":
+    if not chosen or users_config().backend != chosen:
         return was_allowed
-    store_setting(project, "backend", None, for_all=True)
+    _remove_backend()
     return True
 
 
-def _ends_with(name: str | None, config: Config) -> bool:
+def _remove_backend() -> None:
+    """Remove `backend` from the user's own settings. Raises OSError, ConfigError."""
+    store_setting(Path(user_folder()), "backend", None, for_all=True)
+
+
+def _ends_with(name: str | None, backend: str) -> bool:
     """Return whether the user's setting `backend` has no judge left after one was forbidden."""
-    if config.layer("backend") != "user" or config.backend == "rules":
+    if backend == "rules":
         return False
-    if config.backend == "agent":
+    if backend == "agent":
         return (name is None or name in JUDGES) and not consent.agreed_clients()
-    return name in (None, config.backend)
+    return name in (None, backend)
 
 
 def _forbid_agent(name: str) -> bool:

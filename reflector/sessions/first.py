@@ -133,10 +133,10 @@ def _keep(project: Project, paths: Sequence[str], tries: int) -> None:
     project.keep(handover.ORDER, {"sessions": list(paths), "tries": tries})
 
 
-def cancel(project: Project) -> None:
+def cancel(root: Path) -> None:
     """Remove the order of a project, if there is one."""
     with suppress(OSError, ValueError):
-        Path(own_folder(str(project.root)), handover.ORDER).unlink(missing_ok=True)
+        Path(own_folder(str(root)), handover.ORDER).unlink(missing_ok=True)
 
 
 def _ordered(project: Project) -> tuple[list[str], int] | None:
@@ -156,7 +156,7 @@ def carry_out(project: Project) -> checks.Ran | None:
     if _ordered(project) is None:
         return None
     if not project.config.asks_model:
-        cancel(project)
+        cancel(project.root)
         return None
     with locks.held(project.make_state_dir(), "first.lock", wait=False) as is_held:
         order = _ordered(project) if is_held else None
@@ -196,13 +196,13 @@ def _read(project: Project, paths: Sequence[str], tries: int) -> checks.Ran:
         lambda: _is_wanted(project.root) and not gate.left_of_day(),
     )
     if not _is_wanted(project.root):
-        cancel(project)
+        cancel(project.root)
     elif ran.waits or gate.left_of_day():
         _keep(project, paths, tries)
     elif ran.failed and tries + 1 < _MOST_TRIES:
         _keep(project, paths, tries + 1)
     else:
-        cancel(project)
+        cancel(project.root)
     with project.open_ledger() as ledger:
         _leave_words(project, ledger, wanted)
     return ran

@@ -219,6 +219,28 @@ def test_reading_stops_when_it_is_taken_back(
     assert old.call("config", "get", "backend").out == "rules\n"
 
 
+def users_settings(agent: Agent) -> str:
+    return (agent.home / ".config" / "reflector" / "config.toml").read_text()
+
+
+@pytest.mark.parametrize("command", [("judge", "forbid"), ("uninstall",)], ids=" ".join)
+@pytest.mark.parametrize("backend", ["rules", "anthropic"])
+@pytest.mark.parametrize("layer", ["project", "environment"])
+def test_other_layers_keep_no_permission(
+    old: Agent, command: tuple[str, ...], backend: str, layer: str
+) -> None:
+    answer(old, "install")
+    if layer == "environment":
+        old.environ["REFLECTOR_BACKEND"] = backend
+    else:
+        settings = old.project / ".claude" / "reflector.toml"
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text(f'backend = "{backend}"\n')
+    taken = old.call(*command)
+    assert "backend" not in users_settings(old)
+    assert ("is still 'anthropic'; remove it there" in taken.err) == (backend == "anthropic")
+
+
 def test_forbid_stops_a_reading_at_work(old: Agent, api: Api) -> None:
     answer(old, "install")
     api.else_ = lambda asked: time.sleep(0.3) or judge(asked)
