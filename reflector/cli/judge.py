@@ -21,6 +21,7 @@ from reflector.config import CONSENT, Config, load_config, place_of, users_confi
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
+from reflector.judges.api_settings import model_settings
 from reflector.judges.consent import JudgeRefused
 from reflector.judges.offers import Candidate, Estimate, Offer
 from reflector.judges.registry import described
@@ -319,9 +320,11 @@ def _allow_api(place: Place, config: Config, *, yes: bool) -> None:
     price = estimated_cost(model, newest.prompts)
     words = price_words(price) if price is not None else "an unknown price"
     click.echo(safe(f"Anthropic's API: {model}, {words} for your last sessions"))
+    receiver = consent.masked_address(model_settings(config).base_url or "")
+    click.echo(safe(f"Your text goes to: {receiver}"))
     offers.needs_key(config, place.folder())
     _ask(config, "Anthropic's API", "the API judges only if you agree", yes=yes)
-    offers.allow_api(place.folder())
+    offers.allow_api(config, place.folder())
     click.echo("Anthropic's API may judge from the next session on.")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import gather, run
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from heapq import nlargest
 from pathlib import Path
@@ -21,7 +21,9 @@ from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.agent_process import check_client, installed_version
+from reflector.judges.api_settings import model_settings
 from reflector.judges.client_versions import version_fault
+from reflector.judges.consent import Choice
 from reflector.judges.extensions import agree, agreed_extension, disagree
 from reflector.judges.protocol import BackendError
 from reflector.judges.registry import judge_kind
@@ -167,7 +169,7 @@ def _api(config: Config, project: Path, newest: Estimate) -> Offer:
         allowed=config.backend == "anthropic",
         version="",
         model=model,
-        goes_to=config.base_url or "Anthropic, by your key",
+        goes_to=consent.masked_address(model_settings(config).base_url or ""),
         tokens=newest.tokens,
         price=estimated_cost(model, newest.prompts),
         fault=f"no API key: {lacks}" if lacks else None,
@@ -236,19 +238,20 @@ def needs_key(config: Config, project: Path) -> None:
         raise consent.JudgeRefused(f"anthropic: {fault}")
 
 
-def allow_api(project: Path) -> None:
-    """Let Anthropic's API judge from now on. Raises OSError, ConfigError."""
-    _choose("anthropic", project)
+def allow_api(config: Config, project: Path) -> None:
+    """Let Anthropic's API judge at its present address. Raises OSError, ConfigError."""
+    _choose("anthropic", project, model_settings(config).base_url or "")
 
 
-def _choose(backend: str, project: Path) -> None:
+def _choose(backend: str, project: Path, address: str | None = None) -> None:
     """Store the judge of all projects. One that your settings have already stays after `take_back`.
 
     Raises: OSError, ConfigError
     """
     if users_config().backend == backend:
+        consent.keep_choice(replace(consent.chosen(), address=address))
         return
-    consent.keep_choice(backend)
+    consent.keep_choice(Choice(backend, address))
     store_setting(project, "backend", backend, for_all=True)
 
 
@@ -284,8 +287,8 @@ def forbid(name: str | None) -> bool:
     if not _ends_with(name, config.backend):
         return was_allowed
     _remove_backend()
-    if consent.chosen_backend():
-        consent.keep_choice("")
+    if consent.chosen() != Choice():
+        consent.keep_choice(Choice())
     return True
 
 
@@ -295,7 +298,7 @@ def take_back() -> bool:
 
     Raises: OSError, ConfigError
     """
-    chosen = consent.chosen_backend()
+    chosen = consent.chosen().backend
     was_allowed = consent.withdraw()
     if not chosen or users_config().backend != chosen:
         return was_allowed

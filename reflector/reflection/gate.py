@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any
 
-from reflector.config import Config
+from reflector.config import Config, users_config
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.files import read_bounded
@@ -75,6 +75,7 @@ class Gate:
     ) -> None:
         self.config = config
         self.project = project
+        self._environ = environ
         self.spending = Spending(environ)
         self.dollars = Spending(environ, unit="dollars")
         self._ace = ace_settings(environ)
@@ -120,12 +121,20 @@ class Gate:
         """Return whether a model may read this project without a command by hand."""
         return not self.config.keeps_unread(self.project) and not self._no_consent({"trigger": ""})
 
+    def closed(self, ledger: Ledger) -> str | None:
+        """Return why the budgets allow no automatic question now, None if they do."""
+        left = self.left_of_month(ledger)
+        closed = self.left_of_day() or self._no_dollars(ledger)
+        return closed or (left if isinstance(left, str) else None)
+
     def _no_consent(self, facts: Mapping[str, Any]) -> str | None:
         """Return why a model may not be asked about this project, None if it may. A command by hand
         is consent; so is recording a trajectory, which has no trigger.
         """
         if facts.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
+        if fault := self._address_fault():
+            return fault
         if self.config.lists(self.project):
             return None
         if self.config.projects:
@@ -137,9 +146,28 @@ class Gate:
             )
         return None
 
+    def _address_fault(self) -> str | None:
+        """Return why the API may not be asked at its present address, None if it may."""
+        if self.config.backend != "anthropic":
+            return None
+        from reflector.judges.api_settings import model_settings
+        from reflector.judges.consent import address_fault
+
+        return address_fault(model_settings(self.config).base_url or "")
+
+    def _limit(self, key: str) -> int:
+        """Return a limit of automatic questions, 0 for none. The environment may come with a
+        repository: it can lower the limit that you have, and not raise it.
+        """
+        limit: int = getattr(self.config, key)
+        if self.config.layer(key) != "environment":
+            return limit
+        yours: int = getattr(users_config(self._environ), key)
+        return min(filter(None, (limit, yours)), default=0)
+
     def _no_dollars(self, ledger: Ledger) -> str | None:
         """Return why the dollars of the month allow no question, None if they do."""
-        limit = self.config.monthly_dollars
+        limit = self._limit("monthly_dollars")
         if not limit:
             return None
         try:
@@ -175,7 +203,7 @@ class Gate:
         """Return why today's budget allows no automatic question to the person's agent, None if it
         does. With `one_more`, a question is about to be asked, and is recorded.
         """
-        limit = self.config.daily_requests
+        limit = self._limit("daily_requests")
         if not self.config.is_daily_limited or (self.confirmed is None and not limit):
             return None
         if self.confirmed is not None:
@@ -234,7 +262,7 @@ class Gate:
             self._reserved.pop(get_ident(), None)
             others = sum(self._reserved.values())
             self.spending.write(ledger.head().origin, spent_this_month(ledger), others)
-            if self.config.monthly_dollars:
+            if self._limit("monthly_dollars"):
                 self.dollars.write(ledger.head().origin, dollars_this_month(ledger))
 
 

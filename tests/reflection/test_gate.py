@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.config import Config
+from reflector.config import Config, load_config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.judges.protocol import BackendError
@@ -410,3 +410,18 @@ def test_reservations_of_threads_add_up(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="5,000 more than are left"):
         shared.reserve(ledger, 10_000)
     assert shared.spending.total("another", 0) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("yours", "variable", "limit"), [(3, 0, 3), (3, 9, 3), (3, 2, 2), (0, 2, 2), (0, 0, 0)]
+)
+def test_environment_only_lowers_the_dollars(
+    ledger: Ledger, tmp_path: Path, yours: int, variable: int, limit: int
+) -> None:
+    (tmp_path / ".config" / "reflector").mkdir(parents=True)
+    (tmp_path / ".config" / "reflector" / "config.toml").write_text(f"monthly_dollars = {yours}\n")
+    environ = {"HOME": str(tmp_path), "REFLECTOR_MONTHLY_DOLLARS": str(variable)}
+    config = load_config(PROJECT, environ=environ, flags={"backend": "rules"})
+    Spending(environ, unit="dollars").write("another", 5_000_000)
+    closed = Gate(config, PROJECT, environ).closed(ledger)
+    assert f"of ${limit} (setting" in closed if closed else not limit

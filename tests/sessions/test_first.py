@@ -265,6 +265,45 @@ def test_folders_of_never_are_not_read(old: Agent, api: Api) -> None:
     assert not api.asked
 
 
+def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
+    addresses = {key: value for key, value in old.environ.items() if key.endswith("_BASE_URL")}
+    assert addresses
+    old.environ = {key: value for key, value in old.environ.items() if key not in addresses}
+    assert "Anthropic, by your key" in answer(old, "install")
+    old.environ |= addresses
+    drain(old)
+    assert not api.asked
+    assert next(iter(addresses.values())) in answer(old, "judge", "allow", "anthropic", "--yes")
+    drain(old)
+    assert len(api.asked) == 10
+
+
+@pytest.mark.parametrize(
+    ("limits", "variable"),
+    [
+        ("2\n\n\n", {"REFLECTOR_DAILY_REQUESTS": "0"}),
+        ("2\n\n\n", {"REFLECTOR_DAILY_REQUESTS": "100"}),
+        ("\n\n\n", {"REFLECTOR_DAILY_REQUESTS": "2"}),
+    ],
+    ids=["none", "a higher one", "a lower one"],
+)
+def test_environment_raises_no_limit(
+    old: Agent, api: Api, limits: str, variable: dict[str, str]
+) -> None:
+    answer(old, "install", limits=limits)
+    old.environ |= variable
+    drain(old)
+    assert len(api.asked) == 2
+
+
+def test_environment_opens_no_folder(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    old.call("config", "set", "--global", "never", str(old.project))
+    old.environ["REFLECTOR_NEVER"] = "/nowhere"
+    drain(old)
+    assert not api.asked
+
+
 def test_ledger_that_cannot_be_written_sends_nothing(old: Agent, api: Api) -> None:
     answer(old, "install")
     state = old.project / ".claude" / "reflector"
