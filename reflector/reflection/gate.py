@@ -101,7 +101,7 @@ class Gate:
         """
         if not live:
             return "the playbook is empty"
-        if is_model and self.config.keeps_unread(self.project):
+        if is_model and self._is_unread(recorded):
             return NEVER_READ
         if forced:
             return None
@@ -116,6 +116,18 @@ class Gate:
             return None
         closed = self._no_consent(facts) or self.left_of_day() or self._no_dollars(ledger)
         return closed or self.left_of_month(ledger)
+
+    def _is_unread(self, recorded: Event) -> bool:
+        """Return whether no model may read a window: its project, or the folder in which its
+        session worked, is below a folder of `never`.
+        """
+        if not self.config.never:
+            return False
+        from reflector.reflection.window import folder_of
+
+        folder = folder_of(recorded)
+        folders = [self.project, *([Path(folder)] if folder.startswith("/") else [])]
+        return any(map(self.config.keeps_unread, folders))
 
     def lets_start(self) -> bool:
         """Return whether a model may read this project without a command by hand."""

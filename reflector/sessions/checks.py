@@ -34,6 +34,7 @@ from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
+from reflector.transcripts.heads import read_head
 from reflector.transcripts.readers import Reader, stores
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
@@ -151,6 +152,22 @@ def project_sessions(
     return sessions_of(project.root, folders, of_project, since, each)[:most]
 
 
+def readable(project: Project, files: Sequence[FoundTranscript]) -> list[FoundTranscript]:
+    """Return the transcripts that a model may read: those of sessions that did not work in a
+    folder of `never`.
+    """
+    config = project.config
+    if not config.never:
+        return [*files]
+    allowed = []
+    for file in files:
+        with suppress(OSError):
+            folder = read_head(file.path).folder
+            if not (folder.startswith("/") and config.keeps_unread(Path(folder))):
+                allowed.append(file)
+    return allowed
+
+
 def reader_of(file: FoundTranscript) -> Reader:
     """Return the reader of the agent in whose folder a transcript is."""
     return next(store.reader for store in stores() if file.path.is_relative_to(store.kept.folder))
@@ -247,6 +264,7 @@ def check_sessions(
     and ask about them. `advance` is called after each transcript, `goes_on` before. Raises as
     `drain_project` does.
     """
+    files = readable(project, files)
     with waiting_pipeline(project, write=False) as pipeline:
         watched = watching(pipeline.ledger, subject.lines, first=project.first_number)
         watch(pipeline.ledger, watched)

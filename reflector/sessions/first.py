@@ -79,7 +79,7 @@ def order_of(project: Project) -> Order | None:
         births = births_of(project.root, rules, project.own_dir)
         known = checks.recorded_files(project, ledger)
         files = checks.project_sessions(project, known, most=1000, since=0.0, each=iter)
-        files = [file for file in files if _may_be_read(project, file)]
+        files = [file for file in checks.readable(project, files) if _may_be_read(project, file)]
         lines = watching(ledger, rules, first=project.first_number).lines
         asked = checks.asked_sessions(ledger, files, known, lines, births, most_before=0)
     sessions = [session.file for session in asked[:_MOST_SESSIONS]]

@@ -265,6 +265,44 @@ def test_folders_of_never_are_not_read(old: Agent, api: Api) -> None:
     assert not api.asked
 
 
+def leave_secret(agent: Agent, name: str, made: Session) -> Path:
+    """Leave a session that worked in a folder of the project that is never read."""
+    secret = agent.project / "secret"
+    secret.mkdir(exist_ok=True)
+    agent.call("config", "set", "--global", "never", str(secret))
+    for record in made.records:
+        record["cwd"] = str(secret)
+    return made.write(agent.home / ".claude/projects/-shop-secret" / f"{name}.jsonl")
+
+
+def test_first_reading_skips_folders_below(old: Agent, api: Api) -> None:
+    leave_secret(old, "secret", worked("secret").user("The password of Jane"))
+    answer(old, "install")
+    drain(old)
+    assert len(api.asked) == 10
+    assert not any("Jane" in asked.text for asked in api.asked)
+
+
+def test_check_skips_folders_below(old: Agent, api: Api) -> None:
+    leave_secret(old, "secret", worked("secret").user("The password of Jane"))
+    old.call("check", "--judge", "anthropic", "--yes", "-n", "20")
+    assert len(api.asked) == 12
+    assert not any("Jane" in asked.text for asked in api.asked)
+
+
+def test_session_end_skips_folders_below(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    drain(old)
+    api.asked.clear()
+    old.call("add", "pat", "Write the failing test first")
+    secret = leave_secret(old, "secret", Session("secret").cites("pat-001", "helpful"))
+    old.hands("SessionEnd", secret)
+    drain(old)
+    assert not api.asked
+    assert not old.call("reflect", "secret", code=None).out.count("helpful")
+    assert not api.asked
+
+
 def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
     addresses = {key: value for key, value in old.environ.items() if key.endswith("_BASE_URL")}
     assert addresses
