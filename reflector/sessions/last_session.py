@@ -63,6 +63,12 @@ def leave_last_session(
         write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
 
 
+def forget_last_session(project: Path) -> None:
+    """Remove the words about the last session, which the start and the status line show."""
+    with suppress(OSError, ValueError):
+        Path(own_folder(str(project)), handover.LAST_SESSION).unlink(missing_ok=True)
+
+
 def _session_words(windows: Sequence[Reflected], best: Reflected, earlier: str) -> str:
     """Return the words about a session; `earlier` are those about its earlier windows."""
     judged = [window.detail for window in windows if window.outcome == "completed"]

@@ -303,6 +303,31 @@ def test_session_end_skips_folders_below(old: Agent, api: Api) -> None:
     assert not api.asked
 
 
+_LONG = f"{_CORRECTION} It has the order of Jane Doe from Elm Street."
+
+
+@pytest.mark.parametrize(
+    "target", [("--where", _LONG), ("--session", "s-2")], ids=["text", "session"]
+)
+def test_redaction_removes_the_first_verdicts(
+    old: Agent, api: Api, target: tuple[str, str]
+) -> None:
+    for number in range(12):
+        made = Session(f"s-{number}").user("Fix it.").agent("I use a mock of the database.")
+        leave(old, f"s-{number}", made.user(_LONG).agent("Done."))
+
+    def quoting(asked: Asked) -> Behaviour:
+        short = judge(asked)
+        return replace(short, body=short.body.replace(_CORRECTION.encode(), _LONG.encode()))
+
+    api.else_ = quoting
+    answer(old, "install")
+    drain(old)
+    assert "mock the database" in started(old)
+    old.call("redact", *target, "--yes", "--why", "Jane asked", code=None)
+    assert "mock the database" not in started(old)
+
+
 def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
     addresses = {key: value for key, value in old.environ.items() if key.endswith("_BASE_URL")}
     assert addresses
