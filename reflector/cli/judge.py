@@ -204,11 +204,14 @@ def _choice(number: int, offer: Offer, newest: Estimate) -> tuple[object, ...]:
 def _ask_limits(config: Config, project: Path) -> None:
     """Ask for the limits of all projects, and keep those that differ from the settings."""
     questions = click.prompt(
-        "Questions a day, all projects", type=int, default=config.daily_requests, err=True
+        "Questions a day, all projects",
+        type=click.IntRange(1),
+        default=config.daily_requests or Config().daily_requests,
+        err=True,
     )
     dollars = click.prompt(
         "Dollars a month, by list prices",
-        type=int,
+        type=click.IntRange(1),
         default=config.monthly_dollars or _DOLLARS,
         err=True,
     )

@@ -239,7 +239,13 @@ def needs_key(config: Config, project: Path) -> None:
 
 
 def allow_api(config: Config, project: Path) -> None:
-    """Let Anthropic's API judge at its present address. Raises OSError, ConfigError."""
+    """Let Anthropic's API judge at its present address, within the limit of a day that was shown.
+
+    Raises: OSError, ConfigError
+    """
+    yours = users_config()
+    if yours.layer("daily_requests") == "default":
+        store_setting(project, "daily_requests", yours.daily_requests, for_all=True)
     _choose("anthropic", project, model_settings(config).base_url or "")
 
 

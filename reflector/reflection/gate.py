@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any
 
-from reflector.config import Config, users_config
+from reflector.config import BACKENDS, Config, users_config
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.files import read_bounded
@@ -32,7 +32,7 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
-from reflector.prices import spent_on
+from reflector.prices import Usage, cost, spent_on
 
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
@@ -250,7 +250,7 @@ class Gate:
 
         if self.config.keeps_unread(self.project):
             raise BackendError(NEVER_READ, stage="budget", attempts=0)
-        if not forced and (spent := self._no_dollars(ledger) or self.left_of_day(one_more=True)):
+        if not forced and (spent := self._too_dear(ledger) or self.left_of_day(one_more=True)):
             raise BackendError(spent, stage="budget", attempts=0)
         limit = None if forced else self.config.monthly_tokens or None
         origin = ledger.head().origin
@@ -268,6 +268,47 @@ class Gate:
             reason = f"a request may take {tokens:,} tokens, {missing:,} more than are left"
             raise BackendError(reason, stage="budget", attempts=0)
 
+    def _too_dear(self, ledger: Ledger) -> str | None:
+        """Reserve the dollars of the next request for the person's other ledgers; return why the
+        month's limit does not allow it, None if it does.
+        """
+        limit = self._limit("monthly_dollars")
+        if not limit:
+            return None
+        tokens = self._reserved[get_ident()]
+        origin = ledger.head().origin
+        own = dollars_this_month(ledger)
+        try:
+            if not self.dollars.reserve(origin, own, self._reserved_dollars(), limit * _MILLION):
+                return None
+            self.dollars.write(origin, own, self._reserved_dollars() - self._price(tokens))
+            spent = self.dollars.total(origin, own)
+        except OSError as error:
+            return _UNKNOWN_BUDGET.format(self.dollars.path, error.strerror)
+        return (
+            f"{_MONTH_IS_SPENT}${spent / _MILLION:.2f} of ${limit} are taken or reserved, and a "
+            f"request may take ${self._price(tokens) / _MILLION:.2f} (setting monthly_dollars)"
+        )
+
+    def _reserved_dollars(self) -> int:
+        """Return the dollars that the requests of all threads may take, in millionths."""
+        return sum(map(self._price, self._reserved.values()))
+
+    def _price(self, tokens: int) -> int:
+        """Return the list price of a request that takes so many tokens at most, in millionths of a
+        dollar; 0 for a model without a known one.
+        """
+        from reflector.judges.protocol import MAX_TOKENS
+        from reflector.judges.registry import judge_kind
+
+        config = self.config
+        kind = judge_kind(config.backend) if config.backend in BACKENDS else None
+        if kind is None or kind.priced_model is None:
+            return 0
+        model = kind.priced_model(config, config.judge_client or "claude")
+        usage = Usage(output=MAX_TOKENS, cache_write=max(0, tokens - MAX_TOKENS))
+        return int((cost(model, usage) or 0) * _MILLION)
+
     def settle(self, ledger: Ledger) -> None:
         """Record for the person's other ledgers the tokens that this one took in the end."""
         with self._turn, suppress(OSError):  # it says it again before its next request
@@ -275,7 +316,8 @@ class Gate:
             others = sum(self._reserved.values())
             self.spending.write(ledger.head().origin, spent_this_month(ledger), others)
             if self._limit("monthly_dollars"):
-                self.dollars.write(ledger.head().origin, dollars_this_month(ledger))
+                own = dollars_this_month(ledger)
+                self.dollars.write(ledger.head().origin, own, self._reserved_dollars())
 
 
 def waiting_words(reason: str, now: datetime | None = None) -> str:

@@ -412,6 +412,31 @@ def test_reservations_of_threads_add_up(ledger: Ledger, tmp_path: Path) -> None:
     assert shared.spending.total("another", 0) == 20_000
 
 
+def priced(environ: Mapping[str, str]) -> Gate:
+    """Return a gate of a model with a price, for a month of one dollar."""
+    return gate(environ, monthly_dollars=1, model="claude-sonnet-5-5", monthly_tokens=0)
+
+
+def test_reserved_dollars_keep_others_from_asking(ledger: Ledger, tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    Spending(environ, unit="dollars").write("a third", 800_000)
+    asking = priced(environ)
+    asking.reserve(ledger, 40_000)
+    with Ledger.open_file(tmp_path / "other.db") as other:
+        with pytest.raises(BackendError, match=r"the monthly budget is spent: .*may take"):
+            priced(environ).reserve(other, 40_000)
+        asking.settle(ledger)
+        priced(environ).reserve(other, 40_000)
+
+
+def test_dollars_of_a_refused_request_are_free(ledger: Ledger, tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    asking = priced(environ)
+    with pytest.raises(BackendError, match="may take"):
+        asking.reserve(ledger, 1_000_000)
+    assert asking.dollars.total("another", 0) == 0
+
+
 @pytest.mark.parametrize(
     ("yours", "variable", "limit"), [(3, 0, 3), (3, 9, 3), (3, 2, 2), (0, 2, 2), (0, 0, 0)]
 )
