@@ -245,16 +245,16 @@ def read_first(place: Place) -> None:
     from reflector.sessions import first
 
     project = Project.at(place.folder())  # with the settings as they are now
-    order = first.order_of(project)
-    if order is None:
+    due = first.due_reading(project)
+    if due is None:
         return
-    first.start(project, order)
+    first.start(project, due)
     click.echo(
         safe(
-            f"Reading your last {counted(len(order.sessions), 'session')} for the "
-            f"{counted(order.rules, 'rule')} of {order.files[0]}"
-            f"{' and others' if len(order.files) > 1 else ''}, about "
-            f"{counted(order.minutes, 'minute')}."
+            f"Reading your last {counted(len(due.sessions), 'session')} for the "
+            f"{counted(due.rules, 'rule')} of {due.files[0]}"
+            f"{' and others' if len(due.files) > 1 else ''}, about "
+            f"{counted(due.minutes, 'minute')}."
         )
     )
 
@@ -350,13 +350,13 @@ def estimate_words(config: Config) -> str:
 
 
 def end_first(project: Path) -> None:
-    """End the reading of your last sessions in the background if no judge of yours is left, and
-    name a judge that another place than your own file names.
+    """Remove the order of a first reading that has ended, and name a judge that another place than
+    your own file names.
     """
-    from reflector.sessions import first
+    from reflector.sessions.order import live_order, remove_order
 
-    if not users_config().asks_model:
-        first.cancel(project)
+    if live_order(project) is None:
+        remove_order(project)
     config = load_config(project)
     if config.asks_model and config.layer("backend") != "user":
         where = place_of(config, "backend", project)

@@ -238,10 +238,12 @@ class Choice:
 
     backend  the setting that the answer brought, "" for none
     address  of the API that the user saw, "" for Anthropic's own; null if it was not about an API
+    id       random, so that an order of this answer ends with it; "" if every order has ended
     """
 
     backend: str = ""
     address: str | None = None
+    id: str = ""
 
 
 def keep_choice(choice: Choice) -> None:
@@ -253,7 +255,11 @@ def chosen() -> Choice:
     """Return the last answer of the user, an empty one for none."""
     kept = _object(_CHOICE)
     address = kept.get("address")
-    return Choice(str(kept.get("backend", "")), None if address is None else str(address))
+    return Choice(
+        str(kept.get("backend", "")),
+        None if address is None else str(address),
+        str(kept.get("id", "")),
+    )
 
 
 def address_fault(address: str) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from heapq import nlargest
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple
 
 from reflector import extensions
@@ -254,10 +255,12 @@ def _choose(backend: str, project: Path, address: str | None = None) -> None:
 
     Raises: OSError, ConfigError
     """
+    former = consent.chosen()
+    answer_id = former.id or token_hex(8)
     if users_config().backend == backend:
-        consent.keep_choice(replace(consent.chosen(), address=address))
+        consent.keep_choice(Choice(former.backend, address, answer_id))
         return
-    consent.keep_choice(Choice(backend, address))
+    consent.keep_choice(Choice(backend, address, answer_id))
     store_setting(project, "backend", backend, for_all=True)
 
 
@@ -290,6 +293,8 @@ def forbid(name: str | None) -> bool:
         was_allowed = _forbid_agent(name)
     else:
         was_allowed = name in config.judges and disagree(name)
+    if was_allowed and name is not None:
+        consent.keep_choice(replace(consent.chosen(), id=""))  # every order ends
     if not _ends_with(name, config.backend):
         return was_allowed
     _remove_backend()

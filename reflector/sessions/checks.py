@@ -348,7 +348,7 @@ class _Check:
                 self._ask(checker, question)
             with self._turn:
                 self.ran.spent += checker.spent
-                if not windows and _waits(ledger, session_id):
+                if not windows and waits_for_verdicts(ledger, session_id):
                     self.ran.notes.append(
                         f"session {session_id[:8]} is checked after the verdicts on its citations"
                     )
@@ -403,5 +403,6 @@ def _recorded_session(project: Project, file: FoundTranscript, known: Recorded) 
     return session_id
 
 
-def _waits(ledger: Ledger, session_id: str) -> bool:
+def waits_for_verdicts(ledger: Ledger, session_id: str) -> bool:
+    """Return whether a session waits for the verdicts on its citations."""
     return any(window.state in ("pending", "failed") for window in ledger.windows(session_id))
