@@ -19,6 +19,7 @@ from hypothesis import given, strategies as st
 from reflector.config import Config, load_config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.judges.consent import Choice, keep_choice
 from reflector.judges.protocol import BackendError
 from reflector.ledger.store import Ledger
 from reflector.reflection import recorder as events_of
@@ -410,6 +411,39 @@ def test_reservations_of_threads_add_up(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="5,000 more than are left"):
         shared.reserve(ledger, 10_000)
     assert shared.spending.total("another", 0) == 20_000
+
+
+@pytest.mark.parametrize(("trigger", "is_asked"), [("SessionEnd", False), ("ingest", True)])
+def test_another_address_is_only_asked_by_hand(
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trigger: str,
+    is_asked: bool,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    keep_choice(Choice("anthropic", "https://models.example", "1"))
+    reason = check(ledger, recorded(ledger, tmp_path, trigger), gate(monthly_tokens=0))
+    if is_asked:
+        assert reason is None
+    else:
+        assert "now Anthropic, by your key, and you let https://models.example" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"), [("secret", NEVER_READ), ("secret/a", NEVER_READ), ("open", None)]
+)
+def test_own_folder_of_a_session_is_never_read(
+    ledger: Ledger, tmp_path: Path, folder: str, reason: str | None
+) -> None:
+    made = Session("s-1").cites("pat-001")
+    for record in made.records:
+        record["cwd"] = str(PROJECT / folder)
+    path = made.write(tmp_path / "t.jsonl")
+    event = ledger.event(take_in(ledger, Source(path, "SessionEnd")).event_id)
+    guarded = gate(never=(str(PROJECT / "secret"),), monthly_tokens=0)
+    assert check(ledger, event, guarded) == reason
+    assert check(ledger, event, guarded, forced=True) == reason
 
 
 def priced(environ: Mapping[str, str]) -> Gate:
