@@ -120,10 +120,10 @@ class Config:
     #: maximum tokens in a calendar month, all your projects together; 0: no limit
     monthly_tokens: int = 5_000_000
     #: maximum US dollars in a calendar month by list prices, all your projects together; 0: no
-    #: limit. The question that exceeds it is the last one
+    #: limit. For automatic questions, the environment can only lower it
     monthly_dollars: int = 0
     #: maximum automatic requests to your agents in a day (UTC), all your projects together, and to
-    #: an API if you set it; 0: no limit
+    #: an API if you set it; 0: no limit. The environment can only lower it
     daily_requests: int = 20
     #: the agent that judges with `agent`, such as `claude`; empty: the agent of the session
     judge_client: str = ""
@@ -165,7 +165,8 @@ class Config:
     #: folders such as `"~/work/*"` whose own file may choose a model as judge, the model's name and
     #: the playbook
     projects: tuple[str, ...] = ()
-    #: folders such as `"~/work/acme"` whose sessions no model reads, even if you ask for it
+    #: folders such as `"~/work/acme"` whose sessions no model reads, even if you ask for it; the
+    #: environment can only add folders
     never: tuple[str, ...] = ()
     #: SHA-256 of each project's own `reflector.txt` whose answers count [without a
     #: quote](judging.md#a-template-of-your-own); `doctor` shows it
@@ -279,7 +280,7 @@ def load_config(
     user_file = Path(user_config(environ))
     texts = instead or {}
 
-    config = _over(Config(), read_toml(user_file, texts.get(user_file)), "user", user_file)
+    config = users_config(environ, texts.get(user_file))
     is_on_disk = user_file not in texts
     if config.api_key and is_on_disk and user_file.stat().st_mode & 0o077:
         raise ConfigError(
@@ -293,9 +294,30 @@ def load_config(
     if not is_users_own and not config.lists(project):
         _refuse_costs(config, project_values, project, user_file)
 
+    never = config.never
     config = _over(config, _variables(environ), "environment")
+    # The environment may come with a repository: it adds folders, and removes none.
+    config = replace(config, never=tuple(dict.fromkeys((*never, *config.never))))
     named_flags = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, named_flags, "flag")
+
+
+def users_config(environ: Mapping[str, str] | None = None, instead: str | None = None) -> Config:
+    """Return the settings of the user's own file alone. Raises ConfigError.
+
+    `instead` has the text that the file is to be read as having.
+    """
+    user_file = Path(user_config(environ))
+    return _over(Config(), read_toml(user_file, instead), "user", user_file)
+
+
+def place_of(config: Config, key: str, project: Path) -> str:
+    """Return the place in which a setting is made, in words."""
+    layer = config.layer(key)
+    if layer == "default":
+        return "default"
+    path = project_config(project) if layer == "project" else Path(user_config())
+    return _place_of(key, layer, path)
 
 
 def _with_project(

@@ -195,6 +195,7 @@ RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
 OVERRULED, WORKED = of("audit", "overruled worked")
 MODELS = "reflector/ledger/models.py"
 WORKED_TESTS = ("tests/audit/test_worked.py",)
+OVERRULING = ("tests/audit/test_overruled.py",)
 UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 KINDS, BLOCKS = of("instructions", "kinds blocks")
@@ -326,7 +327,16 @@ MUTATIONS = [
     Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if session.steps else ()", "", COUNTED_FREELY),
     # The first reading of old sessions.
-    Mutation(OFFERED, "if not is_chosen or config", "if config", READ_FIRST),
+    Mutation(OFFERED, "if not chosen or users", "if users", READ_FIRST),
+    Mutation(OFFERED, "users_config().backend != chosen", "False", READ_FIRST),
+    Mutation(OFFERED, 'yours.layer("daily_requests") == "default"', "False", ALLOWED),
+    Mutation(OFFERED, 'model_settings(config).base_url or ""),', "config.base_url),", ALLOWED),
+    Mutation(CONSENT, "if fault := self._address_fault():", "if fault := None:", RUNNER),
+    Mutation(CONSENT, "min(filter(None, (limit, yours)), default=0)", "limit", RUNNER),
+    Mutation(CONSENT, "folders = [self.project, *(", "folders = [self.project] and [*(", RUNNER),
+    Mutation(CONSENT, "if is_model and self._is_unread(recorded)", "if False", RUNNER),
+    Mutation(CONSENT, "self._reserved_dollars(), limit * _M", "0, limit * _M", RUNNER),
+    Mutation(CONSENT, "(cost(model, usage) or 0) * _MILLION", "0", RUNNER),
     Mutation(OFFERED, 'is_new or key == "daily_requests"', "is_new", ALLOWED),
     Mutation(FIRST_READING, '"the playbook" if rule.file == PLAYBOOK else ', "", READ_FIRST),
     Mutation(FIRST_READING, "[*advice.rules, *in_playbook]", "advice.rules", READ_FIRST),
@@ -382,9 +392,20 @@ MUTATIONS = [
     Mutation(HTML, 'quoted = _ID.sub("[id]", _PATH.sub("[path]", quoted))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
     Mutation(RULES_SHOWN, "self.steps[-MOST_STEPS:][::-1]", "self.steps[:MOST_STEPS]", PAGE),
-    Mutation(OVERRULED, "return present != step.tag", "return True", PAGE),
+    Mutation(OVERRULED, "not is_own and present != step.tag", "not is_own", OVERRULING),
+    Mutation(OVERRULED, "return not is_own and", "return is_own and", OVERRULING),
     Mutation(WORKED, "if entry.status in _RULES", "", WORKED_TESTS),
-    Mutation(WORKED, "if first == 0 or", "if", WORKED_TESTS),
+    Mutation(WORKED, "if not earlier_sessions or", "if", WORKED_TESTS),
+    Mutation(WORKED, "if self._past.is_active(id)", "", WORKED_TESTS),
+    Mutation(
+        WORKED, "while start and sessions[start - 1]", "while start and sessions[0]", WORKED_TESTS
+    ),
+    Mutation(
+        WORKED, "self._readings.get(vote.session, vote.session)", "vote.session", WORKED_TESTS
+    ),
+    Mutation(
+        MODELS, "window.session_id or window.event_id,", 'window.session_id or "",', WORKED_TESTS
+    ),
     Mutation(WORKED, "session.agent == last.agent", "True", WORKED_TESTS),
     Mutation(MODELS, "or every", "", WORKED_TESTS),
     Mutation(MODELS, "if not window.of_subagent", "", WORKED_TESTS),

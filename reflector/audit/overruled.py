@@ -64,11 +64,12 @@ def _overruled(steps: Sequence[Step]) -> list[Step]:
     }
 
     def was_replaced(step: Step) -> bool:
-        is_judges = step.backend != ev.HUMAN and step.disposition == "retracted"
         cause = step.uncounted_by
-        if not is_judges or cause is None or cause.actor != ev.HUMAN:
+        if step.backend == ev.HUMAN or step.disposition != "retracted" or cause is None:
             return False
+        # A judge that read the session again took its own verdict back.
+        is_own = cause.actor in (step.backend, "reparse")
         present = by_person.get((step.name, step.session_id), step.tag)
-        return present != step.tag
+        return not is_own and present != step.tag
 
     return [step for step in steps if was_replaced(step)]

@@ -7,13 +7,18 @@ votes by model add up to those of `list`. `list`, `stats`, `status` and the repo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reflector.ledger.as_of import Past
-from reflector.ledger.models import WorkedSession, worked_sessions
+from reflector.ledger.models import (
+    WorkedSession,
+    window_models,
+    windows_of_readings,
+    worked_sessions,
+)
 
 if TYPE_CHECKING:
     from reflector.ledger.counters import SessionVote
@@ -76,8 +81,11 @@ class WorkedModels:
 
     def __init__(self, ledger: Ledger, past: Past | None = None) -> None:
         self._past = past or Past(ledger)
+        position = self._past.position
         with ledger.asking() as sql:
-            self.sessions: Mapping[str, WorkedSession] = worked_sessions(sql, self._past.position)
+            self._windows = window_models(sql, position)
+            self._readings = windows_of_readings(sql, position)
+        self.sessions: Mapping[str, WorkedSession] = worked_sessions(self._windows.values())
 
     @cached_property
     def rules(self) -> list[RuleOfModel]:
@@ -87,7 +95,8 @@ class WorkedModels:
         }
         votes: dict[tuple[str, str | None], list[SessionVote]] = defaultdict(list)
         for vote in self._past.votes_by_session(texts):
-            session = self.sessions.get(vote.session)
+            session_id = self._readings.get(vote.session, vote.session)
+            session = self.sessions.get(session_id)
             votes[vote.name, session.model if session else None].append(vote)
         rules = [
             RuleOfModel(name, model, *_sums(votes[name, model]), texts[name])
@@ -113,21 +122,31 @@ class WorkedModels:
         return [Worked(model, worked[model], *_sums(votes[model])) for model in models]
 
     def change(self, since: str) -> ModelChange | None:
-        """Return the change of an agent to the model of the last session; None if the agent began
-        with it, or changed before a time.
+        """Return the change of an agent to the model of its last sessions; None if the agent began
+        with it, or changed before a time. Retracted windows are no sessions here.
         """
-        ordered = sorted(self.sessions.values(), key=lambda session: session.begun)
+        windows = [window for id, window in self._windows.items() if self._past.is_active(id)]
+        ordered = sorted(worked_sessions(windows).values(), key=lambda session: session.begun)
         if not ordered:
             return None
         last = ordered[-1]
         own = [session for session in ordered if session.agent == last.agent]
-        first = [session.model for session in own].index(last.model)
-        if first == 0 or own[first].begun < since:
+        earlier_sessions = own[: _start_of_last_run(own)]
+        since_session = own[len(earlier_sessions)]
+        if not earlier_sessions or since_session.begun < since:
             return None
-        before = own[first - 1].model
+        before = earlier_sessions[-1].model
         earlier = [rule for rule in self.rules if rule.model == before]
         votes, of_earlier = (sum(_sums(rules)) for rules in (self.rules, earlier))
-        return ModelChange(last.agent, before, last.model, own[first].begun, votes, of_earlier)
+        return ModelChange(last.agent, before, last.model, since_session.begun, votes, of_earlier)
+
+
+def _start_of_last_run(sessions: Sequence[WorkedSession]) -> int:
+    """Return the place of the first of the last sessions that have the same model."""
+    start = len(sessions) - 1
+    while start and sessions[start - 1].model == sessions[-1].model:
+        start -= 1
+    return start
 
 
 def _sums(votes: Iterable[SessionVote | RuleOfModel]) -> tuple[float, float]:

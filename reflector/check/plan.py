@@ -143,7 +143,8 @@ def look_at(
         sessions = checks.project_sessions(project, known, most=typed.most, since=since, each=each)
         watched = watching(ledger, rules, first=project.first_number).lines
         births = births_of(project.root, lines, project.own_dir)
-        asked = checks.asked_sessions(ledger, sessions, known, watched, births)
+        readable = checks.readable(project, sessions)
+        asked = checks.asked_sessions(ledger, readable, known, watched, births)
         left = checks.questions(ledger, asked, known, judge_of(project.config), again=typed.again)
     return Look(sessions, _planned(project, rules, left), births)
 

@@ -125,18 +125,18 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         show_change(change)
     else:
         _print_removal(change)
-        _withdraw(place, root)
+        _withdraw(root)
     for _, where, way_out in callers_of(root):
         note(f"reflector: {where} still calls reflector: {way_out}")
 
 
-def _withdraw(place: Place, root: Path) -> None:
+def _withdraw(root: Path) -> None:
     """Undo the permissions to judge, once no agent calls reflector."""
     if any(callers_of(root)):
         return
-    if offers.take_back(load_config(root), root):
+    if offers.take_back():
         click.echo("No model reads your sessions now.")
-    end_first(place)
+    end_first(root)
 
 
 def _ask_memory(root: Path) -> None:

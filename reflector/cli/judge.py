@@ -17,10 +17,11 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
 from reflector.cli.output import counted, note, print_json, safe, table
-from reflector.config import CONSENT, Config
+from reflector.config import CONSENT, Config, load_config, place_of, users_config
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
+from reflector.judges.api_settings import model_settings
 from reflector.judges.consent import JudgeRefused
 from reflector.judges.offers import Candidate, Estimate, Offer
 from reflector.judges.registry import described
@@ -119,7 +120,8 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     after it has shown that it has no tools. It is asked without a screen and by its cheapest model.
     The variables of its login are kept for that in your own folder.
     """
-    config = _known(place, who)
+    config = place.project().config
+    _refuse_unknown(who, config)
     if who is None and not yes and sys.stdin.isatty():
         if not ask_who(place):
             click.echo(f"No judge reads your sessions. Later: {CONSENT}")
@@ -202,11 +204,14 @@ def _choice(number: int, offer: Offer, newest: Estimate) -> tuple[object, ...]:
 def _ask_limits(config: Config, project: Path) -> None:
     """Ask for the limits of all projects, and keep those that differ from the settings."""
     questions = click.prompt(
-        "Questions a day, all projects", type=int, default=config.daily_requests, err=True
+        "Questions a day, all projects",
+        type=click.IntRange(1),
+        default=config.daily_requests or Config().daily_requests,
+        err=True,
     )
     dollars = click.prompt(
         "Dollars a month, by list prices",
-        type=int,
+        type=click.IntRange(1),
         default=config.monthly_dollars or _DOLLARS,
         err=True,
     )
@@ -240,27 +245,25 @@ def read_first(place: Place) -> None:
     from reflector.sessions import first
 
     project = Project.at(place.folder())  # with the settings as they are now
-    order = first.order_of(project)
-    if order is None:
+    due = first.due_reading(project)
+    if due is None:
         return
-    first.start(project, order)
+    first.start(project, due)
     click.echo(
         safe(
-            f"Reading your last {counted(len(order.sessions), 'session')} for the "
-            f"{counted(order.rules, 'rule')} of {order.files[0]}"
-            f"{' and others' if len(order.files) > 1 else ''}, about "
-            f"{counted(order.minutes, 'minute')}."
+            f"Reading your last {counted(len(due.sessions), 'session')} for the "
+            f"{counted(due.rules, 'rule')} of {due.files[0]}"
+            f"{' and others' if len(due.files) > 1 else ''}, about "
+            f"{counted(due.minutes, 'minute')}."
         )
     )
 
 
-def _known(place: Place, who: str | None) -> Config:
-    """Return the settings, which name the judges of other packages; refuse an unknown name."""
-    config = place.project().config
+def _refuse_unknown(who: str | None, config: Config) -> None:
+    """Refuse an unknown name; the settings name the judges of other packages."""
     names = offers.judge_names(config)
     if who is not None and who not in names:
         raise click.UsageError(f"{who!r} is not a judge; the judges are {', '.join(names)}")
-    return config
 
 
 def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -> None:
@@ -320,9 +323,11 @@ def _allow_api(place: Place, config: Config, *, yes: bool) -> None:
     price = estimated_cost(model, newest.prompts)
     words = price_words(price) if price is not None else "an unknown price"
     click.echo(safe(f"Anthropic's API: {model}, {words} for your last sessions"))
+    receiver = consent.masked_address(model_settings(config).base_url or "")
+    click.echo(safe(f"Your text goes to: {receiver}"))
     offers.needs_key(config, place.folder())
     _ask(config, "Anthropic's API", "the API judges only if you agree", yes=yes)
-    offers.allow_api(place.folder())
+    offers.allow_api(config, place.folder())
     click.echo("Anthropic's API may judge from the next session on.")
 
 
@@ -344,14 +349,18 @@ def estimate_words(config: Config) -> str:
     return f" (your last {sessions}: at most {_tokens(newest)})"
 
 
-def end_first(place: Place) -> None:
-    """End the reading of your last sessions in the background, if no judge is left."""
-    from reflector.project import Project
-    from reflector.sessions import first
+def end_first(project: Path) -> None:
+    """Remove the order of a first reading that has ended, and name a judge that another place than
+    your own file names.
+    """
+    from reflector.sessions.order import live_order, remove_order
 
-    project = Project.at(place.folder())
-    if not project.config.asks_model:
-        first.cancel(project)
+    if live_order(project) is None:
+        remove_order(project)
+    config = load_config(project)
+    if config.asks_model and config.layer("backend") != "user":
+        where = place_of(config, "backend", project)
+        note(f"reflector: {where} is still {config.backend!r}; remove it there")
 
 
 @judge.command()
@@ -363,14 +372,14 @@ def forbid(place: Place, who: str | None) -> None:
     WHO is a name of the list; without it, all of them. The built-in rules judge then, which send
     nothing. Verdicts stay.
     """
-    config = _known(place, who)
+    _refuse_unknown(who, users_config())
     if who in _OFFLINE:
         raise click.UsageError(f"{who} sends nothing and needs no permission")
-    was_allowed = offers.forbid(who, config, place.folder())
-    end_first(place)
+    was_allowed = offers.forbid(who)
     if who is not None:
         click.echo(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
     elif was_allowed:
         click.echo("No model reads your sessions now; the built-in rules judge.")
     else:
         click.echo("No judge was allowed.")
+    end_first(place.folder())

@@ -136,7 +136,11 @@ def shown(agreed: Agreed) -> list[str]:
 def _masked(name: str, value: str) -> str:
     if name != "PATH" and name not in _COMMON and not name.endswith((*_PLACES, "_URL")):
         return f"… ({len(value)} characters)"
-    return _QUERY.sub("?…", _LOGIN_OF_URL.sub(r"\1…@", value))
+    return _without_login(value)
+
+
+def _without_login(url: str) -> str:
+    return _QUERY.sub("?…", _LOGIN_OF_URL.sub(r"\1…@", url))
 
 
 def _names(client: JudgeClient, environ: Mapping[str, str]) -> list[str]:
@@ -228,14 +232,50 @@ def keep_consent(clients: Mapping[str, Agreed]) -> None:
     )
 
 
-def keep_choice(backend: str) -> None:
-    """Record the setting `backend` that an answer of the user brought. Raises OSError."""
-    files.write_durably(open_folder(), json.dumps({"backend": backend}).encode(), _CHOICE)
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An answer of the user to the question who may judge.
+
+    backend  the setting that the answer brought, "" for none
+    address  of the API that the user saw, "" for Anthropic's own; null if it was not about an API
+    id       random, so that an order of this answer ends with it; "" if every order has ended
+    """
+
+    backend: str = ""
+    address: str | None = None
+    id: str = ""
 
 
-def chosen_backend() -> str:
-    """Return the setting `backend` that an answer of the user brought, "" for none."""
-    return str(_object(_CHOICE).get("backend", ""))
+def keep_choice(choice: Choice) -> None:
+    """Record an answer of the user. Raises OSError."""
+    files.write_durably(open_folder(), json.dumps(asdict(choice)).encode(), _CHOICE)
+
+
+def chosen() -> Choice:
+    """Return the last answer of the user, an empty one for none."""
+    kept = _object(_CHOICE)
+    address = kept.get("address")
+    return Choice(
+        str(kept.get("backend", "")),
+        None if address is None else str(address),
+        str(kept.get("id", "")),
+    )
+
+
+def address_fault(address: str) -> str | None:
+    """Return why the API at an address is not asked automatically; None if it may be."""
+    agreed = chosen().address
+    if agreed is None or address == agreed:
+        return None
+    return (
+        f"the API is now {masked_address(address)}, and you let {masked_address(agreed)} judge; to "
+        "let the new one judge, run: reflector judge allow anthropic"
+    )
+
+
+def masked_address(address: str) -> str:
+    """Return the address of an API without a login, for a screen; "" is Anthropic's own."""
+    return _without_login(address) or "Anthropic, by your key"
 
 
 def withdraw() -> bool:

@@ -9,22 +9,26 @@ from __future__ import annotations
 from asyncio import gather, run
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from heapq import nlargest
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple
 
 from reflector import extensions
-from reflector.config import BACKENDS, Config, load_config
+from reflector.config import BACKENDS, Config, users_config
 from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.agent_process import check_client, installed_version
+from reflector.judges.api_settings import model_settings
 from reflector.judges.client_versions import version_fault
+from reflector.judges.consent import Choice
 from reflector.judges.extensions import agree, agreed_extension, disagree
 from reflector.judges.protocol import BackendError
 from reflector.judges.registry import judge_kind
+from reflector.locate import user_folder
 from reflector.prices import ANSWER_TOKENS, estimated_cost
 from reflector.settings_file import store_setting
 from reflector.transcripts.readers import stores
@@ -166,7 +170,7 @@ def _api(config: Config, project: Path, newest: Estimate) -> Offer:
         allowed=config.backend == "anthropic",
         version="",
         model=model,
-        goes_to=config.base_url or "Anthropic, by your key",
+        goes_to=consent.masked_address(model_settings(config).base_url or ""),
         tokens=newest.tokens,
         price=estimated_cost(model, newest.prompts),
         fault=f"no API key: {lacks}" if lacks else None,
@@ -235,20 +239,28 @@ def needs_key(config: Config, project: Path) -> None:
         raise consent.JudgeRefused(f"anthropic: {fault}")
 
 
-def allow_api(project: Path) -> None:
-    """Let Anthropic's API judge from now on. Raises OSError, ConfigError."""
-    _choose("anthropic", project)
+def allow_api(config: Config, project: Path) -> None:
+    """Let Anthropic's API judge at its present address, within the limit of a day that was shown.
+
+    Raises: OSError, ConfigError
+    """
+    yours = users_config()
+    if yours.layer("daily_requests") == "default":
+        store_setting(project, "daily_requests", yours.daily_requests, for_all=True)
+    _choose("anthropic", project, model_settings(config).base_url or "")
 
 
-def _choose(backend: str, project: Path) -> None:
+def _choose(backend: str, project: Path, address: str | None = None) -> None:
     """Store the judge of all projects. One that your settings have already stays after `take_back`.
 
     Raises: OSError, ConfigError
     """
-    config = load_config(project)
-    if config.layer("backend") == "user" and config.backend == backend:
+    former = consent.chosen()
+    answer_id = former.id or token_hex(8)
+    if users_config().backend == backend:
+        consent.keep_choice(Choice(former.backend, address, answer_id))
         return
-    consent.keep_choice(backend)
+    consent.keep_choice(Choice(backend, address, answer_id))
     store_setting(project, "backend", backend, for_all=True)
 
 
@@ -268,46 +280,55 @@ def keep_limits(
             store_setting(project, key, value, for_all=True)
 
 
-def forbid(name: str | None, config: Config, project: Path) -> bool:
-    """Let a judge judge no longer, all of them without a name; return whether one was allowed.
+def forbid(name: str | None) -> bool:
+    """Let a judge judge no longer, all of them without a name; return whether one was allowed. Your
+    own file alone decides: a project's file and the environment keep nothing in force here.
 
     Raises: OSError, ConfigError
     """
+    config = users_config()
     if name is None:
         was_allowed = consent.withdraw()
     elif name in JUDGES:
         was_allowed = _forbid_agent(name)
     else:
         was_allowed = name in config.judges and disagree(name)
-    if not _ends_with(name, config):
+    if was_allowed and name is not None:
+        consent.keep_choice(replace(consent.chosen(), id=""))  # every order ends
+    if not _ends_with(name, config.backend):
         return was_allowed
-    store_setting(project, "backend", None, for_all=True)
-    if consent.chosen_backend():
-        consent.keep_choice("")
+    _remove_backend()
+    if consent.chosen() != Choice():
+        consent.keep_choice(Choice())
     return True
 
 
-def take_back(config: Config, project: Path) -> bool:
+def take_back() -> bool:
     """Undo the permissions that answers gave; return whether there was one. A `backend` that you
     set by hand stays.
 
     Raises: OSError, ConfigError
     """
-    is_chosen = consent.chosen_backend() == config.backend
+    chosen = consent.chosen().backend
     was_allowed = consent.withdraw()
-    if not is_chosen or config.layer("backend") != "user":
+    if not chosen or users_config().backend != chosen:
         return was_allowed
-    store_setting(project, "backend", None, for_all=True)
+    _remove_backend()
     return True
 
 
-def _ends_with(name: str | None, config: Config) -> bool:
+def _remove_backend() -> None:
+    """Remove `backend` from the user's own settings. Raises OSError, ConfigError."""
+    store_setting(Path(user_folder()), "backend", None, for_all=True)
+
+
+def _ends_with(name: str | None, backend: str) -> bool:
     """Return whether the user's setting `backend` has no judge left after one was forbidden."""
-    if config.layer("backend") != "user" or config.backend == "rules":
+    if backend == "rules":
         return False
-    if config.backend == "agent":
+    if backend == "agent":
         return (name is None or name in JUDGES) and not consent.agreed_clients()
-    return name in (None, config.backend)
+    return name in (None, backend)
 
 
 def _forbid_agent(name: str) -> bool:

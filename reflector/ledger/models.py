@@ -32,7 +32,7 @@ _MOST_CHARACTERS = 100
 class WorkedWindow:
     """A window with the models that its copies name.
 
-    session  its session's id, "" without one
+    session  its session's id, without one its own
     agent    the agent that worked, "" for an unknown one
     """
 
@@ -64,7 +64,7 @@ def window_models(sql: Statements, upto: int) -> dict[str, WorkedWindow]:
         if own := window.meta.get(MODEL):
             models[window.event_id].add(str(own)[:_MOST_CHARACTERS])
         windows[window.event_id] = WorkedWindow(
-            window.session_id or "",
+            window.session_id or window.event_id,
             str(window.facts.get("agent") or ""),
             as_written(window.occurred_at),
             of_subagent=bool(window.facts.get("agent_id")),
@@ -73,17 +73,28 @@ def window_models(sql: Statements, upto: int) -> dict[str, WorkedWindow]:
     return {window_id: window for window_id, window in windows.items() if window.models}
 
 
-def worked_sessions(sql: Statements, upto: int) -> dict[str, WorkedSession]:
-    """Return the sessions with a known model, by their ids."""
+def worked_sessions(windows: Iterable[WorkedWindow]) -> dict[str, WorkedSession]:
+    """Return the sessions of windows with a known model, by their ids."""
     by_session: dict[str, list[WorkedWindow]] = defaultdict(list)
-    for window in window_models(sql, upto).values():
+    for window in windows:
         by_session[window.session].append(window)
-    return {session: _session(windows) for session, windows in by_session.items()}
+    return {session: _session(of_session) for session, of_session in by_session.items()}
+
+
+def windows_of_readings(sql: Statements, upto: int) -> dict[str, str]:
+    """Return the windows without a session's id by the ids of their readings, which votes have."""
+    query = (
+        "SELECT reflection_id, target_id FROM event "  # noqa: S608
+        f"WHERE playbook_id = ? AND {of_types((ev.REFLECTION_COMPLETED,))} "
+        "AND session_id IS NULL AND reflection_id IS NOT NULL AND position <= ?"
+    )
+    return dict(sql.run(query, upto).fetchall())
 
 
 def session_models(sql: Statements, upto: int) -> dict[str, str]:
     """Return the model of each session with a known one, by the session's id."""
-    return {id: session.model for id, session in worked_sessions(sql, upto).items()}
+    sessions = worked_sessions(window_models(sql, upto).values())
+    return {id: session.model for id, session in sessions.items()}
 
 
 def _session(windows: Iterable[WorkedWindow]) -> WorkedSession:

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any
 
-from reflector.config import Config
+from reflector.config import BACKENDS, Config, users_config
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.files import read_bounded
@@ -32,7 +32,7 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
-from reflector.prices import spent_on
+from reflector.prices import Usage, cost, spent_on
 
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
@@ -75,6 +75,7 @@ class Gate:
     ) -> None:
         self.config = config
         self.project = project
+        self._environ = environ
         self.spending = Spending(environ)
         self.dollars = Spending(environ, unit="dollars")
         self._ace = ace_settings(environ)
@@ -100,7 +101,7 @@ class Gate:
         """
         if not live:
             return "the playbook is empty"
-        if is_model and self.config.keeps_unread(self.project):
+        if is_model and self._is_unread(recorded):
             return NEVER_READ
         if forced:
             return None
@@ -116,9 +117,27 @@ class Gate:
         closed = self._no_consent(facts) or self.left_of_day() or self._no_dollars(ledger)
         return closed or self.left_of_month(ledger)
 
+    def _is_unread(self, recorded: Event) -> bool:
+        """Return whether no model may read a window: its project, or the folder in which its
+        session worked, is below a folder of `never`.
+        """
+        if not self.config.never:
+            return False
+        from reflector.reflection.window import folder_of
+
+        folder = folder_of(recorded)
+        folders = [self.project, *([Path(folder)] if folder.startswith("/") else [])]
+        return any(map(self.config.keeps_unread, folders))
+
     def lets_start(self) -> bool:
         """Return whether a model may read this project without a command by hand."""
         return not self.config.keeps_unread(self.project) and not self._no_consent({"trigger": ""})
+
+    def closed(self, ledger: Ledger) -> str | None:
+        """Return why the budgets allow no automatic question now, None if they do."""
+        left = self.left_of_month(ledger)
+        closed = self.left_of_day() or self._no_dollars(ledger)
+        return closed or (left if isinstance(left, str) else None)
 
     def _no_consent(self, facts: Mapping[str, Any]) -> str | None:
         """Return why a model may not be asked about this project, None if it may. A command by hand
@@ -126,6 +145,8 @@ class Gate:
         """
         if facts.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
+        if fault := self._address_fault():
+            return fault
         if self.config.lists(self.project):
             return None
         if self.config.projects:
@@ -137,9 +158,28 @@ class Gate:
             )
         return None
 
+    def _address_fault(self) -> str | None:
+        """Return why the API may not be asked at its present address, None if it may."""
+        if self.config.backend != "anthropic":
+            return None
+        from reflector.judges.api_settings import model_settings
+        from reflector.judges.consent import address_fault
+
+        return address_fault(model_settings(self.config).base_url or "")
+
+    def _limit(self, key: str) -> int:
+        """Return a limit of automatic questions, 0 for none. The environment may come with a
+        repository: it can lower the limit that you have, and not raise it.
+        """
+        limit: int = getattr(self.config, key)
+        if self.config.layer(key) != "environment":
+            return limit
+        yours: int = getattr(users_config(self._environ), key)
+        return min(filter(None, (limit, yours)), default=0)
+
     def _no_dollars(self, ledger: Ledger) -> str | None:
         """Return why the dollars of the month allow no question, None if they do."""
-        limit = self.config.monthly_dollars
+        limit = self._limit("monthly_dollars")
         if not limit:
             return None
         try:
@@ -175,7 +215,7 @@ class Gate:
         """Return why today's budget allows no automatic question to the person's agent, None if it
         does. With `one_more`, a question is about to be asked, and is recorded.
         """
-        limit = self.config.daily_requests
+        limit = self._limit("daily_requests")
         if not self.config.is_daily_limited or (self.confirmed is None and not limit):
             return None
         if self.confirmed is not None:
@@ -210,7 +250,7 @@ class Gate:
 
         if self.config.keeps_unread(self.project):
             raise BackendError(NEVER_READ, stage="budget", attempts=0)
-        if not forced and (spent := self._no_dollars(ledger) or self.left_of_day(one_more=True)):
+        if not forced and (spent := self._too_dear(ledger) or self.left_of_day(one_more=True)):
             raise BackendError(spent, stage="budget", attempts=0)
         limit = None if forced else self.config.monthly_tokens or None
         origin = ledger.head().origin
@@ -228,14 +268,56 @@ class Gate:
             reason = f"a request may take {tokens:,} tokens, {missing:,} more than are left"
             raise BackendError(reason, stage="budget", attempts=0)
 
+    def _too_dear(self, ledger: Ledger) -> str | None:
+        """Reserve the dollars of the next request for the person's other ledgers; return why the
+        month's limit does not allow it, None if it does.
+        """
+        limit = self._limit("monthly_dollars")
+        if not limit:
+            return None
+        tokens = self._reserved[get_ident()]
+        origin = ledger.head().origin
+        own = dollars_this_month(ledger)
+        try:
+            if not self.dollars.reserve(origin, own, self._reserved_dollars(), limit * _MILLION):
+                return None
+            self.dollars.write(origin, own, self._reserved_dollars() - self._price(tokens))
+            spent = self.dollars.total(origin, own)
+        except OSError as error:
+            return _UNKNOWN_BUDGET.format(self.dollars.path, error.strerror)
+        return (
+            f"{_MONTH_IS_SPENT}${spent / _MILLION:.2f} of ${limit} are taken or reserved, and a "
+            f"request may take ${self._price(tokens) / _MILLION:.2f} (setting monthly_dollars)"
+        )
+
+    def _reserved_dollars(self) -> int:
+        """Return the dollars that the requests of all threads may take, in millionths."""
+        return sum(map(self._price, self._reserved.values()))
+
+    def _price(self, tokens: int) -> int:
+        """Return the list price of a request that takes so many tokens at most, in millionths of a
+        dollar; 0 for a model without a known one.
+        """
+        from reflector.judges.protocol import MAX_TOKENS
+        from reflector.judges.registry import judge_kind
+
+        config = self.config
+        kind = judge_kind(config.backend) if config.backend in BACKENDS else None
+        if kind is None or kind.priced_model is None:
+            return 0
+        model = kind.priced_model(config, config.judge_client or "claude")
+        usage = Usage(output=MAX_TOKENS, cache_write=max(0, tokens - MAX_TOKENS))
+        return int((cost(model, usage) or 0) * _MILLION)
+
     def settle(self, ledger: Ledger) -> None:
         """Record for the person's other ledgers the tokens that this one took in the end."""
         with self._turn, suppress(OSError):  # it says it again before its next request
             self._reserved.pop(get_ident(), None)
             others = sum(self._reserved.values())
             self.spending.write(ledger.head().origin, spent_this_month(ledger), others)
-            if self.config.monthly_dollars:
-                self.dollars.write(ledger.head().origin, dollars_this_month(ledger))
+            if self._limit("monthly_dollars"):
+                own = dollars_this_month(ledger)
+                self.dollars.write(ledger.head().origin, own, self._reserved_dollars())
 
 
 def waiting_words(reason: str, now: datetime | None = None) -> str:

@@ -33,7 +33,7 @@ from reflector.judges.protocol import (
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.bullet import VERDICTS
-from reflector.reflection.gate import Gate
+from reflector.reflection.gate import Gate, waiting_words
 from reflector.reflection.trouble import trouble_of
 from reflector.text.bounds import clean, encodable, whole_end
 from reflector.text.secrets import quote, redact
@@ -402,7 +402,9 @@ class Recorder:
         """
         if failure.stage != "budget":
             return self.fail(window, failure)
-        reason = f"the rest of the monthly budget is too small: {failure.message}"
+        reason = failure.message
+        if not waiting_words(reason):
+            reason = f"the rest of the monthly budget is too small: {reason}"
         return self.skip(window, recorded, reason)
 
     def skip(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:

@@ -121,8 +121,7 @@ class Runner(Recorder):
         waiting = waiting_for_budget(self.ledger)
         if not waiting or not self.backend.is_model:
             return waiting
-        is_spent = isinstance(self.gate.left_of_month(self.ledger), str) or self.gate.left_of_day()
-        return [] if is_spent else waiting
+        return [] if self.gate.closed(self.ledger) else waiting
 
     def cited_first(self, windows: Iterable[WindowRow]) -> list[WindowRow]:
         """Return windows in the order in which they are asked about: a budget is spent on those

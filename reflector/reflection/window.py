@@ -29,6 +29,7 @@ from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.transcripts.citations import CITED, FOLLOWED, citations_of, spread
+from reflector.transcripts.heads import read_head
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
@@ -434,6 +435,16 @@ def transcript_of(recorded: Event) -> Mapping[str, Any]:
             f"the window at position {recorded.position} does not name its transcript"
         )
     return transcript
+
+
+def folder_of(recorded: Event) -> str:
+    """Return the folder in which a window's session worked, as its transcript names it; "" if it
+    does not.
+    """
+    try:
+        return read_head(Path(transcript_of(recorded)["path"])).folder
+    except (OSError, ValueError, UnknownTranscript):
+        return ""
 
 
 def window_names(recorded: Event, part: str) -> Sequence[str]:

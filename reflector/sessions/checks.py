@@ -34,6 +34,7 @@ from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
+from reflector.transcripts.heads import read_head
 from reflector.transcripts.readers import Reader, stores
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
@@ -151,6 +152,22 @@ def project_sessions(
     return sessions_of(project.root, folders, of_project, since, each)[:most]
 
 
+def readable(project: Project, files: Sequence[FoundTranscript]) -> list[FoundTranscript]:
+    """Return the transcripts that a model may read: those of sessions that did not work in a
+    folder of `never`.
+    """
+    config = project.config
+    if not config.never:
+        return [*files]
+    allowed = []
+    for file in files:
+        with suppress(OSError):
+            folder = read_head(file.path).folder
+            if not (folder.startswith("/") and config.keeps_unread(Path(folder))):
+                allowed.append(file)
+    return allowed
+
+
 def reader_of(file: FoundTranscript) -> Reader:
     """Return the reader of the agent in whose folder a transcript is."""
     return next(store.reader for store in stores() if file.path.is_relative_to(store.kept.folder))
@@ -247,6 +264,7 @@ def check_sessions(
     and ask about them. `advance` is called after each transcript, `goes_on` before. Raises as
     `drain_project` does.
     """
+    files = readable(project, files)
     with waiting_pipeline(project, write=False) as pipeline:
         watched = watching(pipeline.ledger, subject.lines, first=project.first_number)
         watch(pipeline.ledger, watched)
@@ -330,7 +348,7 @@ class _Check:
                 self._ask(checker, question)
             with self._turn:
                 self.ran.spent += checker.spent
-                if not windows and _waits(ledger, session_id):
+                if not windows and waits_for_verdicts(ledger, session_id):
                     self.ran.notes.append(
                         f"session {session_id[:8]} is checked after the verdicts on its citations"
                     )
@@ -385,5 +403,6 @@ def _recorded_session(project: Project, file: FoundTranscript, known: Recorded) 
     return session_id
 
 
-def _waits(ledger: Ledger, session_id: str) -> bool:
+def waits_for_verdicts(ledger: Ledger, session_id: str) -> bool:
+    """Return whether a session waits for the verdicts on its citations."""
     return any(window.state in ("pending", "failed") for window in ledger.windows(session_id))

@@ -677,9 +677,11 @@ def ask_model(
     confirmed  how many requests to their agent the user agreed to; None if the user was not asked
     """
     from reflector.curator.listening import propose_learned
+    from reflector.sessions.order import held_windows
 
     drained = Drained()
-    tried: set[str] = set()
+    with project.open_ledger() as ledger:
+        tried = held_windows(project.root, ledger)
     is_left = True
     while is_left:
         with locks.held(project.make_state_dir(), "model.lock", wait=wait) as is_held:

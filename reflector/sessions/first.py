@@ -4,28 +4,29 @@ that they have, in the last sessions that started with these.
 Invariant: only an answer of a user in a terminal orders this, and the order is in the user's own
 folder, so no repository can bring one. It keeps to the limits of automatic questions. One process
 at a time carries it out. One that is killed leaves the order, and the next drain goes on with
-the sessions that have no answer. An order ends with its last session, when no judge is allowed any
-more, or after `_MOST_TRIES` runs in which a judge failed.
+the sessions that have no answer. An order ends with its last session, when the answer is taken
+back, or after `_MOST_TRIES` runs that left sessions without an answer though the budgets allowed
+more.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from reflector import handover
 from reflector.events import event as ev
-from reflector.files import write_durably
+from reflector.events.event import Event, identity
 from reflector.judges import consent
 from reflector.judges.agent_clients import most_at_once
-from reflector.judges.registry import backend_of
+from reflector.judges.registry import backend_of, judge_of
 from reflector.ledger.store import Ledger
-from reflector.locate import environment, own_folder
+from reflector.locate import environment
 from reflector.playbook_files.births import births_of
 from reflector.playbook_files.watching import (
     PLAYBOOK,
@@ -35,10 +36,12 @@ from reflector.playbook_files.watching import (
     watching,
 )
 from reflector.project import Project
-from reflector.reflection.checking import ROOM
-from reflector.reflection.gate import Gate
+from reflector.reflection.checking import MODE, ROOM
+from reflector.reflection.gate import Gate, waiting_for_budget, waiting_words
 from reflector.sessions import checks, locks
 from reflector.sessions.found_transcripts import FoundTranscript
+from reflector.sessions.last_session import leave_first
+from reflector.sessions.order import Order, keep_order, live_order, remove_order
 from reflector.text.bounds import clean
 from reflector.transcripts.readers import option_of
 
@@ -50,8 +53,8 @@ _MOST_QUOTE = 60
 _MOST_RULES = 3
 
 
-class Order(NamedTuple):
-    """The sessions that are to be read, about so many rules, in about so many minutes; `files`
+class DueReading(NamedTuple):
+    """The sessions that a first reading is about, with the numbers of rules and minutes; `files`
     names the sources of the rules.
     """
 
@@ -61,16 +64,15 @@ class Order(NamedTuple):
     minutes: int
 
 
-def order_of(project: Project) -> Order | None:
-    """Return the first reading that a project would get; None if there is nothing to read or no
+def due_reading(project: Project) -> DueReading | None:
+    """Return the first reading that a project would get; None if nothing is left to read or no
     judge may read it. Nothing is written or sent.
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
     config = project.config
-    gate = Gate(config, project.root)
-    if not config.asks_model or not gate.lets_start():
+    if not config.asks_model or not Gate(config, project.root).lets_start():
         return None
     with checks.open_or_empty(project) as ledger:
         rules = _rules(project, ledger)
@@ -79,16 +81,17 @@ def order_of(project: Project) -> Order | None:
         births = births_of(project.root, rules, project.own_dir)
         known = checks.recorded_files(project, ledger)
         files = checks.project_sessions(project, known, most=1000, since=0.0, each=iter)
-        files = [file for file in files if _may_be_read(project, file)]
+        files = [file for file in checks.readable(project, files) if _may_be_read(project, file)]
         lines = watching(ledger, rules, first=project.first_number).lines
         asked = checks.asked_sessions(ledger, files, known, lines, births, most_before=0)
-    sessions = [session.file for session in asked[:_MOST_SESSIONS]]
+        due = checks.questions(ledger, asked[:_MOST_SESSIONS], known, judge_of(config))
+    sessions = [file for file, _ in due]
     if not sessions:
         return None
     at_once = most_at_once(_judge_of(project, file) for file in sessions)
     minutes = -(-len(sessions) * _SECONDS // (60 * at_once))
     sources = ("the playbook" if rule.file == PLAYBOOK else rule.file for rule in rules)
-    return Order(sessions, len(rules), tuple(dict.fromkeys(sources)), minutes)
+    return DueReading(sessions, len(rules), tuple(dict.fromkeys(sources)), minutes)
 
 
 def _rules(project: Project, ledger: Ledger) -> list[Line]:
@@ -112,9 +115,10 @@ def _may_be_read(project: Project, file: FoundTranscript) -> bool:
     return not is_agent or _judge_of(project, file) in consent.agreed_clients()
 
 
-def start(project: Project, order: Order) -> None:
+def start(project: Project, due: DueReading) -> None:
     """Leave an order, and start a drain in the background that carries it out. Raises OSError."""
-    _keep(project, [str(file.path) for file in order.sessions], tries=0)
+    paths = tuple(str(file.path) for file in due.sessions)
+    keep_order(project.root, Order(paths, paths, consent.chosen().id, time.time()))
     if environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
         return
     words = ["-I", "-m", "reflector", "--project", str(project.root), "drain", "--background"]
@@ -129,38 +133,24 @@ def start(project: Project, order: Order) -> None:
     )
 
 
-def _keep(project: Project, paths: Sequence[str], tries: int) -> None:
-    project.keep(handover.ORDER, {"sessions": list(paths), "tries": tries})
-
-
-def cancel(project: Project) -> None:
-    """Remove the order of a project, if there is one."""
-    with suppress(OSError, ValueError):
-        Path(own_folder(str(project.root)), handover.ORDER).unlink(missing_ok=True)
-
-
-def _ordered(project: Project) -> tuple[list[str], int] | None:
-    """Return the paths of the order, and how often it failed; None if there is none."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        order: Any = project.read_kept(handover.ORDER)
-        if order is not None:
-            return [str(path) for path in order["sessions"]], int(order["tries"])
-    return None
-
-
 def carry_out(project: Project) -> checks.Ran | None:
-    """Carry out the order of a project; None if there is none, or another process is at it.
+    """Carry out the order of a project; None if there is none, another process is at it, or the
+    budgets allow no question now.
 
     Raises as `drain_project` does.
     """
-    if _ordered(project) is None:
-        return None
-    if not project.config.asks_model:
-        cancel(project)
+    if live_order(project.root) is None or not project.config.asks_model:
+        remove_order(project.root)
         return None
     with locks.held(project.make_state_dir(), "first.lock", wait=False) as is_held:
-        order = _ordered(project) if is_held else None
-        return _read(project, *order) if order is not None else None
+        order = live_order(project.root) if is_held else None
+        if order is None or not _is_wanted(project.root):
+            return None
+        with checks.open_or_empty(project) as ledger:
+            if closed := Gate(project.config, project.root).closed(ledger):
+                _leave_words(project, ledger, order, closed, answered=False)
+                return None
+        return _read(project, order)
 
 
 def carry_out_for_hook(project: str) -> None:
@@ -169,16 +159,14 @@ def carry_out_for_hook(project: str) -> None:
         carry_out(Project.at(Path(project).absolute()))
 
 
-def _read(project: Project, paths: Sequence[str], tries: int) -> checks.Ran:
+def _read(project: Project, order: Order) -> checks.Ran:
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     with checks.open_or_empty(project) as ledger:
         rules = _rules(project, ledger)
         known = checks.recorded_files(project, ledger)
-    wanted = set(paths)
     found = checks.project_sessions(project, known, most=1000, since=0.0, each=iter)
-    files = [file for file in found if str(file.path) in wanted and _may_be_read(project, file)]
-    births = births_of(project.root, rules, project.own_dir)
-    # A session that is recorded and not asked about would be asked about by the next drain.
+    files = [file for file in found if str(file.path) in order.left and _may_be_read(project, file)]
+    subject = checks.Subject(rules, births_of(project.root, rules, project.own_dir))
     gate = Gate(config, project.root)
     asking = checks.Asking(
         most=len(files) * 10 or 1,
@@ -190,22 +178,41 @@ def _read(project: Project, paths: Sequence[str], tries: int) -> checks.Ran:
         project,
         backend_of(config, project.root),
         files,
-        checks.Subject(rules, births),
+        subject,
         asking,
         lambda _: None,
+        # A session that is recorded and not asked about would wait for the next day.
         lambda: _is_wanted(project.root) and not gate.left_of_day(),
     )
-    if not _is_wanted(project.root):
-        cancel(project)
-    elif ran.waits or gate.left_of_day():
-        _keep(project, paths, tries)
-    elif ran.failed and tries + 1 < _MOST_TRIES:
-        _keep(project, paths, tries + 1)
-    else:
-        cancel(project)
     with project.open_ledger() as ledger:
-        _leave_words(project, ledger, wanted)
+        closed = gate.closed(ledger) or next(filter(waiting_words, ran.notes), "")
+        left = tuple(map(str, _unanswered(project, ledger, files, subject)))
+        _leave_words(project, ledger, order, closed if left else "", answered=ran.answered > 0)
+    tries = order.tries + (not closed)
+    if not _is_wanted(project.root) or not left or tries == _MOST_TRIES:
+        remove_order(project.root)
+    else:
+        keep_order(project.root, replace(order, left=left, tries=tries))
     return ran
+
+
+def _unanswered(
+    project: Project, ledger: Ledger, files: Sequence[FoundTranscript], subject: checks.Subject
+) -> list[Path]:
+    """Return the transcripts that have no answer yet, also of sessions that wait for the verdicts
+    on their citations.
+    """
+    known = checks.recorded_files(project, ledger)
+    lines = watching(ledger, subject.lines, first=project.first_number).lines
+    asked = checks.asked_sessions(ledger, files, known, lines, subject.births, most_before=0)
+    questions = checks.questions(ledger, asked, known, judge_of(project.config))
+    due = {file.path for file, _ in questions}
+    for_budget = {window.session_id for window in waiting_for_budget(ledger)}
+    for file, _ in asked:
+        session_id = known.get((str(file.path), file.bytes), "")
+        if session_id in for_budget or checks.waits_for_verdicts(ledger, session_id):
+            due.add(file.path)
+    return sorted(due)
 
 
 def _is_wanted(root: Path) -> bool:
@@ -214,71 +221,92 @@ def _is_wanted(root: Path) -> bool:
     config = project.config
     is_agent = config.backend == "agent"
     may_judge = config.asks_model and (not is_agent or bool(consent.agreed_clients()))
-    return may_judge and Gate(config, root).lets_start() and _ordered(project) is not None
+    return may_judge and Gate(config, root).lets_start() and live_order(root) is not None
 
 
-class _Found(NamedTuple):
-    """The findings about one rule in the sessions of the order: numbers of sessions, and a quote
-    of the newest one.
+@dataclass(slots=True)
+class _Found:
+    """The findings about one rule in the sessions of the order: the sessions, and a quote of the
+    newest one.
     """
 
-    helped: int = 0
-    harmed: int = 0
-    broken: int = 0
+    helped: set[str] = field(default_factory=set)
+    harmed: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
     quote: str = ""
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return -len(self.harmed), -len(self.broken)
 
     def words(self, name: str) -> str:
         if self.harmed:
-            verdict = f"harmed in {self.harmed}"
+            verdict = f"harmed in {len(self.harmed)}"
         elif self.broken:
-            verdict = f"not followed in {self.broken}"
+            verdict = f"not followed in {len(self.broken)}"
         else:
-            verdict = f"helped in {self.helped}"
+            verdict = f"helped in {len(self.helped)}"
         return f"{name} {verdict}" + (f" (“{self.quote}”)" if self.quote else "")
 
 
-def _leave_words(project: Project, ledger: Ledger, paths: set[str]) -> None:
-    """Leave the line of the next start: the rules with verdicts, those that did harm first."""
+def _leave_words(
+    project: Project, ledger: Ledger, order: Order, closed: str, *, answered: bool
+) -> None:
+    """Leave the line of the next start: the rules with verdicts, those that did harm first, and
+    when a closed budget lets the reading go on.
+    """
     known = checks.recorded_files(project, ledger)
-    session_ids = {session_id for (path, _), session_id in known.items() if path in paths}
-    judged = {
-        event.session_id
+    session_ids = {id for (path, _), id in known.items() if path in order.sessions}
+    readings = {
+        event.reflection_id: event
         for event in ledger.events(types=[ev.REFLECTION_COMPLETED])
-        if event.session_id in session_ids and event.facts.get("mode") == "checked"
+        if event.session_id in session_ids
+        and event.facts.get("mode") == MODE
+        and not ledger.retracted(event.event_id, event.target_id or "")
     }
-    if not judged:
-        return
-    number = f"{len(judged)} session{'s' if len(judged) > 1 else ''}"
-    found = _found(ledger, session_ids)
-    ranked = sorted(found.items(), key=lambda row: (-row[1].harmed, -row[1].broken, row[0]))
+    parts = []
+    if readings:
+        number = len({event.session_id for event in readings.values()})
+        parts.append(
+            f"{number} session{'s' if number > 1 else ''} read: {_verdicts(ledger, readings)}"
+        )
+    parts += filter(None, [waiting_words(closed)])
+    if parts:
+        words = ", ".join(parts)
+        leave_first(project.root, words, order.since, session_ids, answered=answered)
+
+
+def _verdicts(ledger: Ledger, readings: Mapping[str | None, Event]) -> str:
+    """Return the rules with verdicts in words."""
+    found = _found(ledger, readings)
+    ranked = sorted(found.items(), key=lambda row: (row[1].rank, row[0]))
     shown = [rule.words(name) for name, rule in ranked[:_MOST_RULES]]
     if len(ranked) > _MOST_RULES:
         shown.append(f"{len(ranked) - _MOST_RULES} more: reflector list")
-    words = f"{handover.FIRST}{number} read: {', '.join(shown) or 'no rule decided'}\n"
-    with suppress(OSError):
-        folder = handover.open_own(str(project.root))
-        write_durably(folder, words.encode("utf-8", "replace"), handover.LAST_SESSION)
+    return ", ".join(shown) or "no rule decided"
 
 
-def _found(ledger: Ledger, session_ids: set[str]) -> dict[str, _Found]:
-    quotes: dict[tuple[str | None, int], str] = {}
-    for event in ledger.events(types=[ev.REFLECTION_COMPLETED]):
-        for rationale in event.facts.get("rationales") or ():
-            words = clean(str(rationale.get("quote") or ""), _MOST_QUOTE)
-            quotes[event.reflection_id, rationale["index"]] = words
+def _found(ledger: Ledger, readings: Mapping[str | None, Event]) -> dict[str, _Found]:
+    """Return the findings of readings that count, by rule."""
+    quotes = {
+        (reflection_id, rationale["index"]): clean(str(rationale.get("quote") or ""), _MOST_QUOTE)
+        for reflection_id, reading in readings.items()
+        for rationale in reading.facts.get("rationales") or ()
+    }
     found: dict[str, _Found] = {}
     for event in ledger.events(types=[ev.BULLET_CHECKED]):
         facts = event.facts
-        if event.session_id not in session_ids:
+        tag_id = identity(ev.BULLET_TAGGED, event.reflection_id or "", facts["index"])
+        if event.reflection_id not in readings or ledger.retracted(event.event_id, tag_id):
             continue
         is_proved = facts["disposition"] in ("checked", "counted")
-        helped = is_proved and facts["tag"] == "helpful"
-        harmed = is_proved and facts["tag"] == "harmful"
-        broken = facts.get("followed") == "no"
-        if helped or harmed or broken:
-            rule = found.get(facts["name"], _Found())
-            quote = quotes.get((event.reflection_id, facts["index"]), "") or rule.quote
-            found[facts["name"]] = _Found(
-                rule.helped + helped, rule.harmed + harmed, rule.broken + broken, quote
-            )
+        verdicts = {
+            "helped": is_proved and facts["tag"] == "helpful",
+            "harmed": is_proved and facts["tag"] == "harmful",
+            "broken": facts.get("followed") == "no",
+        }
+        for verdict in (name for name, is_given in verdicts.items() if is_given):
+            rule = found.setdefault(facts["name"], _Found())
+            getattr(rule, verdict).add(event.session_id)
+            rule.quote = quotes.get((event.reflection_id, facts["index"]), "") or rule.quote
     return found

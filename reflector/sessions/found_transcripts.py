@@ -7,7 +7,6 @@ name, and a session can be moved to another.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,18 +15,11 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from reflector.project import project_of
-from reflector.transcripts.message import Tally
-from reflector.transcripts.readers import folder_named_in, readers, stores, time_named_in
-from reflector.transcripts.records import parse_line, read_lines
+from reflector.transcripts.heads import read_head
+from reflector.transcripts.readers import stores
 
-#: How far into a file its folder and its first time are looked for. A first prompt with images has
-#: megabytes.
-_HEAD_BYTES = 8 * 1024 * 1024
-_HEAD_LINES = 200
-_MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 _COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
 #: Files beside the transcripts that are not transcripts.
 _OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
@@ -80,39 +72,15 @@ def compressed(folders: Iterable[Path]) -> list[Path]:
 
 def look_at(path: Path) -> FoundTranscript:
     """Return a transcript by the head of its file. Raises OSError."""
-    cwd = started_at = ""
-    tally = Tally()
     stat = path.stat()
     written_at = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat()
-    if path.suffix == ".json":
-        return FoundTranscript(path, _folder_of_document(path), written_at, stat.st_size)
-    with path.open("rb", buffering=256 * 1024) as file:
-        for line in read_lines(file, _HEAD_BYTES, tally):
-            for record, _ in parse_line(line.text, tally):
-                cwd = cwd or _folder(record)
-                started_at = started_at or time_named_in(record, readers())
-            if (cwd and started_at) or tally.lines >= _HEAD_LINES:
-                break
-    return FoundTranscript(path, cwd, started_at or written_at, stat.st_size)
-
-
-def _folder_of_document(path: Path) -> str:
-    """Return the folder that a document names. Raises OSError."""
-    try:
-        record = json.loads(path.read_bytes()) if path.stat().st_size <= _MAX_DOCUMENT_BYTES else {}
-    except (ValueError, RecursionError):
-        return ""
-    return _folder(record) if isinstance(record, dict) else ""
+    head = read_head(path)
+    return FoundTranscript(path, head.folder, head.started_at or written_at, stat.st_size)
 
 
 def project_hash(root: Path) -> str:
     """Return how Gemini CLI names a project in its chats."""
     return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _folder(record: dict[str, Any]) -> str:
-    """Return the folder that a record names; a chat of Gemini CLI has a hash of it."""
-    return folder_named_in(record, readers())
 
 
 def is_in_project(root: Path, transcript: FoundTranscript) -> bool:

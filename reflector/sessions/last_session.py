@@ -9,7 +9,7 @@ them as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,8 @@ _MAX_WORDS_CHARACTERS = 100
 _FEWEST_COUNTED = 3
 _UNDECIDED = " cited, undecided: reflector review"
 _VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
+#: How words begin that are about no judgement.
+_UNJUDGED = ("nothing cited", "not judged", "judging it failed", "today's ", "this month's ")
 #: The words if no verdict counts, the most important outcome first.
 _OUTCOMES = {
     "completed": "nothing decided",
@@ -61,6 +63,36 @@ def leave_last_session(
     with suppress(OSError):
         content = f"{words}\n{session_id}\n".encode("utf-8", "replace")
         write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
+
+
+def leave_first(
+    project: Path, words: str, since: float, session_ids: Collection[str], *, answered: bool
+) -> None:
+    """Leave the words about a first reading of some sessions. Words about another session that was
+    judged since a time stay, and if nothing was answered, all others but those about a first
+    reading, too.
+    """
+    text = handover.read_own(str(project), handover.LAST_SESSION, 1000).decode("utf-8", "replace")
+    line, _, session_id = text.partition("\n")
+    is_first = not line or line.startswith(handover.FIRST)
+    is_newer = _written_at(project) > since and session_id.strip() not in session_ids
+    if not is_first and (not answered or (is_newer and not line.startswith(_UNJUDGED))):
+        return
+    with suppress(OSError):
+        content = f"{handover.FIRST}{words}\n".encode("utf-8", "replace")
+        write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
+
+
+def _written_at(project: Path) -> float:
+    with suppress(OSError):
+        return Path(own_folder(str(project)), handover.LAST_SESSION).stat().st_mtime
+    return 0.0
+
+
+def forget_last_session(project: Path) -> None:
+    """Remove the words about the last session, which the start and the status line show."""
+    with suppress(OSError, ValueError):
+        Path(own_folder(str(project)), handover.LAST_SESSION).unlink(missing_ok=True)
 
 
 def _session_words(windows: Sequence[Reflected], best: Reflected, earlier: str) -> str:

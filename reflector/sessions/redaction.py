@@ -26,6 +26,7 @@ from reflector.memory.bytes import Versions, versions_folder
 from reflector.playbook_files.mirrors import mirrors
 from reflector.project import Project
 from reflector.sessions.drain import Pipeline
+from reflector.sessions.last_session import forget_last_session
 from reflector.sessions.spool import drop_words, pending_for
 
 
@@ -133,6 +134,7 @@ def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
     erasure = plan.erasure
     appended = erase(ledger, erasure, why)
     versions = _erase_versions(pipeline.project, erasure)
+    forget_last_session(pipeline.project.root)  # its words may hold parts of any text
     pipeline.write()
     trouble = _copy_trouble(ledger, pipeline.project)
     _each(plan.waiting, drop_words)

@@ -137,14 +137,42 @@ def test_a_change_of_model_is_found(ledger: Ledger) -> None:
         [("claude-code", "claude-x")],
         [("claude-code", "claude-x"), ("claude-code", "claude-x")],
         [("claude-code", "claude-x"), ("codex", "gpt-y")],
-        [("claude-code", "claude-x"), ("claude-code", "claude-y"), ("claude-code", "claude-x")],
     ],
-    ids=["no session", "one", "the same", "another agent", "one that it had before"],
+    ids=["no session", "one", "the same", "another agent"],
 )
 def test_other_histories_have_no_change(ledger: Ledger, models: list[tuple[str, str]]) -> None:
     for number, (agent, model) in enumerate(models, 1):
         ledger.append([seen(number, f"s{number}", model, agent=agent)])
     assert WorkedModels(ledger).change(EARLY) is None
+
+
+def test_a_change_back_is_found(ledger: Ledger) -> None:
+    for number, model in enumerate(["claude-x", "claude-y", "claude-x", "claude-x"], 1):
+        ledger.append([seen(number, f"s{number}", model)])
+    change = WorkedModels(ledger).change(EARLY)
+    assert change is not None
+    assert (change.before, change.model, change.since[:10]) == (
+        "claude-y",
+        "claude-x",
+        "2026-11-03",
+    )
+
+
+def test_a_retracted_window_changes_no_model(ledger: Ledger) -> None:
+    other = seen(2, "s2", "claude-y")
+    ledger.append([seen(1, "s1", "claude-x"), other, retracted(other)])
+    assert WorkedModels(ledger).change(EARLY) is None
+
+
+def test_windows_without_sessions_have_models(ledger: Ledger) -> None:
+    for number, model in ((1, "claude-x"), (2, "claude-y")):
+        events = voted(number, f"s{number}", model, "helpful")
+        ledger.append([added()] * (number == 1))
+        ledger.append([replace(event, session_id=None) for event in events])
+    assert WorkedModels(ledger).models(2) == [
+        Worked("claude-x", 1, 1, 0),
+        Worked("claude-y", 1, 1, 0),
+    ]
 
 
 def test_an_old_change_is_not_shown(ledger: Ledger) -> None:

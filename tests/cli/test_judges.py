@@ -73,6 +73,12 @@ def test_price_is_unknown_without_a_list_price(agent: Agent, tmp_path: Path) -> 
     assert "unknown" in agent.call("judge").out
 
 
+def test_address_of_the_environment_is_shown(agent: Agent) -> None:
+    agent.environ["ANTHROPIC_BASE_URL"] = "https://me:secret@models.example/v1?key=1"
+    agent.call("config", "set", "--global", "base_url", "https://other.example")
+    assert listed(agent)["anthropic"]["goes_to"] == "https://…@models.example/v1?…"
+
+
 def test_rules_send_nothing(agent: Agent) -> None:
     add_session(agent)
     rules = listed(agent)["rules"]

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.config import Config
+from reflector.config import Config, load_config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.judges.consent import Choice, keep_choice
 from reflector.judges.protocol import BackendError
 from reflector.ledger.store import Ledger
 from reflector.reflection import recorder as events_of
@@ -410,3 +411,76 @@ def test_reservations_of_threads_add_up(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="5,000 more than are left"):
         shared.reserve(ledger, 10_000)
     assert shared.spending.total("another", 0) == 20_000
+
+
+@pytest.mark.parametrize(("trigger", "is_asked"), [("SessionEnd", False), ("ingest", True)])
+def test_another_address_is_only_asked_by_hand(
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trigger: str,
+    is_asked: bool,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    keep_choice(Choice("anthropic", "https://models.example", "1"))
+    reason = check(ledger, recorded(ledger, tmp_path, trigger), gate(monthly_tokens=0))
+    if is_asked:
+        assert reason is None
+    else:
+        assert "now Anthropic, by your key, and you let https://models.example" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"), [("secret", NEVER_READ), ("secret/a", NEVER_READ), ("open", None)]
+)
+def test_own_folder_of_a_session_is_never_read(
+    ledger: Ledger, tmp_path: Path, folder: str, reason: str | None
+) -> None:
+    made = Session("s-1").cites("pat-001")
+    for record in made.records:
+        record["cwd"] = str(PROJECT / folder)
+    path = made.write(tmp_path / "t.jsonl")
+    event = ledger.event(take_in(ledger, Source(path, "SessionEnd")).event_id)
+    guarded = gate(never=(str(PROJECT / "secret"),), monthly_tokens=0)
+    assert check(ledger, event, guarded) == reason
+    assert check(ledger, event, guarded, forced=True) == reason
+
+
+def priced(environ: Mapping[str, str]) -> Gate:
+    """Return a gate of a model with a price, for a month of one dollar."""
+    return gate(environ, monthly_dollars=1, model="claude-sonnet-5-5", monthly_tokens=0)
+
+
+def test_reserved_dollars_keep_others_from_asking(ledger: Ledger, tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    Spending(environ, unit="dollars").write("a third", 800_000)
+    asking = priced(environ)
+    asking.reserve(ledger, 40_000)
+    with Ledger.open_file(tmp_path / "other.db") as other:
+        with pytest.raises(BackendError, match=r"the monthly budget is spent: .*may take"):
+            priced(environ).reserve(other, 40_000)
+        asking.settle(ledger)
+        priced(environ).reserve(other, 40_000)
+
+
+def test_dollars_of_a_refused_request_are_free(ledger: Ledger, tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    asking = priced(environ)
+    with pytest.raises(BackendError, match="may take"):
+        asking.reserve(ledger, 1_000_000)
+    assert asking.dollars.total("another", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("yours", "variable", "limit"), [(3, 0, 3), (3, 9, 3), (3, 2, 2), (0, 2, 2), (0, 0, 0)]
+)
+def test_environment_only_lowers_the_dollars(
+    ledger: Ledger, tmp_path: Path, yours: int, variable: int, limit: int
+) -> None:
+    (tmp_path / ".config" / "reflector").mkdir(parents=True)
+    (tmp_path / ".config" / "reflector" / "config.toml").write_text(f"monthly_dollars = {yours}\n")
+    environ = {"HOME": str(tmp_path), "REFLECTOR_MONTHLY_DOLLARS": str(variable)}
+    config = load_config(PROJECT, environ=environ, flags={"backend": "rules"})
+    Spending(environ, unit="dollars").write("another", 5_000_000)
+    closed = Gate(config, PROJECT, environ).closed(ledger)
+    assert f"of ${limit} (setting" in closed if closed else not limit

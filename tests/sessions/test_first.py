@@ -6,12 +6,13 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.judges.api import Api, Asked, Behaviour, sound
+from tests.judges.api import Api, Asked, Behaviour, answer as tagged, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -154,12 +155,153 @@ def test_reading_stops_at_the_dollars_of_a_month(old: Agent, api: Api) -> None:
     assert len(api.asked) == 1
 
 
+def test_limits_of_zero_are_refused(old: Agent, api: Api) -> None:
+    screen = answer(old, "install", limits="0\n2\n0\n1\n\n")
+    assert screen.count("is not in the range x>=1") == 2
+    drain(old)
+    assert len(api.asked) == 2
+
+
+def test_api_keeps_the_limit_that_was_shown(old: Agent) -> None:
+    old.call("install")
+    assert "at most 20 requests a day" in old.sent(80, "judge", "allow", "anthropic", typed=b"y\n")
+    assert "daily_requests = 20" in users_settings(old)
+
+
 def test_reading_goes_on_when_the_budget_allows_it(old: Agent, api: Api) -> None:
     answer(old, "install", limits="1\n\n\n")
     drain(old)
     old.call("config", "set", "--global", "daily_requests", "20")
     drain(old)
     assert len(api.asked) == 10
+
+
+def raise_dollars(agent: Agent) -> None:
+    agent.call("config", "set", "--global", "monthly_dollars", "1000")
+    agent.call("config", "set", "--global", "monthly_tokens", "0")
+
+
+def test_stopped_reading_asks_nothing_twice(old: Agent, api: Api) -> None:
+    answer(old, "install", limits="\n1\n\n")
+    usage = {"input_tokens": 10_000_000, "output_tokens": 100}
+    api.else_ = lambda asked: replace(judge(asked), body=priced(judge(asked).body, usage))
+    drain(old)
+    drain(old)
+    raise_dollars(old)
+    api.else_ = judge
+    drain(old)
+    drain(old)
+    assert len(api.asked) == 10
+
+
+def cite(agent: Agent, name: str) -> Path:
+    """Leave a session that cites the rule of the playbook."""
+    made = Session(name).user("Fix the total of the cart.").agent("I use a mock of the database.")
+    return leave(agent, name, made.user(_CORRECTION).agent("As [pat-001] asks: done."))
+
+
+def answer_citations(asked: Asked) -> Behaviour:
+    """Answer a question about citations with a neutral verdict, and others as `judge` does."""
+    is_check = "With no relevant line" in asked.text
+    return judge(asked) if is_check else sound(tagged(("pat-001", "neutral")))
+
+
+def test_sessions_with_citations_are_read_later(old: Agent, api: Api) -> None:
+    old.call("add", "pat", "Write the failing test first")
+    old.commit_long_ago()
+    for number in range(3):
+        cite(old, f"c-{number}")
+    api.else_ = answer_citations
+    answer(old, "install")
+    drain(old)
+    assert "7 sessions read" in started(old)
+    drain(old)
+    assert "10 sessions read" in started(old)
+    assert len(api.asked) == 13
+    drain(old)
+    assert len(api.asked) == 13
+
+
+def test_newer_verdicts_stay_in_the_line(old: Agent, api: Api) -> None:
+    old.call("add", "pat", "Write the failing test first")
+    api.else_ = answer_citations
+    answer(old, "install")
+    old.hands("SessionEnd", leave(old, "new", Session("new").cites("pat-001", "helpful")))
+    drain(old)
+    line = json.loads(started(old))["systemMessage"]
+    assert "pat-001" in line
+    assert "first verdicts" not in line
+
+
+def test_sessions_without_verdicts_leave_the_line(old: Agent) -> None:
+    answer(old, "install")
+    old.call("config", "set", "--global", "uncited", "false")
+    old.hands("SessionEnd", leave(old, "new", worked("new")))
+    drain(old)
+    assert "first verdicts: 10 sessions read" in started(old)
+
+
+def test_line_shows_when_the_reading_goes_on(old: Agent) -> None:
+    answer(old, "install", limits="3\n\n\n")
+    drain(old)
+    words = "today's 3 questions are spent; judging goes on at"
+    assert "3 sessions read" in started(old)
+    assert words in started(old)
+
+
+def test_line_shows_a_budget_spent_before(old: Agent, api: Api) -> None:
+    answer(old, "install", limits="1\n\n\n")
+    record = old.home / ".local/state/reflector" / f"requests-{datetime.now(UTC):%Y-%m-%d}"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(".")
+    drain(old)
+    assert not api.asked
+    assert "first verdicts: today's 1 questions are spent" in started(old)
+
+
+def test_reading_that_is_done_is_not_announced(old: Agent) -> None:
+    answer(old, "install")
+    drain(old)
+    assert "Reading your last" not in old.sent(80, "judge", "allow", "anthropic", "--yes")
+
+
+def test_line_counts_sessions_that_grew_once(old: Agent) -> None:
+    answer(old, "install")
+    drain(old)
+    leave(old, "s-11", worked("s-11").user(_CORRECTION).agent("Done again."))
+    old.sent(80, "judge", "allow", "anthropic", "--yes")
+    drain(old)
+    line = json.loads(started(old))["systemMessage"]
+    assert "1 session read: oth-001 not followed in 1 (" in line
+
+
+def test_retracted_answers_leave_the_line(old: Agent) -> None:
+    answer(old, "install", limits="2\n\n\n")
+    drain(old)
+    first = old.events("reflection.completed")[0]
+    old.call("undo", first["event_id"], "--why", "wrong")
+    old.call("config", "set", "--global", "daily_requests", "3")
+    drain(old)
+    assert "2 sessions read: oth-001 not followed in 2 (" in started(old)
+
+
+def test_forbid_elsewhere_ends_the_order(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    other = old.home / "other"
+    other.mkdir()
+    old.call("--project", other, "judge", "forbid")
+    old.call("--project", other, "judge", "allow", "anthropic", "--yes")
+    drain(old)
+    assert not api.asked
+
+
+def test_order_that_cannot_be_kept_promises_nothing(old: Agent) -> None:
+    old.call("install")
+    own = old.own
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("not a folder")
+    screen = old.sent(80, "judge", "allow", "anthropic", "--yes", code=None)
+    assert "Reading your last" not in screen
 
 
 def test_session_without_citations_is_asked_about_all_rules(old: Agent, api: Api) -> None:
@@ -204,8 +346,7 @@ def test_killed_reading_goes_on(old: Agent, api: Api) -> None:
     killed.wait(30)
     drain(old)
     assert row(old)["followed"]["no"] == 10
-    # The next drain asks on its own about a session that was recorded before the kill.
-    assert len(api.asked) <= 12
+    assert len(api.asked) <= 11
 
 
 @pytest.mark.parametrize("command", [("judge", "forbid"), ("uninstall",)], ids=" ".join)
@@ -217,6 +358,28 @@ def test_reading_stops_when_it_is_taken_back(
     drain(old)
     assert not api.asked
     assert old.call("config", "get", "backend").out == "rules\n"
+
+
+def users_settings(agent: Agent) -> str:
+    return (agent.home / ".config" / "reflector" / "config.toml").read_text()
+
+
+@pytest.mark.parametrize("command", [("judge", "forbid"), ("uninstall",)], ids=" ".join)
+@pytest.mark.parametrize("backend", ["rules", "anthropic"])
+@pytest.mark.parametrize("layer", ["project", "environment"])
+def test_other_layers_keep_no_permission(
+    old: Agent, command: tuple[str, ...], backend: str, layer: str
+) -> None:
+    answer(old, "install")
+    if layer == "environment":
+        old.environ["REFLECTOR_BACKEND"] = backend
+    else:
+        settings = old.project / ".claude" / "reflector.toml"
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text(f'backend = "{backend}"\n')
+    taken = old.call(*command)
+    assert "backend" not in users_settings(old)
+    assert ("is still 'anthropic'; remove it there" in taken.err) == (backend == "anthropic")
 
 
 def test_forbid_stops_a_reading_at_work(old: Agent, api: Api) -> None:
@@ -240,6 +403,108 @@ def test_folders_of_never_are_not_read(old: Agent, api: Api) -> None:
     screen = answer(old, "install", limits=f"\n\n{old.project}\n")
     drain(old)
     assert "Reading your last" not in screen
+    assert not api.asked
+
+
+def leave_secret(agent: Agent, name: str, made: Session) -> Path:
+    """Leave a session that worked in a folder of the project that is never read."""
+    secret = agent.project / "secret"
+    secret.mkdir(exist_ok=True)
+    agent.call("config", "set", "--global", "never", str(secret))
+    for record in made.records:
+        record["cwd"] = str(secret)
+    return made.write(agent.home / ".claude/projects/-shop-secret" / f"{name}.jsonl")
+
+
+def test_first_reading_skips_folders_below(old: Agent, api: Api) -> None:
+    leave_secret(old, "secret", worked("secret").user("The password of Jane"))
+    answer(old, "install")
+    drain(old)
+    assert len(api.asked) == 10
+    assert not any("Jane" in asked.text for asked in api.asked)
+
+
+def test_check_skips_folders_below(old: Agent, api: Api) -> None:
+    leave_secret(old, "secret", worked("secret").user("The password of Jane"))
+    old.call("check", "--judge", "anthropic", "--yes", "-n", "20")
+    assert len(api.asked) == 12
+    assert not any("Jane" in asked.text for asked in api.asked)
+
+
+def test_session_end_skips_folders_below(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    drain(old)
+    api.asked.clear()
+    old.call("add", "pat", "Write the failing test first")
+    secret = leave_secret(old, "secret", Session("secret").cites("pat-001", "helpful"))
+    old.hands("SessionEnd", secret)
+    drain(old)
+    assert not api.asked
+    assert not old.call("reflect", "secret", code=None).out.count("helpful")
+    assert not api.asked
+
+
+_LONG = f"{_CORRECTION} It has the order of Jane Doe from Elm Street."
+
+
+@pytest.mark.parametrize(
+    "target", [("--where", _LONG), ("--session", "s-2")], ids=["text", "session"]
+)
+def test_redaction_removes_the_first_verdicts(
+    old: Agent, api: Api, target: tuple[str, str]
+) -> None:
+    for number in range(12):
+        made = Session(f"s-{number}").user("Fix it.").agent("I use a mock of the database.")
+        leave(old, f"s-{number}", made.user(_LONG).agent("Done."))
+
+    def quoting(asked: Asked) -> Behaviour:
+        short = judge(asked)
+        return replace(short, body=short.body.replace(_CORRECTION.encode(), _LONG.encode()))
+
+    api.else_ = quoting
+    answer(old, "install")
+    drain(old)
+    assert "mock the database" in started(old)
+    old.call("redact", *target, "--yes", "--why", "Jane asked", code=None)
+    assert "mock the database" not in started(old)
+
+
+def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
+    addresses = {key: value for key, value in old.environ.items() if key.endswith("_BASE_URL")}
+    assert addresses
+    old.environ = {key: value for key, value in old.environ.items() if key not in addresses}
+    assert "Anthropic, by your key" in answer(old, "install")
+    old.environ |= addresses
+    drain(old)
+    assert not api.asked
+    assert next(iter(addresses.values())) in answer(old, "judge", "allow", "anthropic", "--yes")
+    drain(old)
+    assert len(api.asked) == 10
+
+
+@pytest.mark.parametrize(
+    ("limits", "variable"),
+    [
+        ("2\n\n\n", {"REFLECTOR_DAILY_REQUESTS": "0"}),
+        ("2\n\n\n", {"REFLECTOR_DAILY_REQUESTS": "100"}),
+        ("\n\n\n", {"REFLECTOR_DAILY_REQUESTS": "2"}),
+    ],
+    ids=["none", "a higher one", "a lower one"],
+)
+def test_environment_raises_no_limit(
+    old: Agent, api: Api, limits: str, variable: dict[str, str]
+) -> None:
+    answer(old, "install", limits=limits)
+    old.environ |= variable
+    drain(old)
+    assert len(api.asked) == 2
+
+
+def test_environment_opens_no_folder(old: Agent, api: Api) -> None:
+    answer(old, "install")
+    old.call("config", "set", "--global", "never", str(old.project))
+    old.environ["REFLECTOR_NEVER"] = "/nowhere"
+    drain(old)
     assert not api.asked
 
 

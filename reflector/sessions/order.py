@@ -1,0 +1,87 @@
+"""The order of a first reading, in the user's own folder of a project.
+
+Invariant: an order holds as long as the answer of the user with which it came. If that is taken
+back, every order ends, in whichever project. The windows that an order will ask about are left
+alone by the drain, so no session is asked about twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from reflector import handover
+from reflector.events import event as ev
+from reflector.files import write_durably
+from reflector.judges import consent
+from reflector.ledger.store import Ledger
+from reflector.locate import own_folder
+from reflector.reflection.window import transcript_of, window_names
+from reflector.transcripts.reading import UnknownTranscript
+
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order.
+
+    sessions  the paths of all of its transcripts
+    left      the paths of those without an answer
+    choice    the id of the user's answer
+    since     when it was given, in seconds since the epoch
+    tries     how many runs left sessions without an answer
+    """
+
+    sessions: tuple[str, ...]
+    left: tuple[str, ...]
+    choice: str
+    since: float
+    tries: int = 0
+
+
+def keep_order(root: Path, order: Order) -> None:
+    """Keep the order of a project. Raises OSError."""
+    content = json.dumps(asdict(order)).encode()
+    write_durably(handover.open_own(str(root)), content, handover.ORDER)
+
+
+def live_order(root: Path) -> Order | None:
+    """Return the order of a project; None if there is none, or its answer was taken back."""
+    with suppress(ValueError, TypeError, KeyError):
+        kept = json.loads(handover.read_own(str(root), handover.ORDER, _MOST_BYTES))
+        order = Order(
+            sessions=tuple(map(str, kept["sessions"])),
+            left=tuple(map(str, kept["left"])),
+            choice=str(kept["choice"]),
+            since=float(kept["since"]),
+            tries=int(kept["tries"]),
+        )
+        if order.choice and order.choice == consent.chosen().id:
+            return order
+    return None
+
+
+def remove_order(root: Path) -> None:
+    """Remove the order of a project, if there is one."""
+    with suppress(OSError, ValueError):
+        Path(own_folder(str(root)), handover.ORDER).unlink(missing_ok=True)
+
+
+def held_windows(root: Path, ledger: Ledger) -> set[str]:
+    """Return the windows without citations that the order of a project will ask about."""
+    order = live_order(root)
+    return set() if order is None else _windows_of(ledger, order.left)
+
+
+def _windows_of(ledger: Ledger, paths: Collection[str]) -> set[str]:
+    windows: set[str] = set()
+    for window in ledger.events(types=[ev.SESSION_RECORDED]):
+        cites = window_names(window, "cited") or window_names(window, "carried")
+        with suppress(UnknownTranscript):
+            if not cites and transcript_of(window)["path"] in paths:
+                windows.add(window.event_id)
+    return windows

@@ -1,0 +1,58 @@
+"""The head of a transcript: the folder in which its session worked, and when it began."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflector.transcripts.message import Tally
+from reflector.transcripts.readers import folder_named_in, readers, time_named_in
+from reflector.transcripts.records import parse_line, read_lines
+
+#: How far into a file its folder and its first time are looked for. A first prompt with images has
+#: megabytes.
+_HEAD_BYTES = 8 * 1024 * 1024
+_HEAD_LINES = 200
+_MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+
+
+class Head(NamedTuple):
+    """The head of a transcript.
+
+    folder      the folder the agent worked in, "" if no record names it
+    started_at  the first time in the file as written, "" if there is none
+    """
+
+    folder: str
+    started_at: str
+
+
+def read_head(path: Path) -> Head:
+    """Return the head of a transcript. Raises OSError."""
+    if path.suffix == ".json":
+        return Head(_folder_of_document(path), "")
+    folder = started_at = ""
+    tally = Tally()
+    with path.open("rb", buffering=256 * 1024) as file:
+        for line in read_lines(file, _HEAD_BYTES, tally):
+            for record, _ in parse_line(line.text, tally):
+                folder = folder or _folder(record)
+                started_at = started_at or time_named_in(record, readers())
+            if (folder and started_at) or tally.lines >= _HEAD_LINES:
+                break
+    return Head(folder, started_at)
+
+
+def _folder_of_document(path: Path) -> str:
+    """Return the folder that a document names. Raises OSError."""
+    try:
+        record = json.loads(path.read_bytes()) if path.stat().st_size <= _MAX_DOCUMENT_BYTES else {}
+    except (ValueError, RecursionError):
+        return ""
+    return _folder(record) if isinstance(record, dict) else ""
+
+
+def _folder(record: dict[str, Any]) -> str:
+    """Return the folder that a record names; a chat of Gemini CLI has a hash of it."""
+    return folder_named_in(record, readers())
