@@ -323,7 +323,7 @@ MUTATIONS = [
     Mutation(FREE_COUNTS, "known is None or known", "known is None or not known", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if session.steps else ()", "", COUNTED_FREELY),
-    Mutation(RUNNING, "and not forced and _is_too_early", "and _is_too_early", CUT),
+    Mutation(RUNNING, "and not is_by_hand and _is_too_early", "and _is_too_early", CUT),
     Mutation(WINDOW, "if has_begun and message.calls:", "if False:", CUT),
     Mutation(WINDOW, "if (is_reading or is_early) and", "if is_reading and", CUT),
     # The first reading of old sessions.

@@ -234,7 +234,8 @@ class Runner(Recorder):
         )
         if isinstance(allowance, str):
             return self.skip(window, recorded, allowance)
-        if self.backend.is_model and not forced and _is_too_early(request):
+        is_by_hand = forced or self.gate.config.layer("backend") == "flag"
+        if self.backend.is_model and not is_by_hand and _is_too_early(request):
             return self.skip(window, recorded, NOTHING_FOLLOWS)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
         request = replace(request, allowance=allowance, reserve=reserve, learns=learns)
