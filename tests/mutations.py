@@ -327,8 +327,7 @@ MUTATIONS = [
     Mutation(WINDOW, "if has_begun and message.calls:", "if False:", CUT),
     Mutation(WINDOW, "if (is_reading or is_early) and", "if is_reading and", CUT),
     # The first reading of old sessions.
-    Mutation(OFFERED, "if not chosen or users", "if users", READ_FIRST),
-    Mutation(OFFERED, "users_config().backend != chosen", "False", READ_FIRST),
+    Mutation(OFFERED, "users_config().backend != chosen", "False", ALLOWED),
     Mutation(OFFERED, 'yours.layer("daily_requests") == "default"', "False", ALLOWED),
     Mutation(OFFERED, 'model_settings(config).base_url or ""),', "config.base_url),", ALLOWED),
     Mutation(CONSENT, "if fault := self._address_fault():", "if fault := None:", RUNNER),

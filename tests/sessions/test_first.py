@@ -165,12 +165,6 @@ def test_limits_of_zero_are_refused(old: Agent, api: Api) -> None:
     assert len(api.asked) == 2
 
 
-def test_api_keeps_the_limit_that_was_shown(old: Agent) -> None:
-    old.call("install")
-    assert "at most 20 requests a day" in old.sent(80, "judge", "allow", "anthropic", typed=b"y\n")
-    assert "daily_requests = 20" in users_settings(old)
-
-
 def test_reading_goes_on_when_the_budget_allows_it(old: Agent, api: Api) -> None:
     answer(old, "install", limits="1\n\n\n")
     drain(old)
