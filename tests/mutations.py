@@ -117,6 +117,7 @@ ADOPTING = ("tests/cli/test_adopt.py",)
 ALLOWED = ("tests/cli/test_judges.py",)
 OFFERED = "reflector/judges/offers.py"
 FIRST_READING = "reflector/sessions/first.py"
+CUT = ("tests/reflection/test_window.py",)
 READ_FIRST = ("tests/sessions/test_first.py",)
 DIVIDED = ("tests/instructions/test_units.py",)
 MOVED = ("tests/playbook_files/test_moving.py",)
@@ -326,9 +327,11 @@ MUTATIONS = [
     Mutation(FREE_COUNTS, "known is None or known", "known is None or not known", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if session.steps else ()", "", COUNTED_FREELY),
+    Mutation(RUNNING, "and not is_by_hand and _is_too_early", "and _is_too_early", CUT),
+    Mutation(WINDOW, "if has_begun and message.calls:", "if False:", CUT),
+    Mutation(WINDOW, "if (is_reading or is_early) and", "if is_reading and", CUT),
     # The first reading of old sessions.
-    Mutation(OFFERED, "if not chosen or users", "if users", READ_FIRST),
-    Mutation(OFFERED, "users_config().backend != chosen", "False", READ_FIRST),
+    Mutation(OFFERED, "users_config().backend != chosen", "False", ALLOWED),
     Mutation(OFFERED, 'yours.layer("daily_requests") == "default"', "False", ALLOWED),
     Mutation(OFFERED, 'model_settings(config).base_url or ""),', "config.base_url),", ALLOWED),
     Mutation(CONSENT, "if fault := self._address_fault():", "if fault := None:", RUNNER),

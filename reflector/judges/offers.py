@@ -311,7 +311,7 @@ def take_back() -> bool:
     """
     chosen = consent.chosen().backend
     was_allowed = consent.withdraw()
-    if not chosen or users_config().backend != chosen:
+    if users_config().backend != chosen:
         return was_allowed
     _remove_backend()
     return True

@@ -62,7 +62,13 @@ from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.recorder import Failure, Recorder, Reflected, with_stop_reason
 from reflector.reflection.trouble import GIVEN_UP, Trouble, judge_in, trouble_of
-from reflector.reflection.window import own_messages, row_of_window, window_names, writer_of
+from reflector.reflection.window import (
+    NOTHING_FOLLOWS,
+    own_messages,
+    row_of_window,
+    window_names,
+    writer_of,
+)
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
@@ -117,7 +123,7 @@ def todo(
     states = {row.event_id: row.state for row in ledger.windows(session_id)}
     failures_by_window = _failures(ledger, session_id)
     for window in ledger.events(types=[ev.SESSION_RECORDED], session_id=session_id):
-        if not _is_askable(window, states) or ledger.retracted(window.event_id):
+        if not _is_askable(ledger, window, states) or ledger.retracted(window.event_id):
             continue
         failures = failures_by_window.get(window.event_id, [])
         answers = _answers_about(ledger, window, failures)
@@ -128,14 +134,24 @@ def todo(
             yield Todo(window, unasked)
 
 
-def _is_askable(window: Event, states: Mapping[str, str]) -> bool:
-    """Return whether a window is new, not a subagent's, and judged if it cites anything."""
+def _is_askable(ledger: Ledger, window: Event, states: Mapping[str, str]) -> bool:
+    """Return whether a window is new, not a subagent's, and if it cites anything, judged or too
+    early to be.
+    """
     if window.data is None or window.data.get("agent_id"):
         return False
     if window.data["window"].get("mode") != "new":
         return False
     cites = window_names(window, "cited") or window_names(window, "carried")
-    return not cites or states.get(window.event_id) == "completed"
+    state = states.get(window.event_id)
+    return not cites or state == "completed" or (state == "skipped" and _is_early(ledger, window))
+
+
+def _is_early(ledger: Ledger, window: Event) -> bool:
+    """Return whether a window was last skipped because nothing followed its citations."""
+    story = ledger.targeting(window.event_id)
+    reasons = [event.facts.get("reason") for event in story if event.type == ev.REFLECTION_SKIPPED]
+    return reasons[-1:] == [NOTHING_FOLLOWS]
 
 
 def _may_ask(judge: str, failures: Sequence[Event]) -> bool:

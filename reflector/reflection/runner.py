@@ -35,7 +35,13 @@ from reflector.reflection.recorder import (
     with_stop_reason,
 )
 from reflector.reflection.trouble import REDACTED, Trouble, judge_in, trouble_of
-from reflector.reflection.window import Session, window_names, writer_of
+from reflector.reflection.window import (
+    NOTHING_FOLLOWS,
+    Session,
+    is_followed,
+    window_names,
+    writer_of,
+)
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
@@ -228,6 +234,9 @@ class Runner(Recorder):
         )
         if isinstance(allowance, str):
             return self.skip(window, recorded, allowance)
+        is_by_hand = forced or self.gate.config.layer("backend") == "flag"
+        if self.backend.is_model and not is_by_hand and _is_too_early(request):
+            return self.skip(window, recorded, NOTHING_FOLLOWS)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
         request = replace(request, allowance=allowance, reserve=reserve, learns=learns)
         question: dict[str, Any] = {}
@@ -362,6 +371,16 @@ def _no_answer(fault: str, answer: Event) -> Failure:
 def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
     end = trouble.not_before if retry == "left" else trouble.next_try
     return datetime.now(UTC) >= end
+
+
+def _is_too_early(request: Request) -> bool:
+    """Return whether nothing follows the citations of a question yet; False if the transcript
+    cannot be read, which the question reports.
+    """
+    try:
+        return bool(request.cited) and not is_followed(request.messages(), request.cited)
+    except (OSError, UnknownTranscript):
+        return False
 
 
 def _asks_anew(event: Event) -> bool:

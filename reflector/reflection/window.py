@@ -37,10 +37,20 @@ if TYPE_CHECKING:
     from reflector.judges.protocol import Backend
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
+#: Whose messages after a citation may show how it went.
+_STEPS = frozenset({"model", "human", "tool"})
 #: Dispositions of a tag that is a verdict on a bullet, or was one and was dropped.
 _JUDGED = {"counted", "neutral", *DROPPED} - {"not_asked"}
 #: The types of events from which `Session` is read.
-STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
+STORY = (
+    ev.SESSION_RECORDED,
+    ev.REFLECTION_ANSWERED,
+    ev.REFLECTION_COMPLETED,
+    ev.REFLECTION_SKIPPED,
+    ev.BULLET_TAGGED,
+)
+#: Why no model is asked about citations yet.
+NOTHING_FOLLOWS = "nothing follows the citation yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +135,7 @@ class Session:
     judgements  of the names that the session (or this subagent of it) cites, oldest first
     settled    verdicts that no later record bears on, by window and backend of the answer that
                settled them, then by name
-    left_out   names that an answer was asked about and left out
+    left_out   names that an answer was asked about and left out, or that nothing followed
     """
 
     recorded: Event
@@ -281,17 +291,20 @@ def _settled_in(story: Sequence[Event]) -> dict[tuple[str, str], Mapping[str, Se
 def _left_out_in(
     story: Iterable[Event], windows: Mapping[str, Event], retracted: Set[str]
 ) -> frozenset[str]:
-    """Return the cited names of judged windows about which the answer contains nothing: the
-    session's next part decides, as after a neutral verdict.
+    """Return the cited names of judged windows about which the answer contains nothing, and those
+    that nothing followed: the session's next part decides, as after a neutral verdict.
     """
     left_out: dict[str, set[str]] = {}
     for event in story:
         reflection_id = event.reflection_id or ""
         window = windows.get(event.target_id or "")
         is_reading = event.type == ev.REFLECTION_COMPLETED and event.event_id not in retracted
-        if is_reading and window is not None:
+        is_early = (
+            event.type == ev.REFLECTION_SKIPPED and event.facts.get("reason") == NOTHING_FOLLOWS
+        )
+        if (is_reading or is_early) and window is not None:
             names = (*window_names(window, "cited"), *window_names(window, "carried"))
-            left_out[reflection_id] = set(names)
+            left_out[reflection_id or event.event_id] = set(names)
         elif event.type == ev.BULLET_TAGGED:
             left_out.get(reflection_id, set()).discard(str(event.facts.get("name")))
     return frozenset(chain.from_iterable(left_out.values()))
@@ -392,6 +405,20 @@ def _first_human(messages: Iterator[Message]) -> Iterator[Message]:
         if message.origin == "human":
             yield message
             return
+
+
+def is_followed(messages: Iterable[Message], names: Collection[str]) -> bool:
+    """Return whether anything that a judge could go by follows a citation of these names, or is in
+    its message: a step of the agent, a result, or a person's words.
+    """
+    has_begun = False
+    for message in messages:
+        if has_begun and message.origin in _STEPS:
+            return True
+        has_begun = has_begun or not set(names).isdisjoint(citations_of(message))
+        if has_begun and message.calls:
+            return True
+    return not has_begun
 
 
 def last_line(

@@ -680,8 +680,7 @@ def ask_model(
     from reflector.sessions.order import held_windows
 
     drained = Drained()
-    with project.open_ledger() as ledger:
-        tried = held_windows(project.root, ledger)
+    tried: set[str] = set()
     is_left = True
     while is_left:
         with locks.held(project.make_state_dir(), "model.lock", wait=wait) as is_held:
@@ -690,6 +689,7 @@ def ask_model(
             with project.open_ledger() as ledger:
                 runner = runner_of(project, ledger)
                 runner.gate.confirmed = confirmed
+                tried |= held_windows(project.root, ledger)
                 drained.reflected += _ask_about(runner, tried, retry)
                 confirmed = runner.gate.confirmed
         # After releasing the lock: a window that another process recorded before that is left to

@@ -311,3 +311,28 @@ def test_one_check_names_the_version_it_needs(agent: Agent, claude: Played) -> N
     checked_session(agent)
     make_old(claude)
     assert _OLD in agent.call("check", "--judge", "claude", "--yes", code=1).err
+
+
+@pytest.fixture
+def with_key(agent: Agent) -> Agent:
+    """A user whose API has a key, and who has no agent."""
+    agent.environ |= {"ANTHROPIC_API_KEY": "key-of-the-tests", "PATH": "/nowhere"}
+    return agent
+
+
+def users_settings(agent: Agent) -> str:
+    return (agent.home / ".config" / "reflector" / "config.toml").read_text()
+
+
+def test_api_keeps_the_limit_that_was_shown(with_key: Agent) -> None:
+    screen = with_key.sent(80, "judge", "allow", "anthropic", typed=b"y\n")
+    assert "at most 20 requests a day" in " ".join(screen.split())
+    assert "daily_requests = 20" in users_settings(with_key)
+
+
+def test_uninstall_keeps_a_later_choice_by_hand(with_key: Agent) -> None:
+    with_key.call("install")
+    with_key.call("judge", "allow", "anthropic", "--yes")
+    with_key.call("config", "set", "--global", "backend", "rules")
+    with_key.call("uninstall")
+    assert 'backend = "rules"' in users_settings(with_key)

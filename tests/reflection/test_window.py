@@ -2,7 +2,7 @@
 verdicts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,9 +16,11 @@ from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.store import Ledger
 from reflector.reflection.recorder import Reflected
 from reflector.reflection.runner import Runner
+from reflector.reflection.window import NOTHING_FOLLOWS, is_followed
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of
-from tests.building import Says, tag, tags
+from reflector.transcripts.message import ToolCall
+from tests.building import Says, says, tag, tags
 from tests.ledger.events import added
 from tests.reading import windows
 from tests.road.sessions import Session
@@ -146,6 +148,52 @@ def test_citation_missing_in_an_answer_is_carried(cut: Cut) -> None:
     cut.window(by=model)
     assert [request.cited for request in model.asked] == [("pat-001",), ("pat-001",)]
     assert cut.counters() == (0, 1)
+
+
+def test_citation_that_nothing_follows_is_carried(cut: Cut) -> None:
+    model = Says([tags(tag("pat-001", "harmful"))], is_model=True)
+    cut.session.cites("pat-001", None)
+    (early,) = cut.window(by=model)
+    assert (early.outcome, early.detail) == ("skipped", NOTHING_FOLLOWS)
+    assert not model.asked
+    cut.session.user("No, that is wrong: revert it please.").agent("Done.")
+    cut.window(by=model)
+    assert [request.cited for request in model.asked] == [("pat-001",)]
+    assert cut.counters() == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "follow",
+    [
+        lambda session: session.user("No, that is wrong."),
+        lambda session: session.agent("Done."),
+        lambda session: session.runs("pytest", "1 passed in 0.1s"),
+    ],
+    ids=["a person", "the agent", "a run"],
+)
+def test_citation_that_something_follows_is_judged(
+    cut: Cut, follow: Callable[[Session], Session]
+) -> None:
+    model = Says([tags(tag("pat-001", "harmful"))], is_model=True)
+    follow(cut.session.cites("pat-001", None))
+    (judged,) = cut.window(by=model)
+    assert judged.outcome == "completed"
+
+
+def test_call_in_the_citing_message_follows_it() -> None:
+    cites = says("As [pat-001] says, I run the tests.")
+    assert not is_followed([cites], ["pat-001"])
+    calls = (ToolCall("1", "Bash", {"command": "pytest"}),)
+    assert is_followed([cites._replace(calls=calls)], ["pat-001"])
+
+
+def test_early_citation_is_judged_by_hand(cut: Cut) -> None:
+    model = Says([tags(tag("pat-001", "neutral"))], is_model=True)
+    cut.session.cites("pat-001", None)
+    cut.window(by=model)
+    runner = Runner(cut.ledger, model)
+    (window,) = cut.ledger.windows()
+    assert runner.finish(window, forced=True).outcome == "completed"
 
 
 def test_rules_do_not_rejudge_another_backends_decision(cut: Cut) -> None:

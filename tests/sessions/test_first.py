@@ -9,11 +9,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from reflector.project import Project
+from reflector.sessions import checks, first
 from tests.judges.api import Api, Asked, Behaviour, answer as tagged, sound
-from tests.road.agent import Agent
+from tests.road.agent import Agent, environ
 from tests.road.sessions import Session
 
 _MOCK = "Never mock the database"
@@ -162,12 +165,6 @@ def test_limits_of_zero_are_refused(old: Agent, api: Api) -> None:
     assert len(api.asked) == 2
 
 
-def test_api_keeps_the_limit_that_was_shown(old: Agent) -> None:
-    old.call("install")
-    assert "at most 20 requests a day" in old.sent(80, "judge", "allow", "anthropic", typed=b"y\n")
-    assert "daily_requests = 20" in users_settings(old)
-
-
 def test_reading_goes_on_when_the_budget_allows_it(old: Agent, api: Api) -> None:
     answer(old, "install", limits="1\n\n\n")
     drain(old)
@@ -197,7 +194,7 @@ def test_stopped_reading_asks_nothing_twice(old: Agent, api: Api) -> None:
 def cite(agent: Agent, name: str) -> Path:
     """Leave a session that cites the rule of the playbook."""
     made = Session(name).user("Fix the total of the cart.").agent("I use a mock of the database.")
-    return leave(agent, name, made.user(_CORRECTION).agent("As [pat-001] asks: done."))
+    return leave(agent, name, made.user(_CORRECTION).agent("As [pat-001] asks.").agent("Done."))
 
 
 def answer_citations(asked: Asked) -> Behaviour:
@@ -257,6 +254,13 @@ def test_line_shows_a_budget_spent_before(old: Agent, api: Api) -> None:
     drain(old)
     assert not api.asked
     assert "first verdicts: today's 1 questions are spent" in started(old)
+
+
+def test_spent_budget_opens_no_transcript(old: Agent) -> None:
+    answer(old, "install", limits="1\n\n\n")
+    drain(old)
+    with environ(old.env()), patch.object(checks, "project_sessions", side_effect=AssertionError):
+        assert first.carry_out(Project.at(old.project)) is None
 
 
 def test_reading_that_is_done_is_not_announced(old: Agent) -> None:
