@@ -110,6 +110,7 @@ def test_first_verdicts_are_in_the_start_line(old: Agent) -> None:
     assert line == f"first verdicts: 10 sessions read: {verdict}"
 
 
+@pytest.mark.slow
 def test_first_verdicts_are_in_the_list(old: Agent) -> None:
     answer(old, "install")
     drain(old)
@@ -118,12 +119,14 @@ def test_first_verdicts_are_in_the_list(old: Agent) -> None:
     assert "0 of 10" in shown or "0/10" in shown
 
 
+@pytest.mark.slow
 def test_blame_shows_the_quote(old: Agent) -> None:
     answer(old, "install")
     drain(old)
     assert f'"{_CORRECTION}"' in old.call("blame", row(old)["name"]).out
 
 
+@pytest.mark.slow
 def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     (old.project / "CLAUDE.md").unlink()
     old.call("add", "oth", _MOCK)
@@ -134,6 +137,7 @@ def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     assert row(old)["followed"]["no"] == 10
 
 
+@pytest.mark.slow
 def test_rules_of_both_are_read(old: Agent, api: Api) -> None:
     old.call("add", "pat", "Write the failing test first")
     answer(old, "install")
@@ -142,6 +146,7 @@ def test_rules_of_both_are_read(old: Agent, api: Api) -> None:
     assert all("Write the failing test first" in asked.text for asked in api.asked)
 
 
+@pytest.mark.slow
 def test_reading_stops_at_the_questions_of_a_day(old: Agent, api: Api) -> None:
     answer(old, "install", limits="1\n\n\n")
     drain(old)
@@ -149,6 +154,7 @@ def test_reading_stops_at_the_questions_of_a_day(old: Agent, api: Api) -> None:
     assert len(api.asked) == 1
 
 
+@pytest.mark.slow
 def test_reading_stops_at_the_dollars_of_a_month(old: Agent, api: Api) -> None:
     answer(old, "install", limits="\n1\n\n")
     usage = {"input_tokens": 10_000_000, "output_tokens": 100}
@@ -158,6 +164,7 @@ def test_reading_stops_at_the_dollars_of_a_month(old: Agent, api: Api) -> None:
     assert len(api.asked) == 1
 
 
+@pytest.mark.slow
 def test_limits_of_zero_are_refused(old: Agent, api: Api) -> None:
     screen = answer(old, "install", limits="0\n2\n0\n1\n\n")
     assert screen.count("is not in the range x>=1") == 2
@@ -165,6 +172,7 @@ def test_limits_of_zero_are_refused(old: Agent, api: Api) -> None:
     assert len(api.asked) == 2
 
 
+@pytest.mark.slow
 def test_reading_goes_on_when_the_budget_allows_it(old: Agent, api: Api) -> None:
     answer(old, "install", limits="1\n\n\n")
     drain(old)
@@ -178,6 +186,7 @@ def raise_dollars(agent: Agent) -> None:
     agent.call("config", "set", "--global", "monthly_tokens", "0")
 
 
+@pytest.mark.slow
 def test_stopped_reading_asks_nothing_twice(old: Agent, api: Api) -> None:
     answer(old, "install", limits="\n1\n\n")
     usage = {"input_tokens": 10_000_000, "output_tokens": 100}
@@ -203,6 +212,7 @@ def answer_citations(asked: Asked) -> Behaviour:
     return judge(asked) if is_check else sound(tagged(("pat-001", "neutral")))
 
 
+@pytest.mark.slow
 def test_sessions_with_citations_are_read_later(old: Agent, api: Api) -> None:
     old.call("add", "pat", "Write the failing test first")
     old.commit_long_ago()
@@ -219,6 +229,7 @@ def test_sessions_with_citations_are_read_later(old: Agent, api: Api) -> None:
     assert len(api.asked) == 13
 
 
+@pytest.mark.slow
 def test_newer_verdicts_stay_in_the_line(old: Agent, api: Api) -> None:
     old.call("add", "pat", "Write the failing test first")
     api.else_ = answer_citations
@@ -230,6 +241,7 @@ def test_newer_verdicts_stay_in_the_line(old: Agent, api: Api) -> None:
     assert "first verdicts" not in line
 
 
+@pytest.mark.slow
 def test_sessions_without_verdicts_leave_the_line(old: Agent) -> None:
     answer(old, "install")
     old.call("config", "set", "--global", "uncited", "false")
@@ -238,6 +250,7 @@ def test_sessions_without_verdicts_leave_the_line(old: Agent) -> None:
     assert "first verdicts: 10 sessions read" in started(old)
 
 
+@pytest.mark.slow
 def test_line_shows_when_the_reading_goes_on(old: Agent) -> None:
     answer(old, "install", limits="3\n\n\n")
     drain(old)
@@ -246,6 +259,7 @@ def test_line_shows_when_the_reading_goes_on(old: Agent) -> None:
     assert words in started(old)
 
 
+@pytest.mark.slow
 def test_line_shows_a_budget_spent_before(old: Agent, api: Api) -> None:
     answer(old, "install", limits="1\n\n\n")
     record = old.home / ".local/state/reflector" / f"requests-{datetime.now(UTC):%Y-%m-%d}"
@@ -256,6 +270,7 @@ def test_line_shows_a_budget_spent_before(old: Agent, api: Api) -> None:
     assert "first verdicts: today's 1 questions are spent" in started(old)
 
 
+@pytest.mark.slow
 def test_spent_budget_opens_no_transcript(old: Agent) -> None:
     answer(old, "install", limits="1\n\n\n")
     drain(old)
@@ -263,12 +278,14 @@ def test_spent_budget_opens_no_transcript(old: Agent) -> None:
         assert first.carry_out(Project.at(old.project)) is None
 
 
+@pytest.mark.slow
 def test_reading_that_is_done_is_not_announced(old: Agent) -> None:
     answer(old, "install")
     drain(old)
     assert "Reading your last" not in old.sent(80, "judge", "allow", "anthropic", "--yes")
 
 
+@pytest.mark.slow
 def test_line_counts_sessions_that_grew_once(old: Agent) -> None:
     answer(old, "install")
     drain(old)
@@ -279,6 +296,7 @@ def test_line_counts_sessions_that_grew_once(old: Agent) -> None:
     assert "1 session read: oth-001 not followed in 1 (" in line
 
 
+@pytest.mark.slow
 def test_retracted_answers_leave_the_line(old: Agent) -> None:
     answer(old, "install", limits="2\n\n\n")
     drain(old)
@@ -289,6 +307,7 @@ def test_retracted_answers_leave_the_line(old: Agent) -> None:
     assert "2 sessions read: oth-001 not followed in 2 (" in started(old)
 
 
+@pytest.mark.slow
 def test_forbid_elsewhere_ends_the_order(old: Agent, api: Api) -> None:
     answer(old, "install")
     other = old.home / "other"
@@ -299,6 +318,7 @@ def test_forbid_elsewhere_ends_the_order(old: Agent, api: Api) -> None:
     assert not api.asked
 
 
+@pytest.mark.slow
 def test_order_that_cannot_be_kept_promises_nothing(old: Agent) -> None:
     old.call("install")
     own = old.own
@@ -308,6 +328,7 @@ def test_order_that_cannot_be_kept_promises_nothing(old: Agent) -> None:
     assert "Reading your last" not in screen
 
 
+@pytest.mark.slow
 def test_session_without_citations_is_asked_about_all_rules(old: Agent, api: Api) -> None:
     answer(old, "install")
     drain(old)
@@ -320,6 +341,7 @@ def test_session_without_citations_is_asked_about_all_rules(old: Agent, api: Api
     assert "Write the failing test first" in question.text
 
 
+@pytest.mark.slow
 def test_uninstall_keeps_a_backend_of_your_own(old: Agent) -> None:
     old.call("install")
     old.call("config", "set", "--global", "backend", "anthropic")
@@ -327,6 +349,7 @@ def test_uninstall_keeps_a_backend_of_your_own(old: Agent) -> None:
     assert old.call("config", "get", "backend").out == "anthropic\n"
 
 
+@pytest.mark.slow
 def test_first_reading_runs_once(old: Agent, api: Api) -> None:
     answer(old, "install")
     drain(old)
@@ -334,6 +357,7 @@ def test_first_reading_runs_once(old: Agent, api: Api) -> None:
     assert len(api.asked) == 10
 
 
+@pytest.mark.slow
 def test_two_installs_read_once(old: Agent, api: Api) -> None:
     answer(old, "judge", "allow")
     answer(old, "install")
@@ -353,6 +377,7 @@ def test_killed_reading_goes_on(old: Agent, api: Api) -> None:
     assert len(api.asked) <= 11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("judge", "forbid"), ("uninstall",)], ids=" ".join)
 def test_reading_stops_when_it_is_taken_back(
     old: Agent, api: Api, command: tuple[str, ...]
@@ -368,6 +393,7 @@ def users_settings(agent: Agent) -> str:
     return (agent.home / ".config" / "reflector" / "config.toml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("judge", "forbid"), ("uninstall",)], ids=" ".join)
 @pytest.mark.parametrize("backend", ["rules", "anthropic"])
 @pytest.mark.parametrize("layer", ["project", "environment"])
@@ -403,6 +429,7 @@ def test_nothing_is_read_without_a_terminal(old: Agent, api: Api) -> None:
     assert not api.asked
 
 
+@pytest.mark.slow
 def test_folders_of_never_are_not_read(old: Agent, api: Api) -> None:
     screen = answer(old, "install", limits=f"\n\n{old.project}\n")
     drain(old)
@@ -420,6 +447,7 @@ def leave_secret(agent: Agent, name: str, made: Session) -> Path:
     return made.write(agent.home / ".claude/projects/-shop-secret" / f"{name}.jsonl")
 
 
+@pytest.mark.slow
 def test_first_reading_skips_folders_below(old: Agent, api: Api) -> None:
     leave_secret(old, "secret", worked("secret").user("The password of Jane"))
     answer(old, "install")
@@ -428,6 +456,7 @@ def test_first_reading_skips_folders_below(old: Agent, api: Api) -> None:
     assert not any("Jane" in asked.text for asked in api.asked)
 
 
+@pytest.mark.slow
 def test_check_skips_folders_below(old: Agent, api: Api) -> None:
     leave_secret(old, "secret", worked("secret").user("The password of Jane"))
     old.call("check", "--judge", "anthropic", "--yes", "-n", "20")
@@ -435,6 +464,7 @@ def test_check_skips_folders_below(old: Agent, api: Api) -> None:
     assert not any("Jane" in asked.text for asked in api.asked)
 
 
+@pytest.mark.slow
 def test_session_end_skips_folders_below(old: Agent, api: Api) -> None:
     answer(old, "install")
     drain(old)
@@ -451,6 +481,7 @@ def test_session_end_skips_folders_below(old: Agent, api: Api) -> None:
 _LONG = f"{_CORRECTION} It has the order of Jane Doe from Elm Street."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target", [("--where", _LONG), ("--session", "s-2")], ids=["text", "session"]
 )
@@ -486,6 +517,7 @@ def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
     assert len(api.asked) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "variable"),
     [
@@ -504,6 +536,7 @@ def test_environment_raises_no_limit(
     assert len(api.asked) == 2
 
 
+@pytest.mark.slow
 def test_environment_opens_no_folder(old: Agent, api: Api) -> None:
     answer(old, "install")
     old.call("config", "set", "--global", "never", str(old.project))
@@ -512,6 +545,7 @@ def test_environment_opens_no_folder(old: Agent, api: Api) -> None:
     assert not api.asked
 
 
+@pytest.mark.slow
 def test_ledger_that_cannot_be_written_sends_nothing(old: Agent, api: Api) -> None:
     answer(old, "install")
     state = old.project / ".claude" / "reflector"
