@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import unified_diff
 from glob import escape
 from pathlib import Path
 
-from reflector.events.event import SESSION_RECORDED
+from reflector.events.event import SESSION_RECORDED, time_of, written
 from reflector.events.memory import AGENT, GIT, LOOK, UNDO, UNSEEN
+from reflector.files import open_regular
 from reflector.locate import home_folder
 from reflector.memory.changes import Change, Store
-from reflector.memory.lines import cut, hunks_of, masked_lines, split
+from reflector.memory.lines import cut, difference, hunks_of, masked_lines
 from reflector.project import Project
-from reflector.text.secrets import quote, redact
+from reflector.text.secrets import quote
 from reflector.transcripts.readers import readers
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 _MOST_WORDS = 240
+#: Bytes of a transcript in which its session is named.
+_HEAD = 1 << 20
 #: In the user's own folder: the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
 #: Lines around a change in a difference.
@@ -156,19 +158,27 @@ def _replaced(change: Change, text: str) -> list[str]:
 
 def words_before(stores: Sequence[Store], change: Change) -> str:
     """Return your last words in the session before a change, "" if they are not known."""
+    words = ""
     session = change.fact("session")
-    if not session:
-        return ""
+    for path in _transcripts(stores, session) if session else ():
+        with suppress(OSError, UnknownTranscript):
+            words = _words_in(path, change) or words
+    return quote(words, _MOST_WORDS)
+
+
+def _words_in(path: Path, change: Change) -> str:
+    """Return your last words in a transcript before the call and the time of a change."""
     call = change.fact("call")
     words = ""
-    for path in _transcripts(stores, session):
-        with suppress(OSError, UnknownTranscript):
-            for message in read_messages(path):
-                if message.origin == "human" and message.text.strip():
-                    words = message.text
-                if call and (call == message.uuid or any(one.id == call for one in message.calls)):
-                    return quote(words, _MOST_WORDS)
-    return quote(words, _MOST_WORDS) if not call else ""
+    for message in read_messages(path):
+        time = time_of(message.timestamp)
+        if time is not None and written(time) > change.event.occurred_at:
+            break
+        if message.origin == "human" and message.text.strip():
+            words = message.text
+        if call and (call == message.uuid or any(one.id == call for one in message.calls)):
+            break
+    return words
 
 
 def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
@@ -182,11 +192,18 @@ def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
             if isinstance(transcript, dict) and isinstance(transcript.get("path"), str):
                 paths[Path(transcript["path"])] = None
     known = [path for path in paths if path.is_file()]
-    yield from known
     if not known and home_folder():
-        for reader in readers():
-            for kept in reader.kept:
-                yield from kept.folder.glob(f"**/*{escape(session)}*")
+        known = [
+            path
+            for reader in readers()
+            for kept in reader.kept
+            for path in kept.folder.glob(f"**/*{escape(session)}*")
+            if path.stem == session or path.stem.endswith(f"-{session}")
+        ]
+    for path in known:
+        with suppress(OSError), open_regular(path) as file:
+            if session.encode() in file.read(_HEAD):
+                yield path
 
 
 def shown_change(stores: Sequence[Store], change: Change) -> Shown:
@@ -199,8 +216,7 @@ def _difference(change: Change) -> Iterator[str]:
     before = versions.read(change.before) if change.before else b""
     after = versions.read(change.after) if change.after else b""
     if before is not None and after is not None:
-        lines = unified_diff(split(before), split(after), n=_CONTEXT, lineterm="")
-        yield from (redact(line.rstrip("\n")) for line in list(lines)[2:])
+        yield from difference(before, after, _CONTEXT)
         return
     for hunk in hunks_of(change.lines("removed"), change.lines("added")):
         if hunk.after >= 0:
