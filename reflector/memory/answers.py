@@ -7,15 +7,17 @@ asked for, and without it the answer lacks them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED, time_of, written
-from reflector.events.memory import AGENT, GIT, LOOK, UNDO, UNSEEN
+from reflector.events.memory import AGENT, GIT, LOOK, UNDO, UNSEEN, who
 from reflector.files import open_regular
+from reflector.git import git_says
 from reflector.locate import home_folder
 from reflector.memory.changes import Change, Store
 from reflector.memory.lines import cut, difference, hunks_of, masked_lines
@@ -29,6 +31,8 @@ _MOST_WORDS = 240
 _HEAD = 1 << 20
 #: In the user's own folder: the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
+#: A line that is not committed has a commit of zeros.
+_BLAMED = re.compile(r"(?!0{7})(?P<commit>[0-9a-f]{7})[^\n]*\nauthor (?P<author>[^\n]*)\n")
 #: Lines around a change in a difference.
 _CONTEXT = 2
 
@@ -51,6 +55,8 @@ class Line:
     committed  the commit that has it since
     words      your last words before it was written, "" if they are not known
     was        the lines in its place before
+    origin     if no recorded change brought it: the commit that git shows, or the change that may
+               have, "" for none
     """
 
     file: str
@@ -60,6 +66,7 @@ class Line:
     committed: Change | None = None
     words: str = ""
     was: Sequence[Former] = ()
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +124,31 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
     """Return a line with the words before it and the lines in its place before."""
     written = line.written
     if written is None:
-        return line
+        origin = "" if stores[0].until is not None else _committed(stores[0], line)
+        return replace(line, origin=origin or _hidden(changes))
     earlier = _without_redone(changes[: changes.index(written)])
     was = [Former(text, _writers(earlier, text)[0]) for text in _replaced(written, line.text)]
-    return Line(
-        line.file,
-        line.number,
-        line.text,
-        written,
-        line.committed,
-        words_before(stores, written),
-        was,
-    )
+    return replace(line, words=words_before(stores, written), was=was)
+
+
+def _committed(store: Store, line: Line) -> str:
+    """Return the commit in which git has a line of a project's file, "" if there is none."""
+    place = f"{line.number},{line.number}"
+    printed = git_says(store.project.root, "blame", "--porcelain", "-L", place, "--", line.file)
+    blamed = _BLAMED.match((printed or b"").decode("utf-8", "replace"))
+    return f"committed by {blamed['author']}, {blamed['commit']}" if blamed else ""
+
+
+def _hidden(changes: Sequence[Change]) -> str:
+    """Return the last change whose lines are not known, "" if there is none."""
+    hidden = [
+        change
+        for change in changes
+        if change.after == UNSEEN and not change.lines("added") and not change.undone_at
+    ]
+    if not hidden:
+        return ""
+    return f"perhaps by {hidden[-1].place}, {who(hidden[-1].event.facts)}, without known lines"
 
 
 def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Change | None]:

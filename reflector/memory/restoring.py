@@ -193,10 +193,7 @@ def _check_chain(chain: Sequence[Change]) -> None:
             f"taken back"
         )
     if last.undone_at:
-        raise UndoRefused(
-            f"{last.place} is already undone at {last.undone_at}. "
-            f"Take that back: reflector undo {last.undone_at}"
-        )
+        raise UndoRefused(f"{last.place} is already undone at {last.undone_at}")
 
 
 def _version(change: Change) -> bytes | None:
@@ -242,7 +239,7 @@ def _without(chain: Sequence[Change], now: bytes | None) -> bytes:
         if content is None:
             raise UndoRefused(
                 f"the lines of {change.place} are not in {change.file} as they were; change it by "
-                f"hand. See them: reflector show {change.place}"
+                f"hand"
             )
     return content or b""
 
