@@ -213,8 +213,8 @@ def _way_back(place: Place, change: Change) -> tuple[str, str]:
 
 def _note_way_back(place: Place, change: Change) -> None:
     command, why = _way_back(place, change)
-    removes = " (the whole file goes)" if not change.before else ""
-    note(f"Take it back{removes}: {command}" if command else f"{why[:1].upper()}{why[1:]}")
+    removes = "" if change.before else " (removes the file)"
+    note(f"Take it back{removes}: {command}" if command else f"It cannot be taken back: {why}")
 
 
 def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
@@ -283,7 +283,7 @@ def is_memory(place: Place, text: str) -> bool:
     """
     if place_named(text):
         return True
-    if not text.isdecimal() or not text.isascii() or len(text) > 15:
+    if not re.fullmatch(r"[1-9][0-9]{0,14}", text):  # a session's id may begin with zeros
         return False
     if not (events := _at(place, text)):
         with opened(place):
@@ -556,6 +556,8 @@ def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
     else:
         gone = "would be taken back" if dry_run else "were taken back"
         prose(f"{name}: only the lines of {', '.join(version.places)} {gone}.")
+    for why in version.left:
+        note(why)
     if dry_run:
         print_difference(version.difference)
     else:

@@ -306,6 +306,12 @@ class _Line(click.ParamType[Any]):
             named = file_named(_root_of(ctx.obj), file if is_line else value)
             if named is not None:
                 return FileLine(named, int(number) if is_line else None)
+            file = file if is_line else value
+            if file.endswith(".md") and not (ctx.obj.folder() / file).is_file():
+                self.fail(
+                    f"{safe(file)} does not exist here, and agents do not load it; see "
+                    f"`{ctx.obj.command('log', '--memory')}`"
+                )
         return NAME.convert(value, param, ctx)
 
 

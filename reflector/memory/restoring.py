@@ -28,7 +28,7 @@ from reflector.handover import open_own, read_own
 from reflector.locate import own_folder
 from reflector.memory.bytes import Versions, keep_bytes
 from reflector.memory.changes import Change, Store, path_of, place_of, top_of
-from reflector.memory.files import MAX_BYTES
+from reflector.memory.files import MAX_BYTES, shown_name
 from reflector.memory.lines import (
     are_exact,
     difference,
@@ -60,6 +60,7 @@ class Restored:
     undid      the ids of the changes that this undoes
     places     their places
     place      that of the new change, once it is recorded
+    left       why changes of it are not taken back
     is_whole   whether it becomes the version before them, and not only loses their lines
     """
 
@@ -73,6 +74,7 @@ class Restored:
     places: Sequence[str] = ()
     place: str = ""
     is_whole: bool = True
+    left: Sequence[str] = ()
 
     @property
     def difference(self) -> list[str]:
@@ -170,14 +172,11 @@ def _planned(chain: Sequence[Change]) -> Restored:
         return replace(planned, then=version)
     if is_chain and versions.is_version(first.before, now):
         raise UndoRefused(f"{first.file} is as it was before {first.place} already")
-    then = _without(chain, now)
-    is_first = versions.is_version(first.before, then)
-    if is_last and is_chain and first.before != UNSEEN and not is_first:
-        raise UndoRefused(
-            f"the version of {first.file} before {first.place} was not kept, and its lines are "
-            f"not known exactly; change it by hand"
-        )
-    return replace(planned, then=then, is_whole=is_first)
+    partial = _without_lines(planned, chain)
+    is_first = versions.is_version(first.before, partial.then)
+    if is_last and is_chain and first.before != UNSEEN and not (is_first or partial.left):
+        raise UndoRefused(_unknown(first))
+    return replace(partial, is_whole=is_first)
 
 
 def _check_chain(chain: Sequence[Change]) -> None:
@@ -211,37 +210,57 @@ def _in_git(change: Change) -> bytes | None:
     return git_says(change.store.project.root, "cat-file", "blob", f"{commit}^:./{change.file}")
 
 
-def _without(chain: Sequence[Change], now: bytes | None) -> bytes:
-    """Return a file of today without the lines of some changes.
+def _without_lines(planned: Restored, chain: Sequence[Change]) -> Restored:
+    """Return a file of today without the lines of those changes that can be taken out of it."""
+    content = planned.now
+    taken: list[Change] = []
+    left: list[str] = []
+    for change in reversed(chain):
+        try:
+            content = _without(change, content)
+            taken.insert(0, change)
+        except UndoRefused as error:
+            left.append(str(error))
+    if not taken:
+        raise UndoRefused("\n".join(left))
+    undid = [change.event.event_id for change in taken]
+    places = [change.place for change in taken]
+    return replace(planned, then=content, undid=undid, places=places, left=left)
+
+
+def _without(change: Change, content: bytes | None) -> bytes:
+    """Return a content without the lines of a change.
 
     Raises:
         UndoRefused: they are not known exactly, or are not there.
     """
-    content = now
-    for change in reversed(chain):
-        before = change.store.versions.read(change.before)
-        after = change.store.versions.read(change.after)
-        hunks = hunks_of(change.lines("removed"), change.lines("added"))
-        if content is None or not change.before or not change.after:
-            raise UndoRefused(
-                f"{change.file} changed after {change.place}, with which the whole file "
-                f"{'came' if change.after else 'went'}; change it by hand"
-            )
-        if before is not None and after is not None:
-            content = without_change(before, after, content)
-        elif hunks and _has_exact_lines(change):
-            content = without_lines(hunks, content)
-        else:
-            raise UndoRefused(
-                f"the version of {change.file} before {change.place} was not kept, and its lines "
-                f"are not known exactly; change it by hand"
-            )
-        if content is None:
-            raise UndoRefused(
-                f"the lines of {change.place} are not in {change.file} as they were; change it by "
-                f"hand"
-            )
-    return content or b""
+    before = change.store.versions.read(change.before)
+    after = change.store.versions.read(change.after)
+    hunks = hunks_of(change.lines("removed"), change.lines("added"))
+    name = shown_name(change.file)
+    if content is None or not change.before or not change.after:
+        raise UndoRefused(
+            f"{name} changed after {change.place}, with which the whole file "
+            f"{'came' if change.after else 'went'}; change it by hand"
+        )
+    if before is not None and after is not None:
+        rest = without_change(before, after, content)
+    elif hunks and _has_exact_lines(change):
+        rest = without_lines(hunks, content)
+    else:
+        raise UndoRefused(_unknown(change))
+    if rest is None:
+        raise UndoRefused(
+            f"the lines of {change.place} are not in {name} as they were; change it by hand"
+        )
+    return rest
+
+
+def _unknown(change: Change) -> str:
+    return (
+        f"the version of {shown_name(change.file)} before {change.place} was not kept, and its "
+        f"lines are not known exactly; change it by hand"
+    )
 
 
 def _has_exact_lines(change: Change) -> bool:
@@ -251,14 +270,14 @@ def _has_exact_lines(change: Change) -> bool:
 
 def _part(version: Restored) -> str:
     """Return the part of a refusal about a file that could be written."""
+    name = shown_name(version.file)
     if version.is_whole:
-        lead = f"{version.file} can become as it was before {version.places[0]}:"
+        lead = f"{name} can become as it was before {version.places[0]}:"
     else:
-        places = ", ".join(version.places)
-        lead = f"Only the lines of {places} can be taken back from {version.file}:"
+        lead = f"Only the lines of {', '.join(version.places)} can be taken back from {name}:"
     shown = version.difference
     more = [f"  and {len(shown) - _MOST_LINES} lines more"] if len(shown) > _MOST_LINES else []
-    return "\n".join([lead, *shown[:_MOST_LINES], *more])
+    return "\n".join([*version.left, lead, *shown[:_MOST_LINES], *more])
 
 
 def read_watched(change: Change) -> bytes | None:
