@@ -27,7 +27,7 @@ def _own(world: World, name: str = "MEMORY.md") -> str:
     return file
 
 
-def _opaque(world: World, session: Sitting) -> None:
+def _opaque(session: Sitting) -> None:
     """The agent changes CLAUDE.md by a command whose result is not on record."""
     session.calls("Bash", command="sed -i s/x/y/ CLAUDE.md")
 
@@ -43,7 +43,7 @@ def mixed(world: World, asked: Agent) -> Agent:
     """A session whose changes can be taken back in part: by lines, and not at all."""
     session = world.begins()
     session.edits("CLAUDE.md", "- Run make test.\n", "- Run make test.\n- Lint first.\n")
-    _opaque(world, session)
+    _opaque(session)
     session.says("Thanks.")
     asked.call("log", "--memory")
     return asked
@@ -129,16 +129,20 @@ def test_change_without_lines_is_named(world: World, asked: Agent) -> None:
     assert line["origin"].startswith("perhaps by 2, Claude Code, session 00000001")
 
 
-def test_as_of_compares_when_changes_happened(world: World, asked: Agent) -> None:
-    """The log is filled today with a commit of last month."""
-    assert asked.json("log", "--memory", "--as-of", "2020-01-01") == []
-    (change,) = asked.json("log", "--memory")
-    assert asked.json("log", "--memory", "--as-of", change["at"]) == [change]
+def test_as_of_compares_when_changes_happened(
+    world: World, asked: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is filled today with an old commit."""
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2025-01-05T12:00:00Z")
+    world.git("commit", "-q", "--amend", "--no-edit")
+    assert asked.json("log", "--memory", "--as-of", "2025-01-04") == []
+    (change,) = asked.json("log", "--memory", "--as-of", "2025-01-05")
+    assert change["at"].startswith("2025-01-05")
 
 
 def test_session_of_memory_alone_points_to_its_log(mixed: Agent) -> None:
-    refused = mixed.call("show", "00000001", code=2).err
-    assert "reflector log --memory 00000001" in refused
+    refused = mixed.call("show", "00000001-0", code=2).err
+    assert "reflector log --memory 00000001-0" in refused
 
 
 def test_first_command_may_be_an_undo(world: World) -> None:
