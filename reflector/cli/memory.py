@@ -191,7 +191,7 @@ def print_log(
         print_json([memory_json(place, change) for change in newest])
         return
     rows = [
-        (change.place, when_words(change), shown_name(change.file), _size(change), _who(change))
+        (change.place, when_words(change), change.shown, _size(change), _who(change))
         for change in newest
     ]
     table(("place", "when", "file", "lines", "by"), rows, whole=True, empty="No change of memory.")
@@ -234,7 +234,7 @@ def _of_file(place: Place, changes: Sequence[Change], text: str) -> list[Change]
     """
     file = file_named(_root(place), text)
     if file is None:
-        files = {one.file for one in changes if shown_name(one.file) == text}
+        files = {one.file for one in changes if one.shown == text}
         file = files.pop() if len(files) == 1 else None
     return [one for one in changes if file is not None and one.file == file]
 
@@ -306,6 +306,8 @@ def is_watched(place: Place, text: str) -> bool:
 
 def refuse_session(place: Place, text: str) -> None:
     """Raise a usage error for a session that is known only by its changes of watched files."""
+    if place.is_untouched:
+        return
     with opened(place) as stores:
         sessions = {one.fact("session") for one in changes_in(stores, _root(place))}
     if any(session.startswith(text) for session in sessions if session):
@@ -333,7 +335,7 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
         whole = memory_json(place, change)
         print_json(ShownMemoryJson(**asdict(whole), words=shown.words, difference=shown.difference))
         return
-    name = shown_name(change.file)
+    name = change.shown
     prose(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}")
     if shown.words:
         prose(f'after you wrote: "{shown.words}"')

@@ -212,17 +212,18 @@ def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
             if isinstance(transcript, dict) and isinstance(transcript.get("path"), str):
                 paths[Path(transcript["path"])] = None
     known = [path for path in paths if path.is_file()]
-    if not known and home_folder():
-        known = [
-            path
-            for reader in readers()
-            for kept in reader.kept
-            for path in kept.folder.glob(f"**/*{escape(session)}*")
-            if path.stem == session or path.stem.endswith(f"-{session}")
-        ]
-    for path in known:
+    for path in known or _kept_transcripts(session):
         with suppress(OSError), open_regular(path) as file:
             if session.encode() in file.read(_HEAD):
+                yield path
+
+
+def _kept_transcripts(session: str) -> Iterator[Path]:
+    """Yield the files of agents whose names end with a session's id."""
+    folders = [kept.folder for reader in readers() for kept in reader.kept if home_folder()]
+    for folder in folders:
+        for path in folder.glob(f"**/*{escape(session)}*"):
+            if path.stem == session or path.stem.endswith(f"-{session}"):
                 yield path
 
 

@@ -16,7 +16,7 @@ from reflector.events.event import MEMORY_CHANGED, Event
 from reflector.ledger.store import Ledger
 from reflector.locate import home_folder
 from reflector.memory.bytes import Versions
-from reflector.memory.files import Scope, Table
+from reflector.memory.files import Scope, Table, shown_name
 from reflector.project import Project
 
 #: A position of the user's ledger, as people write it.
@@ -89,6 +89,11 @@ class Change:
     @property
     def file(self) -> str:
         return self.fact("file")
+
+    @property
+    def shown(self) -> str:
+        """The file as a screen names it."""
+        return shown_name(self.file)
 
     @property
     def path(self) -> Path:

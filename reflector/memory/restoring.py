@@ -66,7 +66,6 @@ class Restored:
 
     store: Store
     file: str
-    path: Path
     now: bytes | None
     then: bytes | None
     undid: Sequence[str]
@@ -75,6 +74,10 @@ class Restored:
     place: str = ""
     is_whole: bool = True
     left: Sequence[str] = ()
+
+    @property
+    def path(self) -> Path:
+        return path_of(self.store.project, self.file)
 
     @property
     def difference(self) -> list[str]:
@@ -144,39 +147,42 @@ def _planned(chain: Sequence[Change]) -> Restored:
     """
     first = chain[0]
     last = chain[-1]
-    versions = last.store.versions
     _check_chain(chain)
+    versions = last.store.versions
     now = read_watched(last)
-    planned = Restored(
-        last.store,
-        last.file,
-        last.path,
-        now,
-        None,
-        [change.event.event_id for change in chain],
-        is_tracked=not any(
-            digest.startswith("k") for change in chain for digest in (change.before, change.after)
-        ),
-        places=[change.place for change in chain],
-    )
+    planned = replace(_undoing(last.store, chain), now=now)
     is_chain = all(versions.is_same(one.after, other.before) for one, other in pairwise(chain))
-    is_last = versions.is_version(last.after, now)
-    if is_last and is_chain and first.before == "":
+    is_last = is_chain and versions.is_version(last.after, now)
+    if is_last and not first.before:
         if commit := first.fact("commit")[:7]:
             raise UndoRefused(
                 f"{first.file} came with commit {commit}, so taking back {first.place} would "
                 f"remove the whole file. To remove it: git rm {quote(first.file)}"
             )
         return planned
-    if is_last and is_chain and (version := _version(first)) is not None:
+    if is_last and (version := _version(first)) is not None:
         return replace(planned, then=version)
     if is_chain and versions.is_version(first.before, now):
-        raise UndoRefused(f"{first.file} is as it was before {first.place} already")
+        raise UndoRefused(f"{last.shown} is as it was before {first.place} already")
     partial = _without_lines(planned, chain)
-    is_first = versions.is_version(first.before, partial.then)
-    if is_last and is_chain and first.before != UNSEEN and not (is_first or partial.left):
+    is_whole = versions.is_version(first.before, partial.then)
+    if is_last and first.before != UNSEEN and not (is_whole or partial.left):
         raise UndoRefused(_unknown(first))
-    return replace(partial, is_whole=is_first)
+    return replace(partial, is_whole=is_whole)
+
+
+def _undoing(store: Store, changes: Sequence[Change]) -> Restored:
+    """Return the file of some changes, to be written without them."""
+    digests = [digest for change in changes for digest in (change.before, change.after)]
+    return Restored(
+        store,
+        changes[0].file,
+        now=None,
+        then=None,
+        undid=[change.event.event_id for change in changes],
+        is_tracked=not any(digest.startswith("k") for digest in digests),
+        places=[change.place for change in changes],
+    )
 
 
 def _check_chain(chain: Sequence[Change]) -> None:
@@ -223,9 +229,7 @@ def _without_lines(planned: Restored, chain: Sequence[Change]) -> Restored:
             left.append(str(error))
     if not taken:
         raise UndoRefused("\n".join(left))
-    undid = [change.event.event_id for change in taken]
-    places = [change.place for change in taken]
-    return replace(planned, then=content, undid=undid, places=places, left=left)
+    return replace(_undoing(planned.store, taken), now=planned.now, then=content, left=left)
 
 
 def _without(change: Change, content: bytes | None) -> bytes:
@@ -237,7 +241,7 @@ def _without(change: Change, content: bytes | None) -> bytes:
     before = change.store.versions.read(change.before)
     after = change.store.versions.read(change.after)
     hunks = hunks_of(change.lines("removed"), change.lines("added"))
-    name = shown_name(change.file)
+    name = change.shown
     if content is None or not change.before or not change.after:
         raise UndoRefused(
             f"{name} changed after {change.place}, with which the whole file "
@@ -258,7 +262,7 @@ def _without(change: Change, content: bytes | None) -> bytes:
 
 def _unknown(change: Change) -> str:
     return (
-        f"the version of {shown_name(change.file)} before {change.place} was not kept, and its "
+        f"the version of {change.shown} before {change.place} was not kept, and its "
         f"lines are not known exactly; change it by hand"
     )
 
@@ -360,13 +364,12 @@ def finish(home: Project, stores: Iterable[Store]) -> list[Restored]:
         for note in notes["files"]
         if note["users"] in store_of and store_of[note["users"]].watches(note["file"])
     ]
-    is_whole = len(planned) == len(notes["files"]) and all(
-        _has(version, version.now) or _has(version, version.then) for version in planned
-    )
-    if is_whole:
-        _write_all([version for version in planned if not _has(version, version.then)])
+    unwritten = [version for version in planned if not _has(version, version.then)]
+    is_certain = len(planned) == len(notes["files"])
+    if is_certain and all(_has(version, version.now) for version in unwritten):
+        _write_all(unwritten)
     elif not _is_recorded(planned, notes["tx"]):
-        written = [version for version in planned if _has(version, version.then)]
+        written = [version for version in planned if version not in unwritten]
         _write_all([replace(each, now=each.then, then=each.now) for each in written])
         planned = []
     places = _record(planned, notes["tx"])
@@ -411,9 +414,7 @@ def _noted(version: Restored) -> dict[str, Any]:
 def _from_note(store: Store, note: Any) -> Restored:
     now = _unpacked(note["now"])
     then = _unpacked(note["then"])
-    file = note["file"]
-    path = path_of(store.project, file)
-    return Restored(store, file, path, now, then, note["undid"], note["tracked"])
+    return Restored(store, note["file"], now, then, note["undid"], note["tracked"])
 
 
 def _packed(content: bytes | None) -> str | None:
