@@ -446,7 +446,7 @@ def _print_error(text: str) -> None:
     """Print an error, on a terminal in lines that fit. Its arguments may be a key that was given in
     the place of a file's name.
     """
-    from reflector.cli.output import note
+    from reflector.cli.output import note, safe
     from reflector.text.secrets import redact
 
-    note(redact(text))
+    note(redact(safe(text)))

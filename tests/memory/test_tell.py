@@ -90,9 +90,7 @@ def test_installed_hook_prints_the_line(told: Agent) -> None:
     (path,) = told.home.joinpath(".claude").glob("settings*.json")
     settings = json.loads(path.read_text())
     (command,) = [
-        hook["command"]
-        for group in settings["hooks"]["SessionStart"]
-        for hook in group["hooks"]
+        hook["command"] for group in settings["hooks"]["SessionStart"] for hook in group["hooks"]
     ]
     event = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s-9"}
     ran = subprocess.run(

@@ -232,6 +232,16 @@ def test_file_saved_after_a_crash_stays(agent: Agent, two_files: list[Path]) -> 
     assert [file.read_bytes() for file in two_files] == [b"saved since\n", AFTER]
 
 
+def test_recorded_undo_is_not_taken_back(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        restoring._note_look = lambda _: os._exit(9)
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    two_files[0].write_bytes(b"saved since\n")
+    _look(agent)
+    assert [file.read_bytes() for file in two_files] == [b"saved since\n", BEFORE]
+
+
 def test_half_an_undo_is_taken_back(agent: Agent, two_files: list[Path]) -> None:
     if (child := os.fork()) == 0:
         write = restoring._write_all
@@ -301,6 +311,7 @@ def test_exact_lines_restore_a_lost_version(agent: Agent, before: bytes, after: 
         b"- \xff\n",
         b"- Line.\n" * 201,
         b"- Check.\n- Test.",
+        b"- Test.",
     ],
 )
 def test_inexact_lines_are_not_written(agent: Agent, before: bytes) -> None:
@@ -310,8 +321,12 @@ def test_inexact_lines_are_not_written(agent: Agent, before: bytes) -> None:
     assert "change it by hand" in refused.err
 
 
-def test_masked_lines_are_not_written_later(agent: Agent) -> None:
-    file = _changed(agent, b"- password = hunter2hunter2\n", b"- Check.\n")
+@pytest.mark.parametrize(
+    "before",
+    [b"- password = hunter2hunter2\n", b"x" * 1_200 + b"\n", b"- \xff\n", b"- Line.\n" * 201],
+)
+def test_inexact_lines_are_not_written_later(agent: Agent, before: bytes) -> None:
+    file = _changed(agent, before, b"- Check.\n")
     place = _without_versions(agent)
     file.write_bytes(b"- Check.\n- Mine.\n")
     refused = agent.call("undo", place, "--yes", code=1)
@@ -378,15 +393,16 @@ def test_lines_of_a_key_are_never_shown(agent: Agent, key: bytes) -> None:
 
 
 def test_file_that_became_tracked_is_undone(agent: Agent) -> None:
-    """A session's change of a file that git tracks since is the same by its plain digest."""
-    file = _changed(agent, BEFORE, AFTER)
-    for arguments in (["init", "-q"], ["add", "CLAUDE.md"]):
+    """Its digests are keyed in the first event, and plain in the second."""
+    _look(agent)
+    file = _changed(agent, BEFORE, name="AGENTS.md")
+    for arguments in (["init", "-q"], ["add", "AGENTS.md"]):
         subprocess.run(["git", "-C", agent.project, *arguments], check=True)
-    file.write_bytes(AFTER + b"\n- More.\n")
+    file.write_bytes(AFTER)
     _look(agent)
     with environ(agent.env()):
         project = Project.at(agent.project)
         with project.open_ledger() as ledger:
             changes = changes_in([Store(project, ledger)])
             restore(project, plan_undo(changes, "", only_lines=False))
-    assert file.read_bytes() == BEFORE
+    assert not file.exists()
