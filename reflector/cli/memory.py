@@ -29,7 +29,7 @@ from reflector.cli.output import (
     table,
 )
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event
-from reflector.events.memory import AGENT, COMMIT, UNKNOWN, YOU, who
+from reflector.events.memory import AGENT, COMMIT, UNDO, UNKNOWN, YOU, who
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
@@ -527,7 +527,7 @@ def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:
         raise click.UsageError(
             f"no change of {safe(text)} is recorded; see `{place.command('log', '--memory')}`"
         )
-    undone = [one for one in named if one.undone_at]
+    undone = [one for one in named if one.undone_at and one.fact("source") != UNDO]
     return newest_of(named) or (undone or named)[-1]
 
 

@@ -147,18 +147,17 @@ def _planned(chain: Sequence[Change]) -> Restored:
     """
     first = chain[0]
     last = chain[-1]
-    _check_chain(chain)
+    if not last.file:
+        raise UndoRefused(f"the text of {last.place} was erased, so it cannot be taken back")
+    if last.undone_at:
+        raise UndoRefused(f"{last.place} is already undone at {last.undone_at}")
     versions = last.store.versions
     now = read_watched(last)
     planned = replace(_undoing(last.store, chain), now=now)
     is_chain = all(versions.is_same(one.after, other.before) for one, other in pairwise(chain))
     is_last = is_chain and versions.is_version(last.after, now)
     if is_last and not first.before:
-        if commit := first.fact("commit")[:7]:
-            raise UndoRefused(
-                f"{first.file} came with commit {commit}, so taking back {first.place} would "
-                f"remove the whole file. To remove it: git rm {quote(first.file)}"
-            )
+        _check_removal(first)
         return planned
     if is_last and (version := _version(first)) is not None:
         return replace(planned, then=version)
@@ -169,6 +168,15 @@ def _planned(chain: Sequence[Change]) -> Restored:
     if is_last and first.before != UNSEEN and not (is_whole or partial.left):
         raise UndoRefused(_unknown(first))
     return replace(partial, is_whole=is_whole)
+
+
+def _check_removal(change: Change) -> None:
+    """Raise UndoRefused for a change that brought a file with a commit."""
+    if commit := change.fact("commit")[:7]:
+        raise UndoRefused(
+            f"{change.file} came with commit {commit}, so taking back {change.place} would remove "
+            f"the whole file. To remove it: git rm {quote(change.file)}"
+        )
 
 
 def _undoing(store: Store, changes: Sequence[Change]) -> Restored:
@@ -183,22 +191,6 @@ def _undoing(store: Store, changes: Sequence[Change]) -> Restored:
         is_tracked=not any(digest.startswith("k") for digest in digests),
         places=[change.place for change in changes],
     )
-
-
-def _check_chain(chain: Sequence[Change]) -> None:
-    """Raise UndoRefused for changes of a file that is not written, and for one that was taken
-    back.
-    """
-    last = chain[-1]
-    if not last.file:
-        raise UndoRefused(f"the text of {last.place} was erased, so it cannot be taken back")
-    if not last.store.watches(last.file):
-        raise UndoRefused(
-            f"{last.file} is not a file that agents load or write here, so {last.place} cannot be "
-            f"taken back"
-        )
-    if last.undone_at:
-        raise UndoRefused(f"{last.place} is already undone at {last.undone_at}")
 
 
 def _version(change: Change) -> bytes | None:
@@ -242,10 +234,13 @@ def _without(change: Change, content: bytes | None) -> bytes:
     after = change.store.versions.read(change.after)
     hunks = hunks_of(change.lines("removed"), change.lines("added"))
     name = change.shown
-    if content is None or not change.before or not change.after:
+    if content is None:
+        raise UndoRefused(f"{name} is gone, so the lines of {change.place} are not there")
+    if not change.before or not change.after:
+        verb = "came" if change.after else "went"
         raise UndoRefused(
-            f"{name} changed after {change.place}, with which the whole file "
-            f"{'came' if change.after else 'went'}; change it by hand"
+            f"the whole file {name} {verb} with {change.place}, and it changed since; change it by "
+            f"hand"
         )
     if before is not None and after is not None:
         rest = without_change(before, after, content)
@@ -291,7 +286,7 @@ def read_watched(change: Change) -> bytes | None:
         UndoRefused: it is not a watched file, not a regular one, or cannot be read.
     """
     if not change.store.watches(change.file):
-        raise UndoRefused(f"{change.file} is not a file that agents load or write here")
+        raise UndoRefused(f"{change.file} is a link, or not a file that agents load or write here")
     try:
         return _content_of(change.store, change.path)
     except OSError as error:

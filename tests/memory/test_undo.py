@@ -406,3 +406,15 @@ def test_file_that_became_tracked_is_undone(agent: Agent) -> None:
             changes = changes_in([Store(project, ledger)])
             restore(project, plan_undo(changes, "", only_lines=False))
     assert not file.exists()
+
+
+def test_undone_file_names_its_change(agent: Agent) -> None:
+    """The undo of an undo is not a change of the file of its own."""
+    _changed(agent, BEFORE, AFTER)
+    (place,) = _places(agent)
+    agent.call("undo", "CLAUDE.md")
+    undo = _places(agent)[0]
+    for _ in range(2):
+        agent.call("undo", _places(agent)[0])
+    refused = agent.call("undo", "CLAUDE.md", code=1)
+    assert f"{place} is already undone at {undo}" in refused.err
