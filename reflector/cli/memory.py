@@ -29,7 +29,7 @@ from reflector.cli.output import (
     table,
 )
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event
-from reflector.events.memory import AGENT, COMMIT, UNDO, UNKNOWN, YOU, who
+from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, YOU, who
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
@@ -196,7 +196,8 @@ def print_log(
     ]
     table(("place", "when", "file", "lines", "by"), rows, whole=True, empty="No change of memory.")
     if newest:
-        ways = ((change, _way_back(place, change)[0]) for change in newest)
+        not_gits = (change for change in newest if change.fact("source") != GIT)
+        ways = ((change, _way_back(place, change)[0]) for change in not_gits)
         change, command = next((way for way in ways if way[1]), (newest[0], ""))
         note(f"See the lines: {place.command('show', change.place)}")
         if command:
@@ -204,7 +205,11 @@ def print_log(
 
 
 def _way_back(place: Place, change: Change) -> tuple[str, str]:
-    """Return the command that takes back a change now, or the reason why none can."""
+    """Return the command that takes back a change now, or the reason why none can; neither for a
+    past moment.
+    """
+    if change.store.until is not None:
+        return "", ""
     try:
         return place.command("undo", *words_of_undo(change)), ""
     except UndoRefused as error:
@@ -214,7 +219,10 @@ def _way_back(place: Place, change: Change) -> tuple[str, str]:
 def _note_way_back(place: Place, change: Change) -> None:
     command, why = _way_back(place, change)
     removes = "" if change.before else " (removes the file)"
-    note(f"Take it back{removes}: {command}" if command else f"It cannot be taken back: {why}")
+    if command:
+        note(f"Take it back{removes}: {command}")
+    elif why:
+        note(f"It cannot be taken back: {why}")
 
 
 def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
