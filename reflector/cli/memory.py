@@ -308,8 +308,9 @@ def _at(place: Place, position: str) -> list[Event]:
 
 def is_watched(place: Place, text: str) -> bool:
     """Return whether a text names a change of a watched file, or a file that could be one."""
-    is_file = "/" in text or bool(re.fullmatch(r".*[^.]\.(?:md|mdc|txt)", text))
-    return is_file or is_memory(place, text)
+    is_file = "/" in text or text.endswith(".md")
+    is_known = "." in text and ".." not in text and file_named(_root(place), text) is not None
+    return is_file or is_known or is_memory(place, text)
 
 
 def refuse_session(place: Place, text: str) -> None:

@@ -209,3 +209,13 @@ def test_lines_fit_a_terminal(world: World, asked: Agent, words: list[str]) -> N
     sent = asked.sent(80, *words, code=None)
     lines = re.sub(r"\x1b\[[0-9;]*m", "", sent).splitlines()
     assert max(map(width, lines)) <= 80
+
+
+def test_ids_are_long_enough_to_be_used(mixed: Agent) -> None:
+    listed = mixed.call("log", "--memory").out
+    assert re.search(r"commit [0-9a-f]{7}, by Ana", listed)
+    assert "Claude Code, session 00000001" in listed
+
+
+def test_past_log_offers_no_undo(mixed: Agent) -> None:
+    assert _offered(mixed, "log", "--memory", "--as-of", "2") == []
