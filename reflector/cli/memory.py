@@ -378,16 +378,10 @@ def _session_command(place: Place, stores: Sequence[Store], change: Change | Non
     session = change.fact("session") if change is not None else ""
     if not session:
         return ""
-    known = {one.fact("session") for one in changes_in(stores)}
-    short = next(
-        session[:size]
-        for size in range(8, len(session) + 8)
-        if sum(one.startswith(session[:size]) for one in known) == 1 or size >= len(session)
-    )
-    is_recorded = any(
-        list(store.ledger.events(types=[SESSION_RECORDED], session_id=session)) for store in stores
-    )
-    return place.command("show", short) if is_recorded else place.command("log", "--memory", short)
+    for store in stores:
+        if list(store.ledger.events(types=[SESSION_RECORDED], session_id=session)):
+            return place.command("show", session)
+    return place.command("log", "--memory", session)
 
 
 def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
