@@ -340,6 +340,18 @@ MUTATIONS = [
         "if False:",
         ("tests/memory/test_first_day.py",),
     ),
+    Mutation(
+        MEMORY_ANSWERS,
+        '"-L", place, "HEAD", "--"',
+        '"-L", place, "--"',
+        ("tests/memory/test_questions.py",),
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        'and store_of[note["users"]].watches(note["file"])',
+        "",
+        MEMORY_UNDONE,
+    ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
     # The free counts of rules.

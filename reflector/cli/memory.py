@@ -359,7 +359,7 @@ def print_blame(
     with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
         content = _content(place, file, changes) if moment is None else _former(file, changes)
-        lines = lines_with_writers(changes, content)
+        lines = lines_with_writers(file, changes, content)
         if number is not None:
             if not 0 < number <= len(lines):
                 raise click.UsageError(f"{file} has {counted(len(lines), 'line')}, not {number}")

@@ -31,8 +31,8 @@ _MOST_WORDS = 240
 _HEAD = 1 << 20
 #: In the user's own folder: the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
-#: A line that is not committed has a commit of zeros.
-_BLAMED = re.compile(r"(?!0{7})(?P<commit>[0-9a-f]{7})[^\n]*\nauthor (?P<author>[^\n]*)\n")
+#: The beginning of what `git blame --porcelain` prints.
+_BLAMED = re.compile(r"(?P<commit>[0-9a-f]{7})[^\n]*\nauthor (?P<author>[^\n]*)\n")
 #: Lines around a change in a difference.
 _CONTEXT = 2
 
@@ -85,9 +85,8 @@ def is_restorable(change: Change) -> bool:
     return change.store.versions.has(change.before) or change.fact("commit") != ""
 
 
-def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
+def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> list[Line]:
     """Return the lines of a file with their changes; `changes` are those of the file alone."""
-    file = changes[-1].file if changes else ""
     lines = []
     changes = _without_redone(changes)
     unnamed = _writer_of_unnamed(changes)
@@ -132,10 +131,17 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
 
 
 def _committed(store: Store, line: Line) -> str:
-    """Return the commit in which git has a line of a project's file, "" if there is none."""
-    place = f"{line.number},{line.number}"
-    printed = git_says(store.project.root, "blame", "--porcelain", "-L", place, "--", line.file)
-    blamed = _BLAMED.match((printed or b"").decode("utf-8", "replace"))
+    """Return the commit that brought a line of a project's file, "" if there is none. Git reads no
+    file of the folder, because it could run a filter of the repository.
+    """
+    root = store.project.root
+    content = git_says(root, "cat-file", "blob", f"HEAD:./{line.file}") or b""
+    numbers = [number for number, text in masked_lines(content) if cut(text) == line.text]
+    if len(numbers) != 1:
+        return ""
+    place = f"{numbers[0]},{numbers[0]}"
+    printed = git_says(root, "blame", "--porcelain", "-L", place, "HEAD", "--", line.file) or b""
+    blamed = _BLAMED.match(printed.decode("utf-8", "replace"))
     return f"committed by {blamed['author']}, {blamed['commit']}" if blamed else ""
 
 
@@ -148,7 +154,8 @@ def _hidden(changes: Sequence[Change]) -> str:
     ]
     if not hidden:
         return ""
-    return f"perhaps by {hidden[-1].place}, {who(hidden[-1].event.facts)}, without known lines"
+    by = f"{hidden[-1].place}, {who(hidden[-1].event.facts)}"
+    return f"perhaps by {by} (its lines are not known)"
 
 
 def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Change | None]:

@@ -60,7 +60,7 @@ class Restored:
     undid      the ids of the changes that this undoes
     places     their places
     place      that of the new change, once it is recorded
-    left       why changes of it are not taken back
+    left       why other changes are not taken back
     is_whole   whether it becomes the version before them, and not only loses their lines
     """
 
@@ -127,10 +127,10 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
         except UndoRefused as error:
             refused.append(str(error))
     is_whole = not refused and all(version.is_whole for version in planned)
-    if planned and (only_lines or is_whole):
-        return planned
     if not planned:
         raise UndoRefused("\n".join(refused))
+    if only_lines or is_whole:
+        return [replace(planned[0], left=[*refused, *planned[0].left]), *planned[1:]]
     parts = [*refused, *map(_part, planned)]
     raise UndoRefused("\n".join(["Nothing was written yet.", *parts, f"Take it back: {command}"]))
 

@@ -64,7 +64,8 @@ def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     refused = mixed.call("undo", "--memory", "00000001", code=1).err
     assert "CLAUDE.md before 3 was not kept" in refused
     assert "@@ line 4 @@\n-- Lint first.\n" in refused
-    mixed.call("undo", "--memory", "00000001", "--yes")
+    undone = mixed.call("undo", "--memory", "00000001", "--yes")
+    assert "CLAUDE.md before 3 was not kept" in undone.err
     assert (mixed.project / "CLAUDE.md").read_text() == "# Rules\n\n- Run make test.\n"
 
 
@@ -111,16 +112,35 @@ def test_deleted_own_file_returns_by_its_name(world: World, asked: Agent) -> Non
     assert path.read_text() == "- Use tabs.\n"
 
 
-def test_line_of_git_has_its_committer(world: World, asked: Agent) -> None:
-    """An event has only the first lines of a long change."""
+@pytest.fixture
+def long(world: World, asked: Agent) -> Agent:
+    """A file that two commits brought: an event has only the first lines of a long change."""
     for first in (0, 300):
         with world.path("AGENTS.md").open("a") as file:
             file.writelines(f"- Rule number {first + number}.\n" for number in range(300))
         world.git("add", "AGENTS.md")
         world.git("commit", "-qm", "rules")
+    return asked
+
+
+def test_line_of_git_has_its_committer(world: World, long: Agent) -> None:
     commit = world.git("rev-parse", "HEAD")[:7]
-    (line,) = asked.json("blame", "AGENTS.md:590")
+    path = world.path("AGENTS.md")
+    path.write_text(f"- Mine.\n{path.read_text()}")
+    (line,) = long.json("blame", "AGENTS.md:590")
     assert line["origin"] == f"committed by Ana, {commit}"
+
+
+@pytest.mark.parametrize("name", ["clean", "process"])
+def test_filter_of_a_repository_is_not_run(world: World, long: Agent, name: str) -> None:
+    ran = world.root / "ran"
+    world.git("config", f"filter.own.{name}", f"touch {ran}; cat")
+    world.path(".gitattributes").write_text("* filter=own\n")
+    path = world.path("AGENTS.md")
+    path.write_text(f"- Mine.\n{path.read_text()}")
+    (line,) = long.json("blame", "AGENTS.md:590")
+    assert line["origin"]
+    assert not ran.exists()
 
 
 def test_change_without_lines_is_named(world: World, asked: Agent) -> None:

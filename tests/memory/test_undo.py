@@ -242,6 +242,19 @@ def test_recorded_undo_is_not_taken_back(agent: Agent, two_files: list[Path]) ->
     assert [file.read_bytes() for file in two_files] == [b"saved since\n", BEFORE]
 
 
+def test_finished_undo_writes_only_watched_files(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        restoring._write_all = lambda _: os._exit(9)
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    journal = agent.own / "undo.json"
+    journal.write_text(journal.read_text().replace("AGENTS.md", "main.py"))
+    other = agent.project / "main.py"
+    other.write_bytes(AFTER)
+    _look(agent)
+    assert [file.read_bytes() for file in (*two_files, other)] == [AFTER, AFTER, AFTER]
+
+
 def test_half_an_undo_is_taken_back(agent: Agent, two_files: list[Path]) -> None:
     if (child := os.fork()) == 0:
         write = restoring._write_all
