@@ -319,9 +319,11 @@ def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
     home  the project whose own folder notes the versions until all are written
 
     Raises:
-        UndoRefused: the present bytes of a file cannot be kept.
+        UndoRefused: the present bytes of a file cannot be kept, or an undo waits to be finished.
         Changed, OSError: a file changed meanwhile or cannot be written; none is then.
     """
+    if is_interrupted(home):
+        raise UndoRefused("an undo was interrupted and could not be finished; free some space")
     tx = drawn()
     for contents in ([each.then for each in planned], [each.now for each in planned]):
         for version, content in zip(planned, contents, strict=True):

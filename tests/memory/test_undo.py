@@ -242,6 +242,37 @@ def test_recorded_undo_is_not_taken_back(agent: Agent, two_files: list[Path]) ->
     assert [file.read_bytes() for file in two_files] == [b"saved since\n", BEFORE]
 
 
+def test_unfinished_undo_is_not_forgotten(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        write = restoring._write_all
+        restoring._write_all = lambda planned: [write(planned[:1]), os._exit(9)]
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    two_files[0].write_bytes(AFTER)
+    with pytest.raises(restoring.UndoRefused, match="interrupted"):
+        _undo_both(agent)
+    assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
+
+
+@pytest.mark.parametrize("error", [Changed("x"), OSError(errno.ENOSPC, "No space left", "x")])
+def test_undo_that_cannot_be_finished_waits(
+    agent: Agent, two_files: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    if (child := os.fork()) == 0:
+        restoring._write_all = lambda _: os._exit(9)
+        _undo_both(agent)
+    os.waitpid(child, 0)
+
+    def refuse(_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as failing:
+        failing.setattr(restoring, "_write_all", refuse)
+        assert "wait to be recorded" in agent.call("log", "--memory").err
+    _look(agent)
+    assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
+
+
 def test_finished_undo_writes_only_watched_files(agent: Agent, two_files: list[Path]) -> None:
     if (child := os.fork()) == 0:
         restoring._write_all = lambda _: os._exit(9)
