@@ -154,6 +154,8 @@ def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change
         for event in store.ledger.events(types=[MEMORY_CHANGED], upto=store.upto)
         if store.until is None or event.occurred_at <= store.until
     ]
+    # No file of a project has a whole path: such an event was made elsewhere.
+    changes = [one for one in changes if one.is_users or not one.file.startswith("/")]
     if table is not None:
         changes = [one for one in changes if not one.is_users or table.watch_of(str(one.path))]
     changes.sort(key=lambda change: (change.event.occurred_at, change.event.position))
