@@ -50,8 +50,8 @@ class Folder:
     absolute.
 
     Links are followed down to `top` only (default: what is above the last `.claude`): a repository
-    could ship one, and we would read and write wherever it points. Raises OSError for a link, and
-    for anything else that is not a folder.
+    could ship one, and we would read and write wherever it points. Raises OSError for a link, for
+    `.` and `..`, and for anything else that is not a folder.
     """
 
     def __init__(self, path: str, top: str = "") -> None:
@@ -66,6 +66,8 @@ class Folder:
                 if not name:
                     continue
                 reached += f"/{name}"
+                if name in (".", ".."):
+                    raise OSError(20, "", reached)  # ENOTDIR
                 above_fd = fd
                 fd = system.open(name, FOLDER | NO_FOLLOW, dir_fd=fd)
                 system.close(above_fd)

@@ -26,7 +26,7 @@ _SETTINGS = (
     "protocol.allow=never",
 )
 #: Questions whose answer shows differences; git would run programs to make them.
-_DIFFERENCES = frozenset({"diff", "diff-index", "diff-tree", "log", "show"})
+_DIFFERENCES = frozenset({"blame", "diff", "diff-index", "diff-tree", "log", "show"})
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
 _ENVIRONMENT = {
     "LC_ALL": "C",

@@ -229,9 +229,10 @@ COUNTED_FREELY = ("tests/check/test_counting.py",)
 MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL = of(
     "memory", "calls naming recording backfill"
 )
-MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS = of(
-    "memory", "restoring lines bytes answers"
+MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES = of(
+    "memory", "restoring lines bytes answers changes"
 )
+MEMORY_FOREIGN = ("tests/memory/test_foreign.py",)
 MEMORY_UNDONE, MEMORY_KEPT = ("tests/memory/test_undo.py",), ("tests/memory/test_bytes.py",)
 MEMORY_TOLD, MEMORY_LINED = ("tests/memory/test_tell.py",), ("tests/memory/test_lines.py",)
 MEMORY_NAMED, MEMORY_FILLED = ("tests/memory/test_naming.py",), ("tests/memory/test_backfill.py",)
@@ -277,8 +278,8 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        "if _content_of(version.store, version.path) != version.then:",
-        "if True:",
+        "[version for version in planned if not _has(version, version.then)]",
+        "planned",
         MEMORY_UNDONE,
     ),
     Mutation(
@@ -293,7 +294,67 @@ MUTATIONS = [
         "return content",
         MEMORY_KEPT,
     ),
-    Mutation(MEMORY_LINES, "if not size or len(starts) != 1:", "if not starts:", MEMORY_LINED),
+    Mutation(MEMORY_LINES, "if not size or len(starts) != 1 or", "if not starts or", MEMORY_LINED),
+    Mutation(MEMORY_LINES, '"[redacted" in line or ', "", MEMORY_UNDONE),
+    Mutation(MEMORY_LINES, "len(line) > _MAX_LINE or ", "", MEMORY_UNDONE),
+    Mutation(MEMORY_LINES, "line if as_seen in shown else", "line if line else", MEMORY_UNDONE),
+    Mutation(MEMORY_LINES, 'redact("\\n".join(seen))', 'redact("\\n".join(lines))', MEMORY_UNDONE),
+    Mutation(
+        MEMORY_CHANGES,
+        "return watched is not None and watched.file == file",
+        "return True",
+        MEMORY_FOREIGN,
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        "if not Versions(version.store.project).has(plain_digest(version.now)):",
+        "if False:",
+        MEMORY_UNDONE,
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        "if is_last and first.before != UNSEEN and not (is_whole or partial.left):",
+        "if False:",
+        MEMORY_UNDONE,
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        'elif not _is_recorded(planned, notes["tx"]):',
+        "else:",
+        MEMORY_UNDONE,
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        "new_mode = 0o644 if version.is_tracked else 0o600",
+        "new_mode = 0o644",
+        MEMORY_UNDONE,
+    ),
+    Mutation(MEMORY_RESTORING, "    if last.undone_at:\n", "    if False:\n", MEMORY_UNDONE),
+    Mutation(
+        MEMORY_BYTES,
+        "return first == second or first in keyed or second in keyed",
+        "return first == second",
+        MEMORY_UNDONE,
+    ),
+    Mutation(
+        MEMORY_ANSWERS,
+        "if time is not None and written(time) > change.event.occurred_at:",
+        "if False:",
+        ("tests/memory/test_first_day.py",),
+    ),
+    Mutation(
+        MEMORY_ANSWERS,
+        '"-L", place, "HEAD", "--"',
+        '"-L", place, "--"',
+        ("tests/memory/test_questions.py",),
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        'and store_of[note["users"]].watches(note["file"])',
+        "",
+        MEMORY_UNDONE,
+    ),
+    Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
     # The free counts of rules.
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
@@ -1206,7 +1267,7 @@ MUTATIONS = [
     Mutation(APP, "return error.exit_code, str(error)", "return 1, str(error)", ERRORS),
     Mutation(APP, ", commands=dict.fromkeys(names)", "", ERRORS),
     Mutation(APP, 'typed = path.removeprefix("reflector ")', "typed = path", ERRORS),
-    Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
+    Mutation(APP, "note(redact(safe(text)))", "print(text, file=sys.stderr)", ERRORS),
     Mutation(APP, "if isinstance(error, OSError):", "if False:", ERRORS),
     Mutation(
         APP,

@@ -375,7 +375,7 @@ def run(arguments: list[str] | None = None) -> int:
         if (explanation := explained(error)) is None:
             raise
         code, words = explanation
-        print(f"reflector: {_shown(place.here(words))}", file=sys.stderr)
+        _print_error(f"reflector: {place.here(words)}")
         return code
 
 
@@ -393,7 +393,7 @@ def _end_with_usage(place: Place, error: click.ClickException) -> int:
     # Shown by our own hand: an argument may be a hostile file name.
     message = io.StringIO()
     error.show(message)
-    print(_shown(place.here(message.getvalue().rstrip("\n"))), file=sys.stderr)
+    _print_error(place.here(message.getvalue().rstrip("\n")))
     return error.exit_code
 
 
@@ -442,11 +442,11 @@ def explained(error: Exception) -> tuple[int, str] | None:
     return None
 
 
-def _shown(text: str) -> str:
-    """Return an error for a terminal. Its arguments may be a key that was given in the place of
-    a file's name.
+def _print_error(text: str) -> None:
+    """Print an error, on a terminal in lines that fit. Its arguments may be a key that was given in
+    the place of a file's name.
     """
-    from reflector.cli.output import safe
+    from reflector.cli.output import note, safe
     from reflector.text.secrets import redact
 
-    return redact(safe(text))
+    note(redact(safe(text)))

@@ -6,28 +6,30 @@ Invariant: a question records changes that nothing recorded yet, and writes no w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import bounded_store
+from reflector.cli.options import last_time
 from reflector.cli.output import (
     counted,
     day_words,
     note,
+    print_difference,
     print_facts,
     print_json,
+    prose,
     safe,
-    short_id,
     short_time,
     table,
 )
-from reflector.events.event import MEMORY_CHANGED
-from reflector.events.memory import AGENT, COMMIT, GIT, UNKNOWN, YOU, who
+from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event
+from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, YOU, who
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
@@ -39,15 +41,19 @@ from reflector.memory.answers import (
     undecided,
 )
 from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, file_named
-from reflector.memory.files import Table, shown_name
+from reflector.memory.files import Scope, Table, shown_name
 from reflector.memory.restoring import (
     Restored,
+    UndoRefused,
     is_interrupted,
     newest_of,
     plan_undo,
     read_watched,
     restore,
+    words_of_undo,
 )
+
+_SCOPES: tuple[Scope, ...] = ("project", "user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ class MemoryJson:
     place     its position; with a `u` before one of your own ledger
     file      below the project, or of your own from `~`
     by        agent, you, commit, checkout, merge or unknown
-    undo      the command that takes it back, null if the version before was not kept
+    undo      the command that takes it back now, null if it cannot be taken back
     undone_at  the place of the change that took it back, null if none did
     """
 
@@ -87,7 +93,10 @@ class FormerJson:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLineJson:
-    """A line of a watched file: who wrote it, when, after which words, and the lines before it."""
+    """A line of a watched file: who wrote it, when, after which words, and the lines before it.
+
+    origin  if no recorded change brought it: the commit that git shows, or a change that may have
+    """
 
     file: str
     number: int
@@ -96,6 +105,7 @@ class MemoryLineJson:
     committed: MemoryJson | None
     words: str
     was: list[FormerJson]
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +117,12 @@ class ShownMemoryJson(MemoryJson):
 
 
 @contextmanager
-def opened(place: Place, *, changes: bool = False) -> Iterator[list[Store]]:
+def opened(
+    place: Place, *, changes: bool = False, moment: str | None = None
+) -> Iterator[list[Store]]:
     """Yield the ledgers of a project's watched files, brought up to date: its own, and the user's
-    if there is one. With `changes`, their locks are held.
+    if there is one. With `changes`, their locks are held. With a `moment`, later changes are left
+    out.
     """
     project = place.project()
     with ExitStack() as closing:
@@ -123,7 +136,8 @@ def opened(place: Place, *, changes: bool = False) -> Iterator[list[Store]]:
                 continue
             opening = each.changing() if changes else each.reading()
             stores.append(Store(each.project(), closing.enter_context(opening)))
-        yield stores
+        until = last_time(stores[0].ledger, moment) if moment is not None and stores else None
+        yield [replace(store, until=until) for store in stores]
 
 
 def _bring_up_to_date(place: Place) -> None:
@@ -159,7 +173,7 @@ def memory_json(place: Place, change: Change) -> MemoryJson:
         commit=change.fact("commit"),
         author=change.fact("author"),
         source=change.fact("source"),
-        undo=place.command("undo", change.place) if is_restorable(change) else None,
+        undo=_way_back(place, change)[0] or None,
         undone_at=change.undone_at or None,
     )
 
@@ -168,9 +182,7 @@ def print_log(
     place: Place, topic: str | None, most: int, moment: str | None, *, as_json: bool
 ) -> None:
     """Print the changes of watched files, the newest first: all, those of a file or a session."""
-    with opened(place) as stores:
-        if moment is not None:
-            stores = [bounded_store(store, stores[0].ledger, moment) for store in stores]
+    with opened(place, moment=moment) as stores:
         changes = changes_in(stores, _root(place))
     if topic is not None:
         changes = _about(place, changes, topic)
@@ -179,20 +191,42 @@ def print_log(
         print_json([memory_json(place, change) for change in newest])
         return
     rows = [
-        (change.place, when_words(change), shown_name(change.file), _size(change), _who(change))
+        (change.place, when_words(change), change.shown, _size(change), _who(change))
         for change in newest
     ]
     table(("place", "when", "file", "lines", "by"), rows, whole=True, empty="No change of memory.")
     if newest:
-        note(f"See the words: {place.command('show', newest[0].place)}")
-        not_gits = (one for one in newest if one.fact("source") != GIT and not one.undone_at)
-        if last := next(not_gits, None):
-            note(f"Put it back: {_undo_command(place, last)}")
+        not_gits = (change for change in newest if change.fact("source") != GIT)
+        ways = ((change, _way_back(place, change)[0]) for change in not_gits)
+        change, command = next((way for way in ways if way[1]), (newest[0], ""))
+        note(f"See the lines: {place.command('show', change.place)}")
+        if command:
+            note(f"Take it back: {command}")
+
+
+def _way_back(place: Place, change: Change) -> tuple[str, str]:
+    """Return the command that takes back a change now, or the reason why none can; neither for a
+    past moment.
+    """
+    if change.store.until is not None:
+        return "", ""
+    try:
+        return place.command("undo", *words_of_undo(change)), ""
+    except UndoRefused as error:
+        return "", str(error)
+
+
+def _note_way_back(place: Place, change: Change) -> None:
+    command, why = _way_back(place, change)
+    removes = "" if change.before else " (removes the file)"
+    if command:
+        note(f"Take it back{removes}: {command}")
+    elif why:
+        note(f"It cannot be taken back: {why}")
 
 
 def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
-    file = file_named(_root(place), topic)
-    named = [change for change in changes if file is not None and change.file == file]
+    named = _of_file(place, changes, topic)
     named = named or [one for one in changes if one.fact("session").startswith(topic)]
     if not named:
         raise click.UsageError(
@@ -200,6 +234,17 @@ def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
             f"`{place.command('log', '--memory')}`"
         )
     return named
+
+
+def _of_file(place: Place, changes: Sequence[Change], text: str) -> list[Change]:
+    """Return the changes of a file that a person typed; it may be gone, and named as on a
+    screen.
+    """
+    file = file_named(_root(place), text)
+    if file is None:
+        files = {one.file for one in changes if one.shown == text}
+        file = files.pop() if len(files) == 1 else None
+    return [one for one in changes if file is not None and one.file == file]
 
 
 def when_words(change: Change) -> str:
@@ -241,20 +286,44 @@ def change_named(stores: Sequence[Store], text: str) -> Change | None:
 
 
 def is_memory(place: Place, text: str) -> bool:
-    """Return whether a text is the place of a change of a watched file."""
+    """Return whether a text is the place of a change of a watched file. At the first question, the
+    log is filled before.
+    """
     if place_named(text):
         return True
-    if not text.isdecimal() or not text.isascii() or len(text) > 15 or place.is_untouched:
+    if not re.fullmatch(r"[1-9][0-9]{0,14}", text):  # a session's id may begin with zeros
         return False
-    with place.reading() as ledger:
-        events = ledger.at([int(text)])
+    if not (events := _at(place, text)):
+        with opened(place):
+            events = _at(place, text)
     return bool(events) and events[0].type == MEMORY_CHANGED
 
 
+def _at(place: Place, position: str) -> list[Event]:
+    if place.is_untouched:
+        return []
+    with place.reading() as ledger:
+        return ledger.at([int(position)])
+
+
 def is_watched(place: Place, text: str) -> bool:
-    """Return whether a text names a change of a watched file, or such a file."""
-    is_file = ("." in text or "/" in text) and ".." not in text
-    return is_memory(place, text) or (is_file and file_named(_root(place), text) is not None)
+    """Return whether a text names a change of a watched file, or a file that could be one."""
+    is_file = "/" in text or text.endswith(".md")
+    is_known = "." in text and ".." not in text and file_named(_root(place), text) is not None
+    return is_file or is_known or is_memory(place, text)
+
+
+def refuse_session(place: Place, text: str) -> None:
+    """Raise a usage error for a session that is known only by its changes of watched files."""
+    if place.is_untouched:
+        return
+    with opened(place) as stores:
+        sessions = {one.fact("session") for one in changes_in(stores, _root(place))}
+    if any(session.startswith(text) for session in sessions if session):
+        raise click.UsageError(
+            f"session {safe(text)} is known only by its changes of memory files; see "
+            f"`{place.command('log', '--memory', text)}`"
+        )
 
 
 def _needed(place: Place, stores: Sequence[Store], text: str) -> Change:
@@ -275,51 +344,58 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
         whole = memory_json(place, change)
         print_json(ShownMemoryJson(**asdict(whole), words=shown.words, difference=shown.difference))
         return
-    name = shown_name(change.file)
-    click.echo(safe(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}"))
+    name = change.shown
+    prose(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}")
     if shown.words:
-        click.echo(safe(f'after you wrote: "{shown.words}"'))
-    for line in shown.difference:
-        click.echo(safe(line))
-    if change.undone_at:
-        note(f"It was undone at {change.undone_at}.")
-    else:
-        note(f"Put it back: {_undo_command(place, change)}")
+        prose(f'after you wrote: "{shown.words}"')
+    print_difference(shown.difference or ["Its lines are not known."])
+    _note_way_back(place, change)
 
 
 def print_blame(
     place: Place, file: str, number: int | None, moment: str | None, *, as_json: bool
 ) -> None:
     """Print who wrote each line of a watched file, or one line on one screen."""
-    with opened(place) as stores:
-        if moment is not None:
-            stores = [bounded_store(store, stores[0].ledger, moment) for store in stores]
+    with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
         content = _content(place, file, changes) if moment is None else _former(file, changes)
-        lines = lines_with_writers(changes, content)
+        lines = lines_with_writers(file, changes, content)
         if number is not None:
             if not 0 < number <= len(lines):
                 raise click.UsageError(f"{file} has {counted(len(lines), 'line')}, not {number}")
             lines = [line_of(stores, changes, lines[number - 1])]
+        session = _session_command(place, stores, lines[0].written) if number is not None else ""
     if as_json:
         print_json([_line_json(place, line) for line in lines])
     elif number is None:
         _print_lines(place, file, lines)
     else:
-        _print_line(place, file, lines[0])
+        _print_line(place, file, lines[0], session)
+
+
+def _session_command(place: Place, stores: Sequence[Store], change: Change | None) -> str:
+    """Return the command that shows the session of a change, "" for none."""
+    session = change.fact("session") if change is not None else ""
+    if not session:
+        return ""
+    for store in stores:
+        if list(store.ledger.events(types=[SESSION_RECORDED], session_id=session)):
+            return place.command("show", session)
+    return place.command("log", "--memory", session)
 
 
 def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
     root = _root(place)
-    if changes:
-        return read_watched(changes[-1]) or b""
-    assert root is not None
-    for scope in ("project", "user"):
-        found = Table(root, scope).found.files
-        if file in found:
-            with suppress(OSError):
-                return found[file].read()
-    raise click.UsageError(f"{file} does not exist, and no change of it is recorded")
+    tables = [Table(root, scope) for scope in _SCOPES] if root is not None else []
+    for each in tables:
+        with suppress(OSError, KeyError):
+            return each.found.files[file].read()
+    if not changes:
+        raise click.UsageError(
+            f"{file} does not exist, and no change of it is recorded; see "
+            f"`{place.command('log', '--memory')}`"
+        )
+    return read_watched(changes[-1]) or b""
 
 
 def _former(file: str, changes: Sequence[Change]) -> bytes:
@@ -338,7 +414,14 @@ def _line_json(place: Place, line: Line) -> MemoryLineJson:
     was = [FormerJson(former.text, shown(former.written)) for former in line.was]
     written = shown(line.written)
     return MemoryLineJson(
-        line.file, line.number, line.text, written, shown(line.committed), line.words, was
+        line.file,
+        line.number,
+        line.text,
+        written,
+        shown(line.committed),
+        line.words,
+        was,
+        line.origin,
     )
 
 
@@ -363,28 +446,16 @@ def _short_who(change: Change | None) -> str:
     return f"{names.get(by, by)} ({change.place})"
 
 
-def _print_line(place: Place, file: str, line: Line) -> None:
-    click.echo(safe(f"{shown_name(file)}:{line.number}  {line.text}"))
+def _print_line(place: Place, file: str, line: Line, session: str) -> None:
+    prose(f"{shown_name(file)}:{line.number}  {line.text}")
     change = line.written
     if change is None:
-        click.echo("Nothing on record shows who wrote it.")
+        print_facts([("written", line.origin or "nothing on record shows by whom")], 8)
         return
     print_facts(_facts(line, change), 8)
-    session = change.fact("session")
-    follow = f"    The session: {place.command('show', session[:8])}" if session else ""
-    if change.undone_at:
-        follow = f"It was undone at {change.undone_at}."
-    if change.before:
-        note(f"Take it back: {_undo_command(place, change)}{follow}")
-    elif not change.fact("commit"):
-        note(f"Remove the whole file: {place.command('undo', change.place)}{follow}")
-
-
-def _undo_command(place: Place, change: Change) -> str:
-    """Return the command that takes back a change: only its lines if the version before it was not
-    kept.
-    """
-    return place.command("undo", change.place, *([] if is_restorable(change) else ["--yes"]))
+    _note_way_back(place, change)
+    if session:
+        note(f"The session: {session}")
 
 
 def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
@@ -414,11 +485,15 @@ def undo_memory(
 ) -> None:
     """Take back a change, the newest one of a file, or all those of a session."""
     with opened(place, changes=True) as stores:
-        changes = changes_in(
-            stores, None if place_named(text) or text.isdecimal() else _root(place)
-        )
-        chosen = _chosen(place, stores, changes, text, session=session)
-        words = ["--memory", text] if session else [text]
+        is_place = place_named(text) or text.isdecimal()
+        changes = changes_in(stores, None if is_place else _root(place))
+        if session:
+            chosen = _of_session(place, changes, text)
+        elif is_place:
+            chosen = [_needed(place, stores, text)]
+        else:
+            chosen = [_newest(place, changes, text)]
+        words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
         planned = plan_undo(chosen, command, only_lines=yes)
         restored = planned if dry_run else restore(place.project(), planned)
@@ -426,38 +501,37 @@ def undo_memory(
         print_json([_restored_json(place, one) for one in restored])
         return
     for version in restored:
-        _print_restored(version, chosen, dry_run=dry_run)
+        _print_restored(place, version, dry_run=dry_run)
     if dry_run:
         note("Nothing was changed yet; omit --dry-run to do it.")
-    for version in restored if not dry_run else ():
-        note(f"Undo: {place.command('undo', version.place)}")
 
 
-def _chosen(
-    place: Place, stores: Sequence[Store], changes: Sequence[Change], text: str, *, session: bool
-) -> list[Change]:
-    if session:
-        named = [
-            one
-            for one in changes
-            if one.fact("session").startswith(text)
-            and one.fact("by") == AGENT
-            and not one.undone_at
-        ]
-        ids = {one.fact("session") for one in named}
-        if len(ids) == 1:
-            return named
-        several = f"could be {', '.join(sorted(map(short_id, ids)))}"
-        none = "changed no watched file, or all of it is undone"
-        raise click.UsageError(f"session {safe(text)!r} {several if ids else none}")
-    if place_named(text) or text.isdecimal():
-        change = _needed(place, stores, text)
-        return [next(one for one in changes if one.event.event_id == change.event.event_id)]
-    file = file_named(_root(place), text)
-    newest = newest_of([one for one in changes if one.file == file])
-    if newest is None:
-        raise click.UsageError(f"no change of {safe(text)} is recorded that can be undone")
-    return [newest]
+def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Change]:
+    """Return the changes by the agent of a session that are not undone."""
+    named = [
+        one for one in changes if one.fact("session").startswith(text) and one.fact("by") == AGENT
+    ]
+    ids = {one.fact("session") for one in named}
+    see = f"see `{place.command('log', '--memory')}`"
+    if not ids:
+        raise click.UsageError(f"session {safe(text)!r} changed no watched file; {see}")
+    if len(ids) > 1:
+        raise click.UsageError(f"session {safe(text)!r} could be {', '.join(sorted(ids))}; {see}")
+    if chosen := [one for one in named if not one.undone_at]:
+        return chosen
+    places = ", ".join(dict.fromkeys(one.undone_at for one in named))
+    raise UndoRefused(f"session {safe(text)!r} is already undone at {places}")
+
+
+def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:
+    """Return the change of a file that is undone, or the last one if none can be."""
+    named = _of_file(place, changes, text)
+    if not named:
+        raise click.UsageError(
+            f"no change of {safe(text)} is recorded; see `{place.command('log', '--memory')}`"
+        )
+    undone = [one for one in named if one.undone_at and one.fact("source") != UNDO]
+    return newest_of(named) or (undone or named)[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,17 +548,25 @@ def _restored_json(place: Place, version: Restored) -> RestoredJson:
     return RestoredJson(version.file, version.place or None, undo)
 
 
-def _print_restored(version: Restored, chosen: Sequence[Change], *, dry_run: bool) -> None:
-    places = [change.place for change in chosen if change.file == version.file]
+def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
+    """Print the file that was written, and the command that undoes it; for a dry run, the
+    difference.
+    """
     name = shown_name(version.file)
     verb = "would be" if dry_run else "is"
     if version.then is None:
-        click.echo(safe(f"{name} {'would be removed' if dry_run else 'was removed'}."))
+        prose(f"{name} {'would be' if dry_run else 'was'} removed.")
     elif version.is_whole:
-        click.echo(safe(f"{name} {verb} as it was before {places[0]}."))
+        prose(f"{name} {verb} as it was before {version.places[0]}.")
     else:
         gone = "would be taken back" if dry_run else "were taken back"
-        click.echo(safe(f"{name}: only the lines of {', '.join(places)} {gone}."))
+        prose(f"{name}: only the lines of {', '.join(version.places)} {gone}.")
+    for why in version.left:
+        note(why)
+    if dry_run:
+        print_difference(version.difference)
+    else:
+        note(f"Undo: {place.command('undo', version.place)}")
 
 
 def memory_waiting(place: Place) -> list[MemoryJson]:
@@ -498,15 +580,13 @@ def keep_memory(place: Place, text: str) -> None:
     """Note that you keep a change."""
     with opened(place) as stores:
         keep_change(place.project(), _needed(place, stores, text))
-    note(f"Kept. To take it back: {place.command('undo', text)}")
+    note("Kept.")
 
 
 def take_back_memory(place: Place, text: str) -> str:
-    """Take back a change, and return the place of the new one."""
+    """Take back a change, or else only its lines, and return the place of the new one."""
     with opened(place, changes=True) as stores:
-        change = _needed(place, stores, text)
-        only_lines = not is_restorable(change)
-        planned = plan_undo([change], place.command("undo", text, "--yes"), only_lines=only_lines)
+        planned = plan_undo([_needed(place, stores, text)], "", only_lines=True)
         (restored,) = restore(place.project(), planned)
-    _print_restored(restored, [change], dry_run=False)
+    _print_restored(place, restored, dry_run=False)
     return restored.place

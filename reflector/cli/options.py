@@ -10,7 +10,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -24,9 +23,9 @@ from reflector.playbook.names import SECTIONS, USER_FIRST, is_below, is_name
 
 if TYPE_CHECKING:
     from reflector.cli.app import Place
+    from reflector.events.event import Event
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import BulletRow, Ledger
-    from reflector.memory.changes import Store
 
 #: A path, one of no folder, and one of a file that is there.
 PATH = click.Path(path_type=Path)
@@ -147,38 +146,43 @@ def past(ledger: Ledger, moment: str | None) -> Past | None:
     from reflector.audit.moments import position_of
     from reflector.ledger.as_of import Past
 
-    if time := _users_time(moment):
-        return Past(ledger, ledger.position_at(time))
+    if users := _users_event(moment):
+        return Past(ledger, ledger.position_at(users.recorded_at))
     return Past(ledger, position_of(ledger, moment))
 
 
-def _users_time(moment: str) -> str:
-    """Return the time of a position of the user's ledger, such as `u38`; "" for another moment."""
+def _users_event(moment: str) -> Event | None:
+    """Return the event at a position of the user's ledger, such as `u38`; None for another
+    moment.
+    """
     from reflector.memory.changes import USERS_PLACE
     from reflector.project import Project
 
     match = USERS_PLACE.fullmatch(moment.strip())
     users = Project.of_user()
     if match is None or not users.has_ledger():
-        return ""
+        return None
     with users.open_ledger() as ledger:
         events = ledger.at([int(match[1])])
     if not events:
         raise click.UsageError(f"{moment} is not a position of your own ledger")
-    return events[0].recorded_at
+    return events[0]
 
 
-def bounded_store(store: Store, project: Ledger, moment: str) -> Store:
-    """Return a ledger of watched files as of a moment; a position is one of the project's ledger,
-    and means its time in the user's.
+def last_time(ledger: Ledger, moment: str) -> str:
+    """Return the last time that a moment includes; of a position, that at which its event
+    happened.
     """
-    then = past(store.ledger if store.ledger is project else project, moment)
-    assert then is not None
-    if store.ledger is project:
-        return replace(store, upto=then.position)
-    events = project.at([then.position])
-    time = _users_time(moment) or (events[0].recorded_at if events else "")
-    return replace(store, upto=store.ledger.position_at(time) if time else 0)
+    from reflector.audit.dates import period_of
+    from reflector.audit.moments import position_of
+    from reflector.events.event import written
+
+    if users := _users_event(moment):
+        return users.occurred_at
+    if not moment.strip().isdecimal() and (period := period_of(moment)) is not None:
+        return written(period.last)
+    events = ledger.at([position_of(ledger, moment)])
+    return events[0].occurred_at if events else ""
 
 
 def bullet_named(playbook: Ledger | Past, name: str) -> BulletRow | None:
@@ -302,6 +306,12 @@ class _Line(click.ParamType[Any]):
             named = file_named(_root_of(ctx.obj), file if is_line else value)
             if named is not None:
                 return FileLine(named, int(number) if is_line else None)
+            file = file if is_line else value
+            if file.endswith(".md") and not (ctx.obj.folder() / file).is_file():
+                self.fail(
+                    f"{safe(file)} does not exist here, and agents do not load it; see "
+                    f"`{ctx.obj.command('log', '--memory')}`"
+                )
         return NAME.convert(value, param, ctx)
 
 

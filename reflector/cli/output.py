@@ -329,6 +329,17 @@ def prose(text: str) -> None:
         click.echo(safe(line))
 
 
+def print_difference(lines: Iterable[str]) -> None:
+    """Print the lines of a difference; on a terminal, the parts of a long one begin with its
+    sign.
+    """
+    room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
+    for line in lines:
+        text = line[1:]
+        for part in broken(text, room - 1) if 0 < room < width(line) else [text]:
+            click.echo(safe(line[:1] + part))
+
+
 def note(text: str) -> None:
     """Print a sentence to stderr, on a terminal in lines that fit."""
     room = get_terminal_size((100, 24)).columns if sys.stderr.isatty() else 0

@@ -101,6 +101,8 @@ def show(asked: Question, what: str) -> None:
     try:
         target = target_named(ledger, what)
     except UnknownReference:
+        if all(event.type == ev.MEMORY_CHANGED for event in ledger.events(session_id=what)):
+            memory.refuse_session(asked.place, what)
         _show_session(asked, session_named(ledger, what))
         return
     event = target.events[0] if target.events else None
@@ -250,6 +252,8 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
         print_blame(place, name.file, name.number, moment, as_json=as_json)
         if name.number is None or as_json:
             return
+        if name.file.startswith(("~", "/")):
+            return  # one of the user's own files, whose rules nothing counts
         if not place.is_untouched:
             _print_evidence(place, f"{name.file}:{name.number}", moment)
         if moment is None and not place.user:
@@ -390,7 +394,7 @@ def log(
 
     `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
     is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id. With --memory, a
-    FILE or a session may be named, and `reflector undo PLACE` puts an earlier version back.
+    FILE or a session may be named, and `reflector undo PLACE` takes a change back.
     """
     if memory:
         from reflector.cli.memory import print_log

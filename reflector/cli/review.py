@@ -51,6 +51,7 @@ from reflector.cli.output import (
     table,
 )
 from reflector.events.bullets import WITHOUT_A_QUOTE
+from reflector.files import Changed
 from reflector.ledger.store import Ledger
 from reflector.memory.files import shown_name
 from reflector.mistakes import Mistake
@@ -59,6 +60,7 @@ from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook_files.places import places
 from reflector.reflection.aftermath import aftermath, evidence
 from reflector.reflection.standing import OpenCitation, citation_of, citations
+from reflector.refusal import Refusal
 from reflector.sessions.judging import give_up as give_up_session, give_verdict
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
@@ -68,6 +70,7 @@ _WHO = {"person": "you", "agent": "the agent", "tool": "a tool"}
 _VERDICT_OF: Mapping[str, Verdict] = {"h": "helpful", "x": "harmful", "n": "neutral"}
 _CITATION_KEYS = {"h": "helped", "x": "harmed", "n": "neither", "m": "more"}
 _COMMON_KEYS = {"s": "skip", "u": "undo", "q": "quit"}
+_LAST_KEYS = {"u": "undo", "q": "quit"}
 #: Characters of a message, and your messages, that a screen has room for.
 _CHARACTERS, _REPLIES = 240, 3
 _NO_REASON = "no reason given"
@@ -210,7 +213,12 @@ def _decide_by_key(place: Place, waiting: WaitingJson) -> None:
     decided: list[_Decided] = []
     number = 0
     key = ""
-    while number < len(cases) and key != "q":
+    while key != "q" and (number < len(cases) or decided):
+        if number == len(cases):
+            key = _pressed(_LAST_KEYS)
+            if key == "u":
+                number = _undo_last(place, decided, number)
+            continue
         case = cases[number]
         if not case.show(place, f"{number + 1} of {len(cases)}"):
             number += 1
@@ -247,7 +255,7 @@ def _decide(
         decided.append(_Decided(number, case.decide(place, key)))
     except click.ClickException as error:
         note(error.format_message())
-    except (Mistake, BulletRefused) as error:
+    except (Mistake, BulletRefused, Refusal, Changed, OSError) as error:
         note(str(error))
 
 

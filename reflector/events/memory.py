@@ -11,7 +11,7 @@ from typing import Any
 
 from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing
-from reflector.events.kinds import EventType
+from reflector.events.kinds import EventType, Field
 
 #: In place of a digest that no look and no transcript shows.
 UNSEEN = "?"
@@ -27,21 +27,30 @@ AGENT, YOU, COMMIT, CHECKOUT, MERGE, UNKNOWN = AUTHORS = (
 #: The record of a change: a comparison of two looks, a transcript, the history of git, or `undo`.
 LOOK, TRANSCRIPT, GIT, UNDO = SOURCES = ("look", "transcript", "git", "undo")
 _MOST_UNDONE = 1_000
+_MAX_PATH = 4_096
+_NOT_PARTS = {"", ".", ".."}
 _LINES = f.within({"line": f.needed(f.NUMBER), "text": f.needed(f.PROSE)}, several=True)
 
 
 def who(facts: Any) -> str:
-    """Return the author of a change in words, such as `Claude Code, session c04e`."""
-    session = str(facts.get("session") or "")[:4]
+    """Return the author of a change in words, such as `Claude Code, session c04e2f91`."""
+    session = str(facts.get("session") or "")[:8]
     by = facts.get("by")
     if by == AGENT:
         return f"{facts.get('agent') or 'an agent'}, session {session}"
     if by in (COMMIT, CHECKOUT, MERGE):
         author = facts.get("author")
-        return f"{by} {str(facts.get('commit') or '')[:6]}" + (f", by {author}" if author else "")
+        return f"{by} {str(facts.get('commit') or '')[:7]}" + (f", by {author}" if author else "")
     if by == YOU:
         return "you, with undo" if facts.get("source") == UNDO else "you, between sessions"
     return f"unknown, during session {session}" if session else "unknown"
+
+
+def _path_fault(value: Any) -> str | None:
+    is_short = isinstance(value, str) and len(value) <= _MAX_PATH
+    if is_short and _NOT_PARTS.isdisjoint(value.removeprefix("/").split("/")):
+        return None
+    return "must be a path without empty parts, `.` and `..`"
 
 
 def _summary(facts: Any) -> str:
@@ -57,7 +66,7 @@ TYPES = (
         since=11,
         fields={
             # Below the project; of the user's ledger from the home folder, `~/.claude/CLAUDE.md`.
-            "file": f.needed(f.bounded(4096)._replace(prose=None)),
+            "file": f.needed(Field(_path_fault)),
             "kind": f.needed(f.one_of(*KINDS)),
             # Digests of the bytes: "" for no file, "?" if they were not seen.
             "before": f.needed(f.WORD),

@@ -7,26 +7,32 @@ asked for, and without it the answer lacks them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from difflib import unified_diff
+from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
 
-from reflector.events.event import SESSION_RECORDED
-from reflector.events.memory import AGENT, GIT, LOOK, UNDO, UNSEEN
+from reflector.events.event import SESSION_RECORDED, time_of, written
+from reflector.events.memory import AGENT, GIT, LOOK, UNDO, UNSEEN, who
+from reflector.files import open_regular
+from reflector.git import git_says
 from reflector.locate import home_folder
 from reflector.memory.changes import Change, Store
-from reflector.memory.lines import cut, hunks_of, masked_lines, split
+from reflector.memory.lines import cut, difference, hunks_of, masked_lines
 from reflector.project import Project
-from reflector.text.secrets import quote, redact
+from reflector.text.secrets import quote
 from reflector.transcripts.readers import readers
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 _MOST_WORDS = 240
+#: Bytes of a transcript in which its session is named.
+_HEAD = 1 << 20
 #: In the user's own folder: the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
+#: The beginning of what `git blame --porcelain` prints.
+_BLAMED = re.compile(r"(?P<commit>[0-9a-f]{7})[^\n]*\nauthor (?P<author>[^\n]*)\n")
 #: Lines around a change in a difference.
 _CONTEXT = 2
 
@@ -49,6 +55,8 @@ class Line:
     committed  the commit that has it since
     words      your last words before it was written, "" if they are not known
     was        the lines in its place before
+    origin     if no recorded change brought it: the commit that git shows, or the change that may
+               have, "" for none
     """
 
     file: str
@@ -58,6 +66,7 @@ class Line:
     committed: Change | None = None
     words: str = ""
     was: Sequence[Former] = ()
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +85,8 @@ def is_restorable(change: Change) -> bool:
     return change.store.versions.has(change.before) or change.fact("commit") != ""
 
 
-def lines_with_writers(changes: Sequence[Change], content: bytes) -> list[Line]:
+def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> list[Line]:
     """Return the lines of a file with their changes; `changes` are those of the file alone."""
-    file = changes[-1].file if changes else ""
     lines = []
     changes = _without_redone(changes)
     unnamed = _writer_of_unnamed(changes)
@@ -115,18 +123,39 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
     """Return a line with the words before it and the lines in its place before."""
     written = line.written
     if written is None:
-        return line
+        origin = "" if stores[0].until is not None else _committed(stores[0], line)
+        return replace(line, origin=origin or _hidden(changes))
     earlier = _without_redone(changes[: changes.index(written)])
     was = [Former(text, _writers(earlier, text)[0]) for text in _replaced(written, line.text)]
-    return Line(
-        line.file,
-        line.number,
-        line.text,
-        written,
-        line.committed,
-        words_before(stores, written),
-        was,
-    )
+    return replace(line, words=words_before(stores, written), was=was)
+
+
+def _committed(store: Store, line: Line) -> str:
+    """Return the commit that brought a line of a project's file, "" if there is none. Git reads no
+    file of the folder, because it could run a filter of the repository.
+    """
+    root = store.project.root
+    content = git_says(root, "cat-file", "blob", f"HEAD:./{line.file}") or b""
+    numbers = [number for number, text in masked_lines(content) if cut(text) == line.text]
+    if len(numbers) != 1:
+        return ""
+    place = f"{numbers[0]},{numbers[0]}"
+    printed = git_says(root, "blame", "--porcelain", "-L", place, "HEAD", "--", line.file) or b""
+    blamed = _BLAMED.match(printed.decode("utf-8", "replace"))
+    return f"committed by {blamed['author']}, {blamed['commit']}" if blamed else ""
+
+
+def _hidden(changes: Sequence[Change]) -> str:
+    """Return the last change whose lines are not known, "" if there is none."""
+    hidden = [
+        change
+        for change in changes
+        if change.after == UNSEEN and not change.lines("added") and not change.undone_at
+    ]
+    if not hidden:
+        return ""
+    by = f"{hidden[-1].place}, {who(hidden[-1].event.facts)}"
+    return f"perhaps by {by} (its lines are not known)"
 
 
 def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Change | None]:
@@ -156,19 +185,27 @@ def _replaced(change: Change, text: str) -> list[str]:
 
 def words_before(stores: Sequence[Store], change: Change) -> str:
     """Return your last words in the session before a change, "" if they are not known."""
+    words = ""
     session = change.fact("session")
-    if not session:
-        return ""
+    for path in _transcripts(stores, session) if session else ():
+        with suppress(OSError, UnknownTranscript):
+            words = _words_in(path, change) or words
+    return quote(words, _MOST_WORDS)
+
+
+def _words_in(path: Path, change: Change) -> str:
+    """Return your last words in a transcript before the call and the time of a change."""
     call = change.fact("call")
     words = ""
-    for path in _transcripts(stores, session):
-        with suppress(OSError, UnknownTranscript):
-            for message in read_messages(path):
-                if message.origin == "human" and message.text.strip():
-                    words = message.text
-                if call and (call == message.uuid or any(one.id == call for one in message.calls)):
-                    return quote(words, _MOST_WORDS)
-    return quote(words, _MOST_WORDS) if not call else ""
+    for message in read_messages(path):
+        time = time_of(message.timestamp)
+        if time is not None and written(time) > change.event.occurred_at:
+            break
+        if message.origin == "human" and message.text.strip():
+            words = message.text
+        if call and (call == message.uuid or any(one.id == call for one in message.calls)):
+            break
+    return words
 
 
 def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
@@ -182,11 +219,19 @@ def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
             if isinstance(transcript, dict) and isinstance(transcript.get("path"), str):
                 paths[Path(transcript["path"])] = None
     known = [path for path in paths if path.is_file()]
-    yield from known
-    if not known and home_folder():
-        for reader in readers():
-            for kept in reader.kept:
-                yield from kept.folder.glob(f"**/*{escape(session)}*")
+    for path in known or _kept_transcripts(session):
+        with suppress(OSError), open_regular(path) as file:
+            if session.encode() in file.read(_HEAD):
+                yield path
+
+
+def _kept_transcripts(session: str) -> Iterator[Path]:
+    """Yield the files of agents whose names end with a session's id."""
+    folders = [kept.folder for reader in readers() for kept in reader.kept if home_folder()]
+    for folder in folders:
+        for path in folder.glob(f"**/*{escape(session)}*"):
+            if path.stem == session or path.stem.endswith(f"-{session}"):
+                yield path
 
 
 def shown_change(stores: Sequence[Store], change: Change) -> Shown:
@@ -199,8 +244,7 @@ def _difference(change: Change) -> Iterator[str]:
     before = versions.read(change.before) if change.before else b""
     after = versions.read(change.after) if change.after else b""
     if before is not None and after is not None:
-        lines = unified_diff(split(before), split(after), n=_CONTEXT, lineterm="")
-        yield from (redact(line.rstrip("\n")) for line in list(lines)[2:])
+        yield from difference(before, after, _CONTEXT)
         return
     for hunk in hunks_of(change.lines("removed"), change.lines("added")):
         if hunk.after >= 0:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
+from reflector.events.memory import UNSEEN
 from reflector.files import private_folder, read_file, write_durably
 from reflector.handover import open_own
 from reflector.locate import own_folder, person_folder
@@ -54,7 +55,7 @@ class Versions:
         return {**{name: name for name in names}, **{self._keyed(name): name for name in names}}
 
     def _keyed(self, plain: str) -> str:
-        return keyed_digest(self._secret, plain) if self._secret else ""
+        return keyed_digest(self._secret, plain) if self._secret else plain
 
     def has(self, digest: str) -> bool:
         """Return whether a version is kept; no file needs no bytes."""
@@ -73,6 +74,15 @@ class Versions:
         """Return whether a content has a digest of the ledger."""
         plain = plain_digest(content)
         return digest == plain or (bool(plain) and digest == self._keyed(plain))
+
+    def is_same(self, first: str, second: str) -> bool:
+        """Return whether two digests of the ledger, one of them perhaps keyed, are of one
+        version.
+        """
+        if UNSEEN in (first, second):
+            return False
+        keyed = [self._keyed(digest) for digest in (first, second) if digest]
+        return first == second or first in keyed or second in keyed
 
     def erase(self, digests: Collection[str]) -> list[Path]:
         """Remove versions, and return their files."""

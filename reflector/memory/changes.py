@@ -16,7 +16,7 @@ from reflector.events.event import MEMORY_CHANGED, Event
 from reflector.ledger.store import Ledger
 from reflector.locate import home_folder
 from reflector.memory.bytes import Versions
-from reflector.memory.files import Scope, Table
+from reflector.memory.files import Scope, Table, shown_name
 from reflector.project import Project
 
 #: A position of the user's ledger, as people write it.
@@ -26,13 +26,29 @@ _SCOPES: tuple[Scope, ...] = ("project", "user")
 
 @dataclass(frozen=True)
 class Store:
-    """A ledger of changes, with its project; `upto` is the last position that counts, None for
-    all.
+    """A ledger of changes, with its project.
+
+    upto   the last position that counts, None for all
+    until  the last time at which a change that counts happened, None for no limit
     """
 
     project: Project
     ledger: Ledger
     upto: int | None = None
+    until: str | None = None
+
+    @cached_property
+    def table(self) -> Table:
+        """The files that agents load or write: in the project, or the user's in any project."""
+        is_users = self.project.is_users
+        return Table(self.project.root, "user" if is_users else "project", in_any=is_users)
+
+    def watches(self, file: str) -> bool:
+        """Return whether a file of an event is one that agents load or write, reached through no
+        link. The event may come from another ledger.
+        """
+        watched = self.table.watch_of(str(path_of(self.project, file)))
+        return watched is not None and watched.file == file
 
     @cached_property
     def versions(self) -> Versions:
@@ -73,6 +89,11 @@ class Change:
     @property
     def file(self) -> str:
         return self.fact("file")
+
+    @property
+    def shown(self) -> str:
+        """The file as a screen names it."""
+        return shown_name(self.file)
 
     @property
     def path(self) -> Path:
@@ -131,7 +152,10 @@ def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change
         Change(store, event)
         for store in stores
         for event in store.ledger.events(types=[MEMORY_CHANGED], upto=store.upto)
+        if store.until is None or event.occurred_at <= store.until
     ]
+    # No file of a project has a whole path: such an event was made elsewhere.
+    changes = [one for one in changes if one.is_users or not one.file.startswith("/")]
     if table is not None:
         changes = [one for one in changes if not one.is_users or table.watch_of(str(one.path))]
     changes.sort(key=lambda change: (change.event.occurred_at, change.event.position))

@@ -124,14 +124,19 @@ def _expression_of(pattern: str) -> re.Pattern[str]:
 
 
 class Table:
-    """The files of one scope that agents load or write in a project, whether they exist or not."""
+    """The files of one scope that agents load or write in a project, whether they exist or not.
 
-    def __init__(self, root: Path, scope: Scope) -> None:
+    in_any  the user's memory of any project counts, not only that of this one
+    """
+
+    def __init__(self, root: Path, scope: Scope, *, in_any: bool = False) -> None:
         self.root = root
         self.scope = scope
         self._home = Path(home_folder() or "/nowhere")
         self._patterns = [
-            pattern for reader in readers() for pattern in _patterns_of(reader, root, scope)
+            pattern
+            for reader in readers()
+            for pattern in _patterns_of(reader, root, scope, in_any=in_any)
         ]
         #: The ends of the names of all files.
         self.endings = tuple({Path(each.load.pattern).suffix for each in self._patterns})
@@ -235,7 +240,7 @@ def _fixed_part(pattern: _Pattern) -> str:
     return pattern.prefix if "*" in pattern.load.pattern else pattern.load.pattern
 
 
-def _patterns_of(reader: Reader, root: Path, scope: Scope) -> Iterator[_Pattern]:
+def _patterns_of(reader: Reader, root: Path, scope: Scope, *, in_any: bool) -> Iterator[_Pattern]:
     loads = reader.loads
     if scope == "project":
         real = root.resolve()
@@ -244,7 +249,7 @@ def _patterns_of(reader: Reader, root: Path, scope: Scope) -> Iterator[_Pattern]
         return
     real = loads.own.folder.resolve()
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))
-    name = slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
+    name = "*" if in_any else slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
     for load in (*loads.user, *loads.memory):
         filled = load._replace(pattern=load.pattern.replace("{slug}", name))
         yield _Pattern(loads.own.folder, real, filled, reader.name)

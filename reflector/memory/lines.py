@@ -6,7 +6,7 @@ guessed: without that, the answer is None. Line ends stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -56,23 +56,48 @@ def line_change(before: bytes | None, after: bytes | None) -> LineChange:
 
 
 def masked_lines(content: bytes) -> list[Numbered]:
-    """Return the lines of a file without secrets; a key may have several lines, so the whole text
-    is looked at.
+    """Return the lines of a file without secrets. A key may have several lines, so the whole text
+    is looked at, without its invisible characters: a line that it lacks afterwards is hidden.
     """
     lines = _bare(content)
-    text = "\n".join(lines)
-    redacted = redact(visible(text))
-    plain = None if redacted == text else set(redacted.split("\n"))
+    seen = [visible(line) for line in lines]
+    shown = set(redact("\n".join(seen)).split("\n"))
     return [
-        Numbered(number, line if plain is None or line in plain else _masked(line))
-        for number, line in enumerate(lines, 1)
+        Numbered(number, line if as_seen in shown else _masked(as_seen))
+        for number, (line, as_seen) in enumerate(zip(lines, seen, strict=True), 1)
     ]
 
 
 def _masked(line: str) -> str:
-    shown = visible(line)
-    redacted = redact(shown)
-    return redacted if redacted != shown or shown != line else _HIDDEN
+    redacted = redact(line)
+    return redacted if redacted != line else _HIDDEN
+
+
+def are_exact(lines: Iterable[str]) -> bool:
+    """Return whether lines of an event are those of the file: none is masked, cut or damaged."""
+    return not any(
+        len(line) > _MAX_LINE or "[redacted" in line or "\ufffd" in line for line in lines
+    )
+
+
+def difference(before: bytes, after: bytes, context: int = 0) -> Iterator[str]:
+    """Yield the lines that differ between two contents, without secrets, with some lines around
+    them.
+    """
+    old, new = ([line.text for line in masked_lines(content)] for content in (before, after))
+    hunks = hunks_between(before, after)
+    borders = [*(hunk.before for hunk in hunks[1:]), len(old)]
+    shown = 0
+    for hunk, border in zip(hunks, borders, strict=True):
+        first = max(shown, hunk.before - context)
+        end = hunk.before + len(hunk.removed)
+        if first > shown or not shown:
+            yield f"@@ line {hunk.after - hunk.before + first + 1} @@"
+        shown = min(end + context, border)
+        yield from (f" {line}" for line in old[first : hunk.before])
+        yield from (f"-{line}" for line in old[hunk.before : end])
+        yield from (f"+{line}" for line in new[hunk.after : hunk.after + len(hunk.added)])
+        yield from (f" {line}" for line in old[end:shown])
 
 
 def _bare(content: bytes) -> list[str]:
@@ -209,14 +234,15 @@ def _start_of(
 
 def without_lines(hunks: Sequence[Hunk], now: bytes) -> bytes | None:
     """Return a file without the lines of a change of which only the lines are known; None if they
-    are not there exactly once.
+    are not there exactly once. Lines end as the first one of the file does.
     """
     lines = split(now)
+    end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     for hunk in reversed(hunks):
-        bare = [line.rstrip("\r\n") for line in lines]
         size = len(hunk.added)
-        starts = [at for at in range(len(bare) - size + 1) if bare[at : at + size] == hunk.added]
-        if not size or len(starts) != 1:
+        added, removed = ([f"{line}{end}" for line in part] for part in (hunk.added, hunk.removed))
+        starts = [at for at in range(len(lines) - size + 1) if lines[at : at + size] == added]
+        if not size or len(starts) != 1 or added == removed:
             return None
-        lines[starts[0] : starts[0] + size] = [f"{line}\n" for line in hunk.removed]
+        lines[starts[0] : starts[0] + size] = removed
     return join(lines)

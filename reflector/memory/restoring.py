@@ -14,7 +14,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import unified_diff
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -27,20 +26,20 @@ from reflector.files import Changed, Folder, read_bounded, replace_in, write_dur
 from reflector.git import git_says
 from reflector.handover import open_own, read_own
 from reflector.locate import own_folder
-from reflector.memory.bytes import keep_bytes
-from reflector.memory.changes import Change, Store, place_of, top_of
-from reflector.memory.files import MAX_BYTES
+from reflector.memory.bytes import Versions, keep_bytes
+from reflector.memory.changes import Change, Store, path_of, place_of, top_of
+from reflector.memory.files import MAX_BYTES, shown_name
 from reflector.memory.lines import (
+    are_exact,
+    difference,
     hunks_of,
     line_change,
-    split,
     without_change,
     without_lines,
 )
 from reflector.memory.looks import Look, Looks, digest_in_ledger, plain_digest
 from reflector.project import Project
 from reflector.refusal import Refusal
-from reflector.text.secrets import redact
 
 #: The versions that are about to be written.
 _JOURNAL = "undo.json"
@@ -59,18 +58,31 @@ class Restored:
 
     now, then  its content at present and the one that it gets; None for no file
     undid      the ids of the changes that this undoes
+    places     their places
+    place      that of the new change, once it is recorded
+    left       why other changes are not taken back
     is_whole   whether it becomes the version before them, and not only loses their lines
     """
 
     store: Store
     file: str
-    path: Path
     now: bytes | None
     then: bytes | None
     undid: Sequence[str]
     is_tracked: bool
+    places: Sequence[str] = ()
     place: str = ""
     is_whole: bool = True
+    left: Sequence[str] = ()
+
+    @property
+    def path(self) -> Path:
+        return path_of(self.store.project, self.file)
+
+    @property
+    def difference(self) -> list[str]:
+        """The lines that change, without secrets."""
+        return list(difference(self.now or b"", self.then or b""))
 
 
 def newest_of(changes: Sequence[Change]) -> Change | None:
@@ -96,58 +108,89 @@ def newest_of(changes: Sequence[Change]) -> Change | None:
 def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> list[Restored]:
     """Return the files as they were before some changes, of which several may be of one file.
 
-    command     the one that takes back only the lines
-    only_lines  take the lines of the changes out of files that changed since
+    command     the one that takes back the part that can be
+    only_lines  take the lines of the changes out of files that changed since, and leave files that
+                cannot be taken back
 
     Raises:
-        UndoRefused: a file changed since, its bytes were not kept, or it cannot be read.
+        UndoRefused: a file changed since, its bytes were not kept, or it cannot be read. The text
+            has the difference that the command would make.
     """
     by_file: dict[tuple[bool, str], list[Change]] = {}
     for change in changes:
-        by_file.setdefault((change.store.project.is_users, change.file), []).append(change)
-    return [_planned(chain, command, only_lines=only_lines) for chain in by_file.values()]
+        by_file.setdefault((change.is_users, change.file), []).append(change)
+    planned: list[Restored] = []
+    refused: list[str] = []
+    for chain in by_file.values():
+        try:
+            planned.append(_planned(chain))
+        except UndoRefused as error:
+            refused.append(str(error))
+    is_whole = not refused and all(version.is_whole for version in planned)
+    if not planned:
+        raise UndoRefused("\n".join(refused))
+    if only_lines or is_whole:
+        return [replace(planned[0], left=[*refused, *planned[0].left]), *planned[1:]]
+    parts = [*refused, *map(_part, planned)]
+    raise UndoRefused("\n".join(["Nothing was written yet.", *parts, f"Take it back: {command}"]))
 
 
-def _planned(chain: Sequence[Change], command: str, *, only_lines: bool) -> Restored:
+def words_of_undo(change: Change) -> list[str]:
+    """Return the arguments with which `undo` takes back a change now. Raises UndoRefused."""
+    (version,) = plan_undo([change], "", only_lines=True)
+    return [change.place] if version.is_whole else [change.place, "--yes"]
+
+
+def _planned(chain: Sequence[Change]) -> Restored:
+    """Return a file without some changes of it: as it was before them, or else without their
+    lines.
+    """
     first = chain[0]
     last = chain[-1]
-    store = last.store
     if not last.file:
-        raise UndoRefused(f"the text of {last.place} was erased, so it cannot be undone")
+        raise UndoRefused(f"the text of {last.place} was erased, so it cannot be taken back")
+    if last.undone_at:
+        raise UndoRefused(f"{last.place} is already undone at {last.undone_at}")
+    versions = last.store.versions
     now = read_watched(last)
-    planned = partial(
-        Restored,
+    planned = replace(_undoing(last.store, chain), now=now)
+    is_chain = all(versions.is_same(one.after, other.before) for one, other in pairwise(chain))
+    is_last = is_chain and versions.is_version(last.after, now)
+    if is_last and not first.before:
+        _check_removal(first)
+        return planned
+    if is_last and (version := _version(first)) is not None:
+        return replace(planned, then=version)
+    if is_chain and versions.is_version(first.before, now):
+        raise UndoRefused(f"{last.shown} is as it was before {first.place} already")
+    partial = _without_lines(planned, chain)
+    is_whole = versions.is_version(first.before, partial.then)
+    if is_last and first.before != UNSEEN and not (is_whole or partial.left):
+        raise UndoRefused(_unknown(first))
+    return replace(partial, is_whole=is_whole)
+
+
+def _check_removal(change: Change) -> None:
+    """Raise UndoRefused for a change that brought a file with a commit."""
+    if commit := change.fact("commit")[:7]:
+        raise UndoRefused(
+            f"{change.file} came with commit {commit}, so taking back {change.place} would remove "
+            f"the whole file. To remove it: git rm {quote(change.file)}"
+        )
+
+
+def _undoing(store: Store, changes: Sequence[Change]) -> Restored:
+    """Return the file of some changes, to be written without them."""
+    digests = [digest for change in changes for digest in (change.before, change.after)]
+    return Restored(
         store,
-        last.file,
-        last.path,
-        now,
-        undid=[change.event.event_id for change in chain],
-        is_tracked=not any(
-            digest.startswith("k") for change in chain for digest in (change.before, change.after)
-        ),
+        changes[0].file,
+        now=None,
+        then=None,
+        undid=[change.event.event_id for change in changes],
+        is_tracked=not any(digest.startswith("k") for digest in digests),
+        places=[change.place for change in changes],
     )
-    is_chain = all(one.after == other.before for one, other in pairwise(chain))
-    if store.versions.is_version(last.after, now) and is_chain:
-        if first.before == "" and (commit := first.fact("commit")[:7]):
-            raise UndoRefused(
-                f"{first.file} came with commit {commit}, so undoing {first.place} would remove "
-                f"the whole file. To remove it: git rm {quote(first.file)}"
-            )
-        if first.before == "":
-            return planned(then=None)
-        then = _version(first)
-        if then is None:
-            raise UndoRefused(
-                f"the earlier version of {first.file} was not kept, so {first.place} cannot be "
-                f"undone. See its lines: reflector show {first.place}"
-            )
-        return planned(then=then)
-    if store.versions.is_version(first.before, now) and is_chain:
-        raise UndoRefused(f"{first.file} is as it was before {first.place} already")
-    then = _without(chain, now)
-    if only_lines and then is not None:
-        return planned(then=then, is_whole=False)
-    raise UndoRefused(_refusal(chain, now, command, is_possible=then is not None))
 
 
 def _version(change: Change) -> bytes | None:
@@ -165,51 +208,85 @@ def _in_git(change: Change) -> bytes | None:
     return git_says(change.store.project.root, "cat-file", "blob", f"{commit}^:./{change.file}")
 
 
-def _without(chain: Sequence[Change], now: bytes | None) -> bytes | None:
-    """Return a file of today without the lines of some changes, None if they are not there."""
-    content = now
+def _without_lines(planned: Restored, chain: Sequence[Change]) -> Restored:
+    """Return a file of today without the lines of those changes that can be taken out of it."""
+    content = planned.now
+    taken: list[Change] = []
+    left: list[str] = []
     for change in reversed(chain):
-        if content is None or not change.before or not change.after:
-            return None  # a whole file came or went
-        before = change.store.versions.read(change.before)
-        after = change.store.versions.read(change.after)
-        if before is not None and after is not None:
-            content = without_change(before, after, content)
-        else:
-            hunks = hunks_of(change.lines("removed"), change.lines("added"))
-            is_whole = all(redact(line) == line for hunk in hunks for line in hunk.removed)
-            content = without_lines(hunks, content) if hunks and is_whole else None
-    return content
+        try:
+            content = _without(change, content)
+            taken.insert(0, change)
+        except UndoRefused as error:
+            left.append(str(error))
+    if not taken:
+        raise UndoRefused("\n".join(left))
+    return replace(_undoing(planned.store, taken), now=planned.now, then=content, left=left)
 
 
-def _refusal(chain: Sequence[Change], now: bytes | None, command: str, *, is_possible: bool) -> str:
-    last = chain[-1]
-    after = last.store.versions.read(last.after)
-    shown: list[str] = []
-    if after is not None:
-        lines = unified_diff(split(after), split(now or b""), n=0, lineterm="")
-        shown = [redact(line.rstrip("\n")) for line in lines][2:]
+def _without(change: Change, content: bytes | None) -> bytes:
+    """Return a content without the lines of a change.
+
+    Raises:
+        UndoRefused: they are not known exactly, or are not there.
+    """
+    before = change.store.versions.read(change.before)
+    after = change.store.versions.read(change.after)
+    hunks = hunks_of(change.lines("removed"), change.lines("added"))
+    name = change.shown
+    if content is None:
+        raise UndoRefused(f"{name} is gone, so the lines of {change.place} are not there")
+    if not change.before or not change.after:
+        verb = "came" if change.after else "went"
+        raise UndoRefused(
+            f"the whole file {name} {verb} with {change.place}, and it changed since; change it by "
+            f"hand"
+        )
+    if before is not None and after is not None:
+        rest = without_change(before, after, content)
+    elif hunks and _has_exact_lines(change):
+        rest = without_lines(hunks, content)
+    else:
+        raise UndoRefused(_unknown(change))
+    if rest is None:
+        raise UndoRefused(
+            f"the lines of {change.place} are not in {name} as they were; change it by hand"
+        )
+    return rest
+
+
+def _unknown(change: Change) -> str:
+    return (
+        f"the version of {change.shown} before {change.place} was not kept, and its "
+        f"lines are not known exactly; change it by hand"
+    )
+
+
+def _has_exact_lines(change: Change) -> bool:
+    lines = (text for name in ("added", "removed") for _, text in change.lines(name))
+    return not change.event.facts.get("more") and are_exact(lines)
+
+
+def _part(version: Restored) -> str:
+    """Return the part of a refusal about a file that could be written."""
+    name = shown_name(version.file)
+    if version.is_whole:
+        lead = f"{name} can become as it was before {version.places[0]}:"
+    else:
+        lead = f"Only the lines of {', '.join(version.places)} can be taken back from {name}:"
+    shown = version.difference
     more = [f"  and {len(shown) - _MOST_LINES} lines more"] if len(shown) > _MOST_LINES else []
-    is_seen = UNSEEN not in (last.after, chain[0].before)
-    lead = (
-        f"{last.file} changed after {last.place}, so nothing was written"
-        if is_seen
-        else f"{last.file} as it was before {chain[0].place} was not kept, so nothing was written"
-    )
-    way_out = (
-        f"To take back only the lines of {', '.join(change.place for change in chain)}: {command}"
-        if is_possible
-        else f"Its lines are not there as they were. See them: reflector show {last.place}"
-    )
-    return "\n".join([f"{lead}:" if shown else f"{lead}.", *shown[:_MOST_LINES], *more, way_out])
+    return "\n".join([*version.left, lead, *shown[:_MOST_LINES], *more])
 
 
 def read_watched(change: Change) -> bytes | None:
     """Return the content of the file of a change, None if there is none.
 
     Raises:
-        UndoRefused: it is not a regular file, or cannot be read.
+        UndoRefused: it is not a watched file, not a regular one, or cannot be read.
     """
+    if not change.store.watches(change.file):
+        raise UndoRefused(f"{change.file} is a link, or not a file that agents load or write here")
     try:
         return _content_of(change.store, change.path)
     except OSError as error:
@@ -242,13 +319,22 @@ def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
     home  the project whose own folder notes the versions until all are written
 
     Raises:
+        UndoRefused: the present bytes of a file cannot be kept, or an undo waits to be finished.
         Changed, OSError: a file changed meanwhile or cannot be written; none is then.
     """
+    if is_interrupted(home):
+        raise UndoRefused("an undo was interrupted and could not be finished; free some space")
     tx = drawn()
-    for version in planned:
-        for content in (version.now, version.then):
+    for contents in ([each.then for each in planned], [each.now for each in planned]):
+        for version, content in zip(planned, contents, strict=True):
             if content is not None:
                 keep_bytes(version.store.project, plain_digest(content), content)
+    for version in planned:
+        if not Versions(version.store.project).has(plain_digest(version.now)):
+            raise UndoRefused(
+                f"the present version of {version.file} cannot be kept, so nothing was written. "
+                f"Free some space, or: reflector config set --global memory_keep 200"
+            )
     notes = {"tx": tx, "files": [_noted(version) for version in planned]}
     folder = open_own(str(home.root))
     write_durably(folder, json.dumps(notes).encode(), _JOURNAL)
@@ -263,8 +349,8 @@ def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
 
 
 def finish(home: Project, stores: Iterable[Store]) -> list[Restored]:
-    """Finish an undo that a crash interrupted, and return its files. A file that has neither of the
-    two contents is left alone.
+    """Finish an undo that a crash interrupted, and return its files. If a file has neither of the
+    two contents, none is changed, and those that were written become as they were.
     """
     notes = _notes_of(home)
     if notes is None:
@@ -273,17 +359,31 @@ def finish(home: Project, stores: Iterable[Store]) -> list[Restored]:
     planned = [
         _from_note(store_of[note["users"]], note)
         for note in notes["files"]
-        if note["users"] in store_of
+        if note["users"] in store_of and store_of[note["users"]].watches(note["file"])
     ]
-    written = []
-    for version in planned:
-        with suppress(Changed, OSError):
-            if _content_of(version.store, version.path) != version.then:
-                _write_all([version])
-            written.append(version)
-    places = _record(written, notes["tx"])
+    unwritten = [version for version in planned if not _has(version, version.then)]
+    is_certain = len(planned) == len(notes["files"])
+    if is_certain and all(_has(version, version.now) for version in unwritten):
+        _write_all(unwritten)
+    elif not _is_recorded(planned, notes["tx"]):
+        written = [version for version in planned if version not in unwritten]
+        _write_all([replace(each, now=each.then, then=each.now) for each in written])
+        planned = []
+    places = _record(planned, notes["tx"])
     Path(open_own(str(home.root)), _JOURNAL).unlink(missing_ok=True)
     return places
+
+
+def _has(version: Restored, content: bytes | None) -> bool:
+    """Return whether a file has a content now."""
+    with suppress(OSError):
+        return _content_of(version.store, version.path) == content
+    return False
+
+
+def _is_recorded(planned: Sequence[Restored], tx: str) -> bool:
+    """Return whether an undo is in a ledger already, so that all its files had been written."""
+    return any(version.store.ledger.having([_event(version, tx).event_id]) for version in planned)
 
 
 def is_interrupted(home: Project) -> bool:
@@ -301,7 +401,6 @@ def _noted(version: Restored) -> dict[str, Any]:
     return {
         "users": version.store.project.is_users,
         "file": version.file,
-        "path": str(version.path),
         "now": _packed(version.now),
         "then": _packed(version.then),
         "undid": list(version.undid),
@@ -312,8 +411,7 @@ def _noted(version: Restored) -> dict[str, Any]:
 def _from_note(store: Store, note: Any) -> Restored:
     now = _unpacked(note["now"])
     then = _unpacked(note["then"])
-    path = Path(note["path"])
-    return Restored(store, note["file"], path, now, then, note["undid"], note["tracked"])
+    return Restored(store, note["file"], now, then, note["undid"], note["tracked"])
 
 
 def _packed(content: bytes | None) -> str | None:
@@ -355,7 +453,7 @@ def _write(version: Restored) -> None:
             folder.remove(name)
             folder.sync()
         else:
-            new_mode = 0o600 if version.store.project.is_users else 0o644
+            new_mode = 0o644 if version.is_tracked else 0o600
             last_look = partial(_look_again, version)
             replace_in(folder, name, version.then, None, last_look, new_mode)
 

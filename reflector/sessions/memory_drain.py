@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
 from reflector.events.event import MEMORY_CHANGED
-from reflector.files import error_words
+from reflector.files import Changed, error_words
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import undecided
 from reflector.memory.backfill import fill_back
@@ -26,7 +26,7 @@ from reflector.project import Project
 from reflector.sessions import locks, spool
 from reflector.sessions.found_transcripts import written_since
 
-_TROUBLE = (LedgerError, ConfigError, OSError)
+_TROUBLE = (LedgerError, ConfigError, OSError, Changed)
 _WAITS = "changes of your memory files wait to be recorded: {}"
 
 if TYPE_CHECKING:

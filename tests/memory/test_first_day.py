@@ -65,3 +65,32 @@ def test_blame_of_such_a_line_offers_no_undo(committed: Agent) -> None:
 def test_end_of_a_long_file_has_a_commit(committed: Agent) -> None:
     (line,) = committed.json("blame", "AGENTS.md:299")
     assert line["written"]["by"] == "commit"
+
+
+def test_words_after_a_change_are_not_shown(world: World) -> None:
+    """The call of a command is not in the transcript yet when the change is seen."""
+    agent = Agent(world.root, world.home)
+    agent.call("log", "--memory")
+    session = world.begins()
+    session.says("Write it down.")
+    session.edits("CLAUDE.md", "make test", "make check")
+    agent.call("log", "--memory")
+    session.says("This came later.")
+    session.path.write_text(session.path.read_text().replace("toolu_", "other_"))
+    assert agent.json("log", "--memory")[0]["session"] == session.id
+    (line,) = agent.json("blame", "CLAUDE.md:3")
+    assert line["words"] == "Write it down."
+
+
+@pytest.mark.parametrize("name", ["{id}-notes", "x{id}", "agent-{id}"])
+def test_words_of_another_session_are_not_shown(world: World, name: str) -> None:
+    agent = Agent(world.root, world.home)
+    agent.call("log", "--memory")
+    session = world.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    agent.call("log", "--memory")
+    other = session.path.with_name(f"{name.format(id=session.id)}.jsonl")
+    session.path.rename(other)
+    other.write_text(other.read_text().replace(session.id, "f" * len(session.id)))
+    (line,) = agent.json("blame", "CLAUDE.md:3")
+    assert line["words"] == ""

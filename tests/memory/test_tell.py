@@ -1,5 +1,8 @@
 """`memory = tell`: a line at the next start, and each change kept or taken back."""
 
+import json
+import subprocess
+
 import pytest
 
 from tests.memory.world import World
@@ -61,3 +64,43 @@ def test_session_is_taken_back_by_one_command(told: Agent) -> None:
 def test_unknown_session_is_refused(told: Agent) -> None:
     refused = told.call("undo", "--memory", "ffff", code=2)
     assert "session 'ffff' changed no watched file" in refused.err
+
+
+def _changed_since(agent: Agent) -> None:
+    (agent.project / "CLAUDE.md").write_text("# Other\n")
+
+
+def test_refused_change_does_not_end_a_review(told: Agent) -> None:
+    _changed_since(told)
+    ran = told.call("review", keys="ttq")
+    assert "are not in CLAUDE.md as they were" in ran.err
+    assert not (told.project / "AGENTS.md").exists()
+    assert "1 decision recorded; 1 left." in ran.err
+
+
+def test_last_decision_can_be_undone(told: Agent) -> None:
+    ran = told.call("review", keys="stuq")
+    assert "Undo: reflector undo" in ran.err
+    assert len(_waiting(told)) == 2
+
+
+def test_installed_hook_prints_the_line(told: Agent) -> None:
+    """Claude Code runs the command that `install` wrote, and shows its systemMessage."""
+    told.call("install")
+    (path,) = told.home.joinpath(".claude").glob("settings*.json")
+    settings = json.loads(path.read_text())
+    (command,) = [
+        hook["command"] for group in settings["hooks"]["SessionStart"] for hook in group["hooks"]
+    ]
+    event = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s-9"}
+    ran = subprocess.run(
+        command,
+        shell=True,
+        cwd=told.project,
+        input=json.dumps(event | {"cwd": str(told.project)}),
+        env=told.env(CLAUDE_ENV_FILE="/somewhere/sessionstart-hook-1.sh"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "your agent changed 2 memory files" in json.loads(ran.stdout)["systemMessage"]

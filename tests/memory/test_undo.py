@@ -2,6 +2,7 @@
 
 import errno
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_later_change_keeps_undo_from_writing(agent: Agent) -> None:
     place = _places(agent)[1]
     refused = agent.call("undo", place, code=1)
     assert file.read_bytes() == AFTER + b"\n- Mine.\n"
-    assert "+- Mine." in refused.err
+    assert "-- Test last.\n+- Test first.\n" in refused.err
     assert f"reflector undo {place} --yes" in refused.err
 
 
@@ -85,7 +86,7 @@ def test_changed_line_is_not_taken_back(agent: Agent) -> None:
     file = _changed(agent, BEFORE, AFTER, AFTER.replace(b"last", b"never"))
     refused = agent.call("undo", _places(agent)[1], "--yes", code=1)
     assert b"never" in file.read_bytes()
-    assert "not there as they were" in refused.err
+    assert "are not in CLAUDE.md as they were" in refused.err
 
 
 def test_created_file_is_removed_and_returns(agent: Agent) -> None:
@@ -228,7 +229,73 @@ def test_file_saved_after_a_crash_stays(agent: Agent, two_files: list[Path]) -> 
     os.waitpid(child, 0)
     two_files[0].write_bytes(b"saved since\n")
     _look(agent)
+    assert [file.read_bytes() for file in two_files] == [b"saved since\n", AFTER]
+
+
+def test_recorded_undo_is_not_taken_back(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        restoring._note_look = lambda _: os._exit(9)
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    two_files[0].write_bytes(b"saved since\n")
+    _look(agent)
     assert [file.read_bytes() for file in two_files] == [b"saved since\n", BEFORE]
+
+
+def test_unfinished_undo_is_not_forgotten(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        write = restoring._write_all
+        restoring._write_all = lambda planned: [write(planned[:1]), os._exit(9)]
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    two_files[0].write_bytes(AFTER)
+    with pytest.raises(restoring.UndoRefused, match="interrupted"):
+        _undo_both(agent)
+    assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
+
+
+@pytest.mark.parametrize("error", [Changed("x"), OSError(errno.ENOSPC, "No space left", "x")])
+def test_undo_that_cannot_be_finished_waits(
+    agent: Agent, two_files: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    if (child := os.fork()) == 0:
+        restoring._write_all = lambda _: os._exit(9)
+        _undo_both(agent)
+    os.waitpid(child, 0)
+
+    def refuse(_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as failing:
+        failing.setattr(restoring, "_write_all", refuse)
+        assert "wait to be recorded" in agent.call("log", "--memory").err
+    _look(agent)
+    assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
+
+
+def test_finished_undo_writes_only_watched_files(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        restoring._write_all = lambda _: os._exit(9)
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    journal = agent.own / "undo.json"
+    journal.write_text(journal.read_text().replace("AGENTS.md", "main.py"))
+    other = agent.project / "main.py"
+    other.write_bytes(AFTER)
+    _look(agent)
+    assert [file.read_bytes() for file in (*two_files, other)] == [AFTER, AFTER, AFTER]
+
+
+def test_half_an_undo_is_taken_back(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        write = restoring._write_all
+        restoring._write_all = lambda planned: [write(planned[:1]), os._exit(9)]
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    assert two_files[0].read_bytes() == BEFORE
+    two_files[1].write_bytes(b"saved since\n")
+    _look(agent)
+    assert [file.read_bytes() for file in two_files] == [AFTER, b"saved since\n"]
 
 
 def test_file_saved_meanwhile_stays(agent: Agent) -> None:
@@ -257,3 +324,141 @@ def test_redact_erases_lines_and_bytes(agent: Agent) -> None:
     assert not [path for path in held if b"Jane Doe" in path.read_bytes()]
     assert "Jane Doe" not in agent.call("show", _places(agent)[0]).out
     assert file.read_bytes() == BEFORE
+
+
+def _without_versions(agent: Agent) -> str:
+    """Remove the kept versions; return the place of the newest change."""
+    for version in agent.own.glob("memory/*"):
+        version.unlink()
+    return _places(agent)[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"- Lint.\r\n- Test.\r\n", b"- Lint.\r\n- Check.\r\n"),
+        (b"- Lint.\n- Test.\n", b"- Lint.\n- Check.\n"),
+        ("- \u200bLint.\n".encode(), b"- Check.\n"),
+    ],
+)
+def test_exact_lines_restore_a_lost_version(agent: Agent, before: bytes, after: bytes) -> None:
+    file = _changed(agent, before, after)
+    agent.call("undo", _without_versions(agent), "--yes")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"- password = hunter2hunter2\n",
+        b"- " + b"x" * 1_200 + b"\n",
+        b"- \xff\n",
+        b"- Line.\n" * 201,
+        b"- Check.\n- Test.",
+        b"- Test.",
+    ],
+)
+def test_inexact_lines_are_not_written(agent: Agent, before: bytes) -> None:
+    file = _changed(agent, before, b"- Check.\n")
+    refused = agent.call("undo", _without_versions(agent), "--yes", code=1)
+    assert file.read_bytes() == b"- Check.\n"
+    assert "change it by hand" in refused.err
+
+
+@pytest.mark.parametrize(
+    "before",
+    [b"- password = hunter2hunter2\n", b"x" * 1_200 + b"\n", b"- \xff\n", b"- Line.\n" * 201],
+)
+def test_inexact_lines_are_not_written_later(agent: Agent, before: bytes) -> None:
+    file = _changed(agent, before, b"- Check.\n")
+    place = _without_versions(agent)
+    file.write_bytes(b"- Check.\n- Mine.\n")
+    refused = agent.call("undo", place, "--yes", code=1)
+    assert file.read_bytes() == b"- Check.\n- Mine.\n"
+    assert "not known exactly" in refused.err
+
+
+@pytest.mark.parametrize("then", [BEFORE, None])
+def test_bytes_that_cannot_be_kept_stay(agent: Agent, then: bytes | None) -> None:
+    _changed(agent, b"first\n")
+    file = agent.project / "AGENTS.md"
+    for content in filter(None, (then, AFTER)):
+        file.write_bytes(content)
+        _look(agent)
+    agent.call("config", "set", "--global", "memory_keep", "0")
+    for version in agent.own.glob("memory/*"):
+        if version.read_bytes() == AFTER:
+            version.unlink()
+    refused = agent.call("undo", "AGENTS.md", code=1)
+    assert file.read_bytes() == AFTER
+    assert "memory_keep" in refused.err
+
+
+@pytest.mark.parametrize(("is_tracked", "mode"), [(False, 0o600), (True, 0o644)])
+def test_file_that_returns_is_private(agent: Agent, is_tracked: bool, mode: int) -> None:
+    file = _changed(agent, BEFORE)
+    if is_tracked:
+        for arguments in (["init", "-q"], ["add", "CLAUDE.md"]):
+            subprocess.run(["git", "-C", agent.project, *arguments], check=True)
+    file.unlink()
+    _look(agent)
+    agent.call("undo", "CLAUDE.md")
+    assert file.stat().st_mode & 0o777 == mode
+
+
+def test_change_is_undone_once(agent: Agent) -> None:
+    _changed(agent, BEFORE, AFTER)
+    place = _places(agent)[0]
+    agent.call("undo", place)
+    refused = agent.call("undo", place, code=1)
+    assert f"{place} is already undone at {_places(agent)[0]}" in refused.err
+    assert [change["source"] for change in agent.json("log", "--memory")] == ["undo", "look"]
+
+
+KEY = (
+    b"-----BEGIN RSA PRIVATE KEY-----\n"
+    + b"".join(bytes([65 + line]) * 63 + b"=\n" for line in range(6))
+    + b"-----END RSA PRIVATE KEY-----\n"
+)
+
+
+@pytest.mark.parametrize("key", [KEY, KEY.replace(b"CC", "C\u200bC".encode(), 1)])
+def test_lines_of_a_key_are_never_shown(agent: Agent, key: bytes) -> None:
+    _changed(agent, b"# Keys\n", b"# Keys\n" + key, b"# Keys\n" + key + b"- Mine.\n")
+    place = _places(agent)[1]
+    shown = [
+        agent.call("show", place).out,
+        str(agent.json("show", place)),
+        agent.call("undo", place, code=1).err,
+        agent.call("undo", place, "--yes", "--dry-run").out,
+    ]
+    shown += map(str, agent.events("memory.changed"))
+    assert not [text for text in shown if "AAAA" in text or "CCCC" in text or "FFFF" in text]
+
+
+def test_file_that_became_tracked_is_undone(agent: Agent) -> None:
+    """Its digests are keyed in the first event, and plain in the second."""
+    _look(agent)
+    file = _changed(agent, BEFORE, name="AGENTS.md")
+    for arguments in (["init", "-q"], ["add", "AGENTS.md"]):
+        subprocess.run(["git", "-C", agent.project, *arguments], check=True)
+    file.write_bytes(AFTER)
+    _look(agent)
+    with environ(agent.env()):
+        project = Project.at(agent.project)
+        with project.open_ledger() as ledger:
+            changes = changes_in([Store(project, ledger)])
+            restore(project, plan_undo(changes, "", only_lines=False))
+    assert not file.exists()
+
+
+def test_undone_file_names_its_change(agent: Agent) -> None:
+    """The undo of an undo is not a change of the file of its own."""
+    _changed(agent, BEFORE, AFTER)
+    (place,) = _places(agent)
+    agent.call("undo", "CLAUDE.md")
+    undo = _places(agent)[0]
+    for _ in range(2):
+        agent.call("undo", _places(agent)[0])
+    refused = agent.call("undo", "CLAUDE.md", code=1)
+    assert f"{place} is already undone at {undo}" in refused.err

@@ -1,0 +1,80 @@
+"""Changes that another ledger brought: their files are written only if agents load them here."""
+
+from pathlib import Path
+
+import pytest
+
+from reflector.events.event import MEMORY_CHANGED, NewEvent, identity
+from reflector.files import Folder
+from reflector.ledger.errors import LedgerError
+from reflector.memory.looks import plain_digest
+from tests.road.agent import Agent, environ
+
+
+def _event(file: str, after: bytes, before: str = "") -> NewEvent:
+    lines = [{"line": 1, "text": line} for line in after.decode().splitlines()]
+    texts = dict.fromkeys(("agent", "session", "call", "commit", "author"), "x")
+    facts = {
+        "file": file,
+        "kind": "edited" if before else "created",
+        "before": before,
+        "after": plain_digest(after),
+        "added": lines,
+        "removed": [{"line": 1, "text": "evil"}] if before else [],
+        "by": "agent",
+        "source": "look",
+        **texts,
+    }
+    return NewEvent(MEMORY_CHANGED, identity(MEMORY_CHANGED, file), facts, "memory")
+
+
+@pytest.mark.parametrize("before", ["", "1" * 64])
+@pytest.mark.parametrize(
+    "file", [".git/config", "src/main.py", "~/notes.md", ".claude/settings.json"]
+)
+def test_other_file_is_not_written(agent: Agent, file: str, before: str) -> None:
+    path = Path(agent.project, file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"mine\n")
+    with environ(agent.env()), agent.open_ledger() as ledger:
+        (appended,) = ledger.append([_event(file, b"mine\n", before)])
+    refused = agent.call("undo", str(appended.position), "--yes", code=1)
+    assert path.read_bytes() == b"mine\n"
+    assert "not a file that agents load or write here" in refused.err
+
+
+@pytest.mark.parametrize("file", ["../CLAUDE.md", "a/../CLAUDE.md", "./CLAUDE.md", "a//b.md", ""])
+def test_path_of_an_event_is_checked(agent: Agent, file: str) -> None:
+    with (
+        environ(agent.env()),
+        agent.open_ledger() as ledger,
+        pytest.raises(LedgerError, match="must be a path"),
+    ):
+        ledger.append([_event(file, b"mine\n")])
+
+
+def test_link_to_another_file_is_not_written(agent: Agent) -> None:
+    config = agent.project / "config"
+    config.write_bytes(b"mine\n")
+    (agent.project / "CLAUDE.md").symlink_to("config")
+    with environ(agent.env()), agent.open_ledger() as ledger:
+        (appended,) = ledger.append([_event("CLAUDE.md", b"mine\n", "1" * 64)])
+    agent.call("undo", str(appended.position), "--yes", code=1)
+    assert config.read_bytes() == b"mine\n"
+
+
+@pytest.mark.parametrize("below", ["..", "inner/..", "./inner"])
+def test_folder_has_no_way_up(tmp_path: Path, below: str) -> None:
+    (tmp_path / "inner").mkdir()
+    with pytest.raises(OSError, match="instead of a folder"):
+        Folder(f"{tmp_path}/{below}", str(tmp_path))
+
+
+def test_whole_path_is_not_a_change_of_a_project(agent: Agent) -> None:
+    path = agent.project / "CLAUDE.md"
+    path.write_bytes(b"mine\n")
+    with environ(agent.env()), agent.open_ledger() as ledger:
+        (appended,) = ledger.append([_event(str(path), b"mine\n")])
+    assert agent.json("log", "--memory") == []
+    agent.call("undo", str(appended.position), code=2)
+    assert path.read_bytes() == b"mine\n"

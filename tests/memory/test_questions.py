@@ -1,0 +1,238 @@
+"""Questions about memory files: each hint works, and each refusal gives its reason."""
+
+import re
+import shlex
+
+import pytest
+
+from reflector.text.width import width
+from tests.memory.world import Sitting, World
+from tests.road.agent import Agent
+
+_FOLDER = "~/.claude/projects/{slug}/memory/{name}"
+
+
+@pytest.fixture
+def asked(world: World) -> Agent:
+    """A project whose user's own files are recorded, too."""
+    agent = Agent(world.root, world.home)
+    agent.call("config", "set", "--global", "memory_user", "true")
+    return agent
+
+
+def _own(world: World, name: str = "MEMORY.md") -> str:
+    """The name of a file in the project's memory folder, which is made."""
+    file = _FOLDER.format(slug=world.transcripts.name, name=name)
+    world.path(file).parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+def _opaque(session: Sitting) -> None:
+    """The agent changes CLAUDE.md by a command whose result is not on record."""
+    session.calls("Bash", command="sed -i s/x/y/ CLAUDE.md")
+
+
+def _offered(agent: Agent, *words: str) -> list[list[str]]:
+    """The commands of `undo` that a command prints."""
+    ran = agent.call(*words, code=None)
+    return [shlex.split(line) for line in re.findall(r"reflector (undo .*)", ran.out + ran.err)]
+
+
+@pytest.fixture
+def mixed(world: World, asked: Agent) -> Agent:
+    """A session whose changes can be taken back in part: by lines, and not at all."""
+    session = world.begins()
+    session.edits("CLAUDE.md", "- Run make test.\n", "- Run make test.\n- Lint first.\n")
+    _opaque(session)
+    session.says("Thanks.")
+    asked.call("log", "--memory")
+    return asked
+
+
+@pytest.mark.parametrize("words", [["log", "--memory"], ["show", "2"], ["show", "3"]])
+def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
+    for command in _offered(mixed, *words):
+        mixed.call(*command, "--dry-run")
+
+
+def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
+    assert _offered(mixed, "show", "3") == []
+    assert "cannot be taken back: the version of CLAUDE.md before 3" in mixed.call("show", "3").err
+
+
+def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
+    refused = mixed.call("undo", "--memory", "00000001", code=1).err
+    assert "CLAUDE.md before 3 was not kept" in refused
+    assert "@@ line 4 @@\n-- Lint first.\n" in refused
+    undone = mixed.call("undo", "--memory", "00000001", "--yes")
+    assert "CLAUDE.md before 3 was not kept" in undone.err
+    assert (mixed.project / "CLAUDE.md").read_text() == "# Rules\n\n- Run make test.\n"
+
+
+def test_refusal_names_every_file(world: World, asked: Agent) -> None:
+    asked.call("log", "--memory")
+    session = world.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    session.writes("AGENTS.md", "# Agents\n")
+    asked.call("log", "--memory")
+    file = world.path("CLAUDE.md")
+    file.write_text(file.read_text() + "- Mine.\n")
+    refused = asked.call("undo", "--memory", "00000001", code=1).err
+    assert "AGENTS.md can become as it was before" in refused
+    assert "can be taken back from CLAUDE.md:\n@@ line 3 @@\n-- Run make check." in refused
+    asked.call("undo", "--memory", "00000001", "--yes")
+    assert file.read_text() == "# Rules\n\n- Run make test.\n- Mine.\n"
+    assert not world.path("AGENTS.md").exists()
+
+
+def test_dry_run_shows_the_difference_of_now(world: World, asked: Agent) -> None:
+    asked.call("log", "--memory")
+    file = world.path("CLAUDE.md")
+    file.write_text(file.read_text() + "- Mine.\n")
+    asked.call("log", "--memory")
+    assert "@@ line 4 @@\n-- Mine.\n" in asked.call("undo", "CLAUDE.md", "--dry-run").out
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "~/.claude/CLAUDE.md"])
+def test_line_of_an_own_file_is_explained(world: World, asked: Agent, name: str) -> None:
+    file = _own(world) if name == "MEMORY.md" else name
+    asked.call("log", "--memory")
+    world.begins().writes(file, "# Mine\n\n- Use tabs.\n")
+    ran = asked.call("blame", f"{name}:3")
+    assert "by Claude Code, session 00000001" in ran.out
+    assert "No such file" not in ran.err
+
+
+def test_deleted_own_file_returns_by_its_name(world: World, asked: Agent) -> None:
+    path = world.path(_own(world))
+    path.write_text("- Use tabs.\n")
+    asked.call("log", "--memory")
+    path.unlink()
+    asked.call("undo", "MEMORY.md")
+    assert path.read_text() == "- Use tabs.\n"
+
+
+@pytest.fixture
+def long(world: World, asked: Agent) -> Agent:
+    """A file that two commits brought: an event has only the first lines of a long change."""
+    for first in (0, 300):
+        with world.path("AGENTS.md").open("a") as file:
+            file.writelines(f"- Rule number {first + number}.\n" for number in range(300))
+        world.git("add", "AGENTS.md")
+        world.git("commit", "-qm", "rules")
+    return asked
+
+
+def test_line_of_git_has_its_committer(world: World, long: Agent) -> None:
+    commit = world.git("rev-parse", "HEAD")[:7]
+    path = world.path("AGENTS.md")
+    path.write_text(f"- Mine.\n{path.read_text()}")
+    (line,) = long.json("blame", "AGENTS.md:590")
+    assert line["origin"] == f"committed by Ana, {commit}"
+
+
+@pytest.mark.parametrize("name", ["clean", "process"])
+def test_filter_of_a_repository_is_not_run(world: World, long: Agent, name: str) -> None:
+    ran = world.root / "ran"
+    world.git("config", f"filter.own.{name}", f"touch {ran}; cat")
+    world.path(".gitattributes").write_text("* filter=own\n")
+    path = world.path("AGENTS.md")
+    path.write_text(f"- Mine.\n{path.read_text()}")
+    (line,) = long.json("blame", "AGENTS.md:590")
+    assert line["origin"]
+    assert not ran.exists()
+
+
+def test_change_without_lines_is_named(world: World, asked: Agent) -> None:
+    world.begins().runs("CLAUDE.md", "sed -i '$ a - Lint first.' CLAUDE.md")
+    (line,) = asked.json("blame", "CLAUDE.md:4")
+    assert line["origin"].startswith("perhaps by 2, Claude Code, session 00000001")
+
+
+def test_as_of_compares_when_changes_happened(
+    world: World, asked: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is filled today with an old commit."""
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2025-01-05T12:00:00Z")
+    world.git("commit", "-q", "--amend", "--no-edit")
+    assert asked.json("log", "--memory", "--as-of", "2025-01-04") == []
+    (change,) = asked.json("log", "--memory", "--as-of", "2025-01-05")
+    assert change["at"].startswith("2025-01-05")
+
+
+def test_session_of_memory_alone_points_to_its_log(mixed: Agent) -> None:
+    refused = mixed.call("show", "00000001-0", code=2).err
+    assert "reflector log --memory 00000001-0" in refused
+
+
+def test_first_command_may_be_an_undo(world: World) -> None:
+    agent = Agent(world.root, world.home)
+    world.begins().edits("CLAUDE.md", "- Run make test.\n", "- Run make test.\n- Lint first.\n")
+    agent.call("undo", "2", "--yes")
+    assert world.path("CLAUDE.md").read_text() == "# Rules\n\n- Run make test.\n"
+
+
+def test_file_above_a_subfolder_is_undone(
+    world: World, asked: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.call("log", "--memory")
+    file = world.path("CLAUDE.md")
+    before = file.read_text()
+    file.write_text("# Mine\n")
+    (world.root / "src").mkdir()
+    monkeypatch.chdir(world.root / "src")
+    asked.call("undo", "../CLAUDE.md")
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "words", [["undo", "nope.md"], ["blame", "nope.md:3"], ["log", "--memory", "nope"]]
+)
+def test_unknown_file_points_to_the_log(asked: Agent, words: list[str]) -> None:
+    assert "reflector log --memory" in asked.call(*words, code=2).err
+
+
+def test_session_is_undone_once(world: World, asked: Agent) -> None:
+    asked.call("log", "--memory")
+    world.begins().edits("CLAUDE.md", "make test", "make check")
+    asked.call("undo", "--memory", "00000001")
+    place = asked.json("log", "--memory")[0]["place"]
+    refused = asked.call("undo", "--memory", "00000001", code=1).err
+    assert f"is already undone at {place}" in refused
+
+
+def test_command_of_a_session_names_one(world: World, asked: Agent) -> None:
+    """Ids of one minute may begin alike."""
+    asked.call("log", "--memory")
+    session = world.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    ran = asked.call("blame", "CLAUDE.md:3")
+    assert f"The session: reflector log --memory {session.id}\n" in ran.err
+
+
+_LONG = "- " + " ".join(f"word{number}" for number in range(40))
+
+
+@pytest.mark.parametrize(
+    "words", [["show", "2"], ["blame", "CLAUDE.md:3"], ["undo", "1", "--yes"], ["undo", "2"]]
+)
+def test_lines_fit_a_terminal(world: World, asked: Agent, words: list[str]) -> None:
+    asked.call("log", "--memory")
+    file = world.path("CLAUDE.md")
+    file.write_text(file.read_text().replace("- Run make test.", _LONG))
+    asked.call("log", "--memory")
+    if words[0] == "undo":
+        file.write_text(file.read_text() + "- Mine.\n")
+    sent = asked.sent(80, *words, code=None)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", sent).splitlines()
+    assert max(map(width, lines)) <= 80
+
+
+def test_ids_are_long_enough_to_be_used(mixed: Agent) -> None:
+    listed = mixed.call("log", "--memory").out
+    assert re.search(r"commit [0-9a-f]{7}, by Ana", listed)
+    assert "Claude Code, session 00000001" in listed
+
+
+def test_past_log_offers_no_undo(mixed: Agent) -> None:
+    assert _offered(mixed, "log", "--memory", "--as-of", "2") == []
