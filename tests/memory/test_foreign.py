@@ -70,7 +70,7 @@ def test_folder_has_no_way_up(tmp_path: Path, below: str) -> None:
         Folder(f"{tmp_path}/{below}", str(tmp_path))
 
 
-def test_whole_path_is_not_a_change_of_a_project(agent: Agent) -> None:
+def test_whole_path_is_no_project_change(agent: Agent) -> None:
     path = agent.project / "CLAUDE.md"
     path.write_bytes(b"mine\n")
     with environ(agent.env()), agent.open_ledger() as ledger:
