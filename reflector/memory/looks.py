@@ -101,7 +101,7 @@ class Looks:
         """
         for unwatched in found.unwatched:
             last = self.files.get(unwatched.file)
-            if last is None or not last.digest:
+            if last is None or last.digest in ("", UNSEEN):
                 self.files[unwatched.file] = Look(0, 0, UNSEEN, now)
 
     def save(self, project: Project) -> None:
