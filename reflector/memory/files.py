@@ -156,8 +156,16 @@ class Table:
 
     @cached_property
     def _users(self) -> Table | None:
-        """The table of the user's own files, which no project's table contains."""
-        return Table(self.root, "user") if self.scope == "project" else None
+        """The table of the user's own files, if some may be in the project: its table contains
+        none.
+        """
+        if self.scope == "user":
+            return None
+        users = Table(self.root, "user")
+        root = self.root.resolve()
+        folders = [pattern.real for pattern in users._patterns]
+        are_near = any(each.is_relative_to(root) or root.is_relative_to(each) for each in folders)
+        return users if are_near else None
 
     def is_inside(self, watched: Watched) -> bool:
         """Return whether no link leads a file out of its folder, or to a file of the user's."""
