@@ -226,8 +226,8 @@ COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
 FOLDED = ("tests/sessions/test_counted.py",)
 COUNTED_FREELY = ("tests/check/test_counting.py",)
 
-MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL = of(
-    "memory", "calls naming recording backfill"
+MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = of(
+    "memory", "calls naming recording backfill files"
 )
 MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES = of(
     "memory", "restoring lines bytes answers changes"
@@ -265,9 +265,36 @@ MUTATIONS = [
     Mutation(MEMORY_RECORDING, "        looks.events = events\n", "", MEMORY_NAMED),
     Mutation(
         MEMORY_BACKFILL,
-        "        if call.former is not None or call.is_new:\n",
-        "        if False:\n",
+        "call.starts_at(contents.get(file, UNSEEN_CONTENT))",
+        "contents.get(file, UNSEEN_CONTENT)",
         MEMORY_FILLED,
+    ),
+    Mutation(
+        MEMORY_BACKFILL, "        if not call.is_shell:\n", "        if True:\n", MEMORY_FILLED
+    ),
+    Mutation(
+        MEMORY_BACKFILL, "if admitted is None or cut(text) in admitted", "if True", MEMORY_FILLED
+    ),
+    Mutation(
+        MEMORY_BACKFILL,
+        "if watched is not None and recorder.table.is_inside(watched):",
+        "if watched is not None:",
+        MEMORY_FILLED,
+    ),
+    Mutation(MEMORY_FILES, "below.isprintable() and ", "", MEMORY_FILLED),
+    Mutation(MEMORY_NAMING, "    if started == before:\n", "    if True:\n", MEMORY_NAMED),
+    Mutation(MEMORY_RECORDING, "move.with_line_ends(contents)", "move", MEMORY_NAMED),
+    Mutation(
+        MEMORY_RECORDING,
+        "        looks.keep_unread(found, now)\n",
+        "",
+        ("tests/memory/test_edges.py",),
+    ),
+    Mutation(
+        MEMORY_ANSWERS,
+        "former is not None and _brings_back(change, contents)",
+        "False",
+        ("tests/memory/test_writers.py",),
     ),
     Mutation(MEMORY_NAMING, "self.until <= moment + _CLOCK_S", "True", MEMORY_NAMED),
     Mutation(

@@ -8,14 +8,25 @@ asked for, and without it the answer lacks them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED, time_of, written
-from reflector.events.memory import AGENT, GIT, LOOK, UNDO, UNSEEN, who
+from reflector.events.memory import (
+    AGENT,
+    CHECKOUT,
+    GIT,
+    LOOK,
+    MERGE,
+    UNDO,
+    UNKNOWN,
+    UNSEEN,
+    YOU,
+    who,
+)
 from reflector.files import open_regular
 from reflector.git import git_says
 from reflector.locate import home_folder
@@ -35,6 +46,8 @@ _KEPT = "memory-kept.json"
 _BLAMED = re.compile(r"(?P<commit>[0-9a-f]{7})[^\n]*\nauthor (?P<author>[^\n]*)\n")
 #: Lines around a change in a difference.
 _CONTEXT = 2
+#: The change that brought a line, and the commit that has it since.
+_Writers = tuple["Change | None", "Change | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +171,39 @@ def _hidden(changes: Sequence[Change]) -> str:
     return f"perhaps by {by} (its lines are not known)"
 
 
-def _writers(changes: Sequence[Change], text: str) -> tuple[Change | None, Change | None]:
-    """Return the change that brought a line, and the commit that has it since."""
-    written: Change | None = None
-    committed: Change | None = None
+def _writers(changes: Sequence[Change], text: str) -> _Writers:
+    """Return the change that brought a line, and the commit that has it since. A checkout or an
+    undo that brings back a line is not its writer.
+    """
+    none: _Writers = (None, None)
+    present = none
+    former: _Writers | None = None
+    contents: set[str] = set()
     for change in changes:
         removed = sum(line == text for _, line in change.lines("removed"))
         added = sum(line == text for _, line in change.lines("added"))
-        if added <= removed:
-            if removed > added:
-                written = committed = None
-        elif written is None:
-            written = change
-        elif change.fact("source") == GIT:
-            committed = committed or change
-        else:
-            written, committed = change, None
-    return written, committed
+        if removed > added:
+            former = present if present[0] or former is None else former
+            present = none
+        elif added > removed:
+            written, committed = present
+            if written is None and former is not None and _brings_back(change, contents):
+                present = former
+            elif written is not None and change.fact("source") == GIT:
+                present = (written, committed or change)
+            else:
+                present = (change, None)
+        contents |= {change.before, change.after}
+    return present
+
+
+def _brings_back(change: Change, contents: Collection[str]) -> bool:
+    """Return whether a change writes lines of an earlier version: a checkout, an undo, or a change
+    by nobody in particular, such as `git checkout .`, to a content that the file had.
+    """
+    by = change.fact("by")
+    is_version = by in (YOU, UNKNOWN) and change.after in contents
+    return by in (CHECKOUT, MERGE) or change.fact("source") == UNDO or is_version
 
 
 def _replaced(change: Change, text: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -30,15 +30,24 @@ def keep_bytes(project: Project, digest: str, content: bytes) -> bool:
     """Keep a version of a file under its plain digest, and return whether it is kept. A full disk
     or a user without a home only means that it is not.
     """
+    return keep_versions(project, {digest: content}) == 1
+
+
+def keep_versions(project: Project, versions: Mapping[str, bytes]) -> int:
+    """Keep versions under their plain digests, the newest last, and return how many are kept."""
     limit = project.config.memory_keep * 1_000_000
-    if len(content) > min(limit, MAX_BYTES):
-        return False
-    try:
-        folder = private_folder(f"{open_own(str(project.root))}/{_FOLDER}")
-        _remove_oldest(limit, Path(write_durably(folder, content, digest)))
-    except OSError:
-        return False
-    return True
+    count = 0
+    newest = None
+    with suppress(OSError):
+        for digest, content in versions.items():
+            if len(content) <= min(limit, MAX_BYTES):
+                folder = private_folder(f"{open_own(str(project.root))}/{_FOLDER}")
+                newest = Path(write_durably(folder, content, digest))
+                count += 1
+    with suppress(OSError):
+        if newest:
+            _remove_oldest(limit, newest)
+    return count
 
 
 class Versions:

@@ -6,8 +6,9 @@ file that it names is not known: it counts only if it can write the file.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,26 +16,56 @@ from typing import Any, NamedTuple
 
 from reflector.events.event import time_of
 from reflector.memory.files import Table, Watched
+from reflector.text.bounds import clean
 from reflector.transcripts.building import fields, objects, plain_text
-from reflector.transcripts.message import Message, ToolCall
+from reflector.transcripts.message import Message, ToolCall, ToolResult
 from reflector.transcripts.reading import UnknownTranscript, open_session
 
 _EDITORS = frozenset(("Edit", "MultiEdit", "Write"))
 _SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$", re.MULTILINE)
 _MAX_COMMAND = 1 << 16
+#: Letters of the id of a session or a call that an event has.
+_MAX_ID = 1_000
 #: Commands that change a file that they name, and what divides one command from the next.
 _WRITERS = re.compile(
-    r"(?:^|[\s(/])(?:tee|mv|cp|rm|unlink|touch|truncate|dd|ln|install|patch|apply_patch|ed|ex"
+    r"(?:^|[\s(/])(?:tee|mv|rm|unlink|touch|truncate|dd|patch|apply_patch|ed|ex"
     r"|sed\s+(?:\S+\s+)*-[a-zA-Z]*i|perl\s+(?:\S+\s+)*-[a-zA-Z]*i"
     r"|git\s+(?:\S+\s+)*?(?:checkout|restore|reset|stash|apply|rm|mv|revert))(?=[\s.]|$)"
 )
+#: Commands that write the last file that they name.
+_COPIERS = re.compile(r"(?:^|[\s(/])(?:cp|ln|install)(?=\s)")
 _INTERPRETERS = re.compile(r"(?:^|[\s;&|(/])(?:python[\d.]*|node|ruby|perl|php)\b")
-_OPENS_TO_WRITE = re.compile(r"write|['\"][aw]b?\+?['\"]|unlink|remove|rename|replace")
+_OPENS_TO_WRITE = re.compile(
+    r"(?<!stdout\.)(?<!stderr\.)write|unlink|rename|os\.(?:remove|replace)"
+    r"|open\((?:(?:[^()]|\([^()]*\))*,)?\s*(?:mode\s*=\s*)?['\"](?:[awx]b?\+?|rb?\+)['\"]"
+)
 _DIVIDES = re.compile(r"&&|\|\||[;|\n]")
 _WORDS = re.compile(r"[^\s'\"`=;|&<>(),]+")
 _INTO = re.compile(r">{1,2}\s*['\"]?([^\s'\"`;|&<>()]+)")
 _FOLDER = re.compile(r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)")
+
+
+class Transcript(NamedTuple):
+    """The transcript of a session.
+
+    folder   in which the session worked, for relative paths
+    is_here  whether that is in the project
+    """
+
+    path: Path
+    folder: str
+    is_here: bool = True
+
+
+class Content(NamedTuple):
+    """The bytes of a file at one time, None for no file, and whether they are known."""
+
+    bytes: bytes | None
+    is_known: bool = True
+
+
+UNSEEN_CONTENT = Content(None, is_known=False)
 
 
 class Edit(NamedTuple):
@@ -53,8 +84,8 @@ class Call(NamedTuple):
     time     at which its result came
     content  the whole new content of the file; None if the call does not have it
     edits    that lead to the new content; none if the call does not have them either
-    former   the content of the file before, None if its result does not have it
-    is_new   whether the file did not exist before
+    former   the content of the file before, as far as its result has it
+    is_shell  whether it is a command that names the file
     """
 
     watched: Watched
@@ -65,8 +96,8 @@ class Call(NamedTuple):
     time: float
     content: bytes | None = None
     edits: tuple[Edit, ...] = ()
-    former: bytes | None = None
-    is_new: bool = False
+    former: Content = UNSEEN_CONTENT
+    is_shell: bool = False
 
     @property
     def is_opaque(self) -> bool:
@@ -78,6 +109,17 @@ class Call(NamedTuple):
         change that the moment saw already is recognised by its content.
         """
         return (self.began if self.is_opaque else self.time) > moment
+
+    def starts_at(self, content: Content) -> Content:
+        """Return the content that the file had when the call changed it, rather than that of
+        which is known that it had it before.
+        """
+        former = self.former
+        if not former.is_known or former == content:
+            return content
+        # Claude Code shows the lines of Windows as others.
+        shown = content.bytes and content.bytes.replace(b"\r\n", b"\n")
+        return content if shown and shown == former.bytes else former
 
     def apply(self, state: bytes | None) -> bytes | None:
         """Return the content that the call makes of a content; None if it cannot."""
@@ -123,12 +165,15 @@ def _edited(text: bytes | None, edit: Edit) -> bytes | None:
 class Sitting:
     """A session as one transcript has it: its agent, the times of its first and last message, and
     its calls that wrote watched files.
+
+    is_here  whether it worked in the project
     """
 
     session: str = ""
     agent: str = ""
     began: float = 0.0
     ended: float = 0.0
+    is_here: bool = True
     calls: list[Call] = field(default_factory=list)
 
     def is_active(self, since: float, until: float) -> bool:
@@ -136,10 +181,10 @@ class Sitting:
         return bool(self.began) and self.began <= until and self.ended >= since
 
 
-def sitting_of(path: Path, tables: Sequence[Table]) -> Sitting:
+def sitting_of(transcript: Transcript, table: Table) -> Sitting:
     """Return the session of a transcript; an empty one if it cannot be read."""
-    sitting = Sitting()
-    with suppress(OSError, UnknownTranscript, ValueError), open_session(path) as reading:
+    sitting = Sitting(is_here=transcript.is_here)
+    with suppress(OSError, UnknownTranscript, ValueError), open_session(transcript.path) as reading:
         sitting.agent = reading.reader.name
         waiting: dict[str, list[Call]] = {}
         for message in reading:
@@ -147,17 +192,17 @@ def sitting_of(path: Path, tables: Sequence[Table]) -> Sitting:
             if now:
                 sitting.began = min(sitting.began or now, now)
                 sitting.ended = max(sitting.ended, now)
-            sitting.session = reading.conversation.session_id or sitting.session
+            session = clean(reading.conversation.session_id, _MAX_ID)
+            sitting.session = session or sitting.session
             for result in message.results:
                 calls = waiting.pop(result.call_id, ())
                 if not result.is_error and message.origin != "refusal":
-                    former = None if result.former is None else _bytes(result.former)
+                    former = _former(result)
                     sitting.calls += [
-                        call._replace(time=now or call.time, former=former, is_new=result.is_new)
-                        for call in calls
+                        call._replace(time=now or call.time, former=former) for call in calls
                     ]
             for call in message.calls:
-                written = list(_written(call, message, now, tables))
+                written = list(_written(call, message, now, table, transcript.folder))
                 if call.id:
                     waiting[call.id] = written
                 else:
@@ -167,27 +212,36 @@ def sitting_of(path: Path, tables: Sequence[Table]) -> Sitting:
     return sitting
 
 
+def _former(result: ToolResult) -> Content:
+    if result.former is None:
+        return Content(None) if result.is_new else UNSEEN_CONTENT
+    return Content(_bytes(result.former))
+
+
 def _time_of(message: Message) -> float:
     time = time_of(message.timestamp) if message.timestamp else None
     return time.timestamp() if time else 0.0
 
 
 def _written(
-    call: ToolCall, message: Message, time: float, tables: Sequence[Table]
+    call: ToolCall, message: Message, time: float, table: Table, folder: str
 ) -> Iterator[Call]:
-    """Yield the changes of watched files that a call makes if it succeeds."""
-    call_id = call.id or message.uuid
-    for table in tables:
-        written: Iterable[_Write] = ()
-        if watched := table.tool_file(call.name):
-            written = [_Write(watched)]
-        elif call.name in _EDITORS:
-            written = _by_editor(call, table)
-        elif call.name in _SHELLS:
-            command = plain_text(call.whole.get("command"))[:_MAX_COMMAND]
-            written = map(_Write, _files_written(command, table))
-        for write in written:
-            yield Call(write.watched, "", "", call_id, time, time, write.content, write.edits)
+    """Yield the changes of watched files that a call makes if it succeeds.
+
+    folder  in which the session works
+    """
+    call_id = clean(call.id or message.uuid, _MAX_ID)
+    written: Iterable[_Write] = ()
+    if watched := table.tool_file(call.name):
+        written = [_Write(watched)]
+    elif call.name in _EDITORS:
+        written = _by_editor(call, table, folder)
+    elif call.name in _SHELLS:
+        command = plain_text(call.whole.get("command"))[:_MAX_COMMAND]
+        written = map(_Write, _files_written(command, table, folder))
+    for write in written:
+        call_of_file = Call(write.watched, "", "", call_id, time, time, write.content, write.edits)
+        yield call_of_file._replace(is_shell=call.name in _SHELLS)
 
 
 class _Write(NamedTuple):
@@ -198,15 +252,15 @@ class _Write(NamedTuple):
     edits: tuple[Edit, ...] = ()
 
 
-def _by_editor(call: ToolCall, table: Table) -> Iterator[_Write]:
+def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[_Write]:
     arguments = call.whole
     patch = plain_text(arguments.get("input")) or plain_text(arguments.get("patch"))
     if patched := _PATCHED.findall(patch):
         for name in patched:
-            if watched := table.watch_of(name.strip()):
+            if watched := table.watch_of(name.strip(), folder):
                 yield _Write(watched)
         return
-    watched = table.watch_of(plain_text(arguments.get("file_path")) or "/")
+    watched = table.watch_of(plain_text(arguments.get("file_path")) or "/", folder)
     if watched is None:
         return
     content = arguments.get("content")
@@ -229,7 +283,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _files_written(command: str, table: Table) -> list[Watched]:
+def _files_written(command: str, table: Table, folder: str) -> list[Watched]:
     """Return the watched files that a command names and can write."""
     if not any(ending in command for ending in table.endings):
         return []
@@ -240,15 +294,15 @@ def _files_written(command: str, table: Table) -> list[Watched]:
     for part in _DIVIDES.split(command):
         if _WRITERS.search(part):
             words += _WORDS.findall(part)
+        elif _COPIERS.search(part):
+            words += _WORDS.findall(part)[-1:]
     moved = _FOLDER.match(command)
-    folder = moved[1] if moved else ""
+    if moved:
+        folder = os.path.join(folder, os.path.expanduser(moved[1]))  # noqa: PTH111, PTH118
     named: dict[str, Watched] = {}
     for word in words:
         if word.endswith(table.endings):
-            named_path = word.replace("$HOME", "~")
-            if folder and not named_path.startswith(("/", "~")):
-                named_path = f"{folder}/{named_path}"
-            watched = table.watch_of(named_path)
+            watched = table.watch_of(word.replace("$HOME", "~"), folder)
             if watched is not None:
                 named[watched.file] = watched
     return list(named.values())

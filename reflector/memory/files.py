@@ -141,20 +141,42 @@ class Table:
         #: The ends of the names of all files.
         self.endings = tuple({Path(each.load.pattern).suffix for each in self._patterns})
 
-    def watch_of(self, path: str) -> Watched | None:
+    def watch_of(self, path: str, base: str = "") -> Watched | None:
         """Return the file of a path that a tool call names, None for a file that is not watched.
         The disk is not read.
+
+        base  the folder of a relative path, "" for the project
         """
-        whole = os.path.normpath(self.root / os.path.expanduser(path))  # noqa: PTH111
+        whole = os.path.normpath(self.root / base / os.path.expanduser(path))  # noqa: PTH111
         watched = None
         for pattern in self._patterns:
             for folder in {pattern.folder, pattern.real}:
                 below = whole.removeprefix(f"{folder}/")
-                if below != whole and pattern.matches(below):
+                if below != whole and below.isprintable() and pattern.matches(below):
                     named = pattern.folder / below
                     watched = self._joined(watched, pattern, named, named)
                     break
-        return watched
+        is_users = watched is not None and self._users is not None and self._users.watch_of(whole)
+        return None if is_users else watched
+
+    @cached_property
+    def _users(self) -> Table | None:
+        """The table of the user's own files, if some may be in the project: its table contains
+        none.
+        """
+        if self.scope == "user":
+            return None
+        users = Table(self.root, "user")
+        root = self.root.resolve()
+        folders = [pattern.real for pattern in users._patterns]
+        are_near = any(each.is_relative_to(root) or root.is_relative_to(each) for each in folders)
+        return users if are_near else None
+
+    def is_inside(self, watched: Watched) -> bool:
+        """Return whether no link leads a file out of its folder, or to a file of the user's."""
+        real = Path(os.path.realpath(watched.path))  # unlike `resolve`, for a loop of links too
+        is_users = self._users is not None and self._users.watch_of(str(real)) is not None
+        return real.is_relative_to(watched.folder) and not is_users
 
     def tool_file(self, tool: str) -> Watched | None:
         """Return the file that a tool writes without naming it."""
@@ -172,7 +194,7 @@ class Table:
             for path in self._paths_of(pattern, found):
                 file = self._name_of(path)
                 real = _admitted(pattern, path, file, found)
-                if real is None:
+                if real is None or (self._users and self._users.watch_of(str(real))):
                     continue
                 # A link to another watched file is that file.
                 first = by_path.setdefault(real, file)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from reflector.text.bounds import visible
@@ -55,7 +56,8 @@ def line_change(before: bytes | None, after: bytes | None) -> LineChange:
     )
 
 
-def masked_lines(content: bytes) -> list[Numbered]:
+@lru_cache(maxsize=2)  # a version is the one after a commit, and before the next one
+def masked_lines(content: bytes) -> Sequence[Numbered]:
     """Return the lines of a file without secrets. A key may have several lines, so the whole text
     is looked at, without its invisible characters: a line that it lacks afterwards is hidden.
     """

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import NamedTuple
 
 from reflector.events.event import NewEvent
@@ -37,7 +38,7 @@ _RACY_NS = 2_000_000_000
 class Look(NamedTuple):
     """A watched file at one time.
 
-    digest  plain, of its bytes; "" if there was no file
+    digest  plain, of its bytes; "" if there was no file, "?" if it was not read
     at      the time of the look, in seconds since the epoch
     """
 
@@ -69,11 +70,13 @@ class Looks:
     files   the look at each file, by its name in the ledger
     seen    the looks at the files of each project, by its folder
     events  those that the ledger may not have yet
+    filled  the folders of the projects whose past the ledger has
     """
 
     files: dict[str, Look] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     events: list[NewEvent] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
 
     @classmethod
     def load(cls, project: Project) -> Looks:
@@ -83,9 +86,23 @@ class Looks:
             files = {name: Look(*look) for name, look in kept["files"].items()}
             events = [NewEvent(**event) for event in kept["events"]]
             seen = {root: Seen(*times) for root, times in kept["seen"].items()}
-            return cls(files, seen, events)
+            return cls(files, seen, events, kept.get("filled", []))
         except (TypeError, KeyError, AttributeError):
             return cls()
+
+    def unread(self, file: str) -> Look | None:
+        """Return the look at a folder of a file that could not be read, None if there is none."""
+        looks = (self.files.get(str(folder)) for folder in Path(file).parents)
+        return next((look for look in looks if look and look.digest == UNSEEN), None)
+
+    def keep_unread(self, found: Found, now: float) -> None:
+        """Keep a look at each file or folder that cannot be read, so that it does not count as new
+        when it can.
+        """
+        for unwatched in found.unwatched:
+            last = self.files.get(unwatched.file)
+            if last is None or last.digest in ("", UNSEEN):
+                self.files[unwatched.file] = Look(0, 0, UNSEEN, now)
 
     def save(self, project: Project) -> None:
         """Keep the looks and the events. Raises OSError, and nothing has changed."""
@@ -93,6 +110,7 @@ class Looks:
             "files": self.files,
             "seen": self.seen,
             "events": [asdict(event) for event in self.events],
+            "filled": self.filled,
         }
         write_durably(open_own(str(project.root)), json.dumps(value).encode(), _LOOKS)
 
@@ -178,7 +196,7 @@ def compare(found: Found, gone: Sequence[Watched], before: Looks, root: str) -> 
             continue
         looks[watched.file] = look
         if last is None and seen is not None and latest > seen.last:
-            last = Look(0, 0, "", seen.last)
+            last = before.unread(watched.file) or Look(0, 0, "", seen.last)
         if last is not None and last.digest != look.digest:
             differences.append(Difference(watched, last, content, look, latest))
         elif last is None and content is not None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reflector.events.memory import AGENT, UNKNOWN, YOU
-from reflector.memory.calls import Call, Sitting
+from reflector.events.memory import AGENT, CHECKOUT, COMMIT, MERGE, UNKNOWN, YOU
+from reflector.memory.calls import Call, Content, Sitting
 from reflector.memory.git_changes import Move
 
 Evidence = Call | Move
@@ -22,6 +22,8 @@ Evidence = Call | Move
 _MOST_ATTEMPTS = 4_000
 #: Transcripts cut the times of their records to milliseconds.
 _CLOCK_S = 0.001
+#: How much later than its time git may have done something.
+_LATE_S = 0.999
 #: Changes of one file in one comparison that are replayed.
 _MOST_EVIDENCE = 300
 
@@ -37,19 +39,16 @@ class Author(NamedTuple):
     author: str = ""
 
 
-class Content(NamedTuple):
-    """The bytes of a file at one time, None for no file, and whether they are known."""
-
-    bytes: bytes | None
-    is_known: bool = True
-
-
 class Step(NamedTuple):
-    """One change of a file: the content that it leads to, its author and its time."""
+    """One change of a file: the content that it leads to, its author and its time.
+
+    before  the content before a commit, which is that of its parent; else that of the step before
+    """
 
     after: bytes | None
     author: Author
     time: float
+    before: Content | None = None
 
 
 class Question(NamedTuple):
@@ -74,24 +73,67 @@ def steps_of(
     """Return the changes that lead from one look to the next, oldest first; the last one has the
     present content.
     """
-    newest = sorted(evidence, key=lambda each: each.time)[-_MOST_EVIDENCE:]
+    newest = sorted(evidence, key=_time)[-_MOST_EVIDENCE:]
     # The clock of git has whole seconds: a move may be before or after a call of its second.
-    for late in (0.999, 0.0):
-        ordered = sorted(newest, key=lambda each: _time(each, late))
-        steps = _Replay(ordered, question).whole()
-        if steps is not None:
-            return steps
+    late = [
+        each._replace(time=each.time + _LATE_S) if isinstance(each, Move) else each
+        for each in newest
+    ]
+    for sittings_of_gaps in (None, sittings):
+        for ordered in (sorted(late, key=_time), newest):
+            steps = _Replay(ordered, question, sittings_of_gaps).whole()
+            if steps is not None:
+                return steps
     return _in_part(question, newest, sittings)
 
 
-def _time(evidence: Evidence, late: float) -> float:
-    return evidence.time + (late if isinstance(evidence, Move) else 0.0)
+def _time(evidence: Evidence) -> float:
+    return evidence.time
 
 
-def _author_of(evidence: Evidence) -> Author:
-    if isinstance(evidence, Call):
-        return Author(AGENT, evidence.agent, evidence.session, evidence.id)
-    return Author(evidence.by, commit=evidence.commit, author=evidence.author)
+def _by_agent(call: Call) -> Author:
+    return Author(AGENT, call.agent, call.session, call.id)
+
+
+def _moved(move: Move) -> list[Step]:
+    """Return the steps of a move of HEAD: one for each commit that it brought."""
+    if not move.commits:
+        return [Step(move.after, Author(CHECKOUT, commit=move.commit), move.time)]
+    return [
+        Step(
+            commit.after,
+            Author(
+                MERGE if commit.is_merge else COMMIT, commit=commit.commit, author=commit.author
+            ),
+            move.time,
+            Content(commit.before),
+        )
+        for commit in move.commits
+    ]
+
+
+def _called(
+    call: Call, before: Content, question: Question, sittings: Sequence[Sitting] | None
+) -> list[Step] | None:
+    """Return the steps that a call makes of a content; None if it cannot be applied.
+
+    sittings  to name the change before the call, if its result shows another content before it;
+              None if that may not be
+    """
+    started = call.starts_at(before)
+    if not started.is_known and call.content is None:
+        return None
+    after = call.apply(started.bytes)
+    if after is None:
+        return None
+    if before == Content(after):
+        return []  # the last look may have seen it already
+    changed = Step(after, _by_agent(call), call.time)
+    if started == before:
+        return [changed]
+    if sittings is None:
+        return None
+    return [_gap(started.bytes, question.since, call.began, sittings), changed]
 
 
 class _State(NamedTuple):
@@ -105,11 +147,17 @@ class _State(NamedTuple):
 
 
 class _Replay:
-    """All evidence, replayed from one content to the other."""
+    """All evidence, replayed from one content to the other.
 
-    def __init__(self, evidence: Sequence[Evidence], question: Question) -> None:
+    sittings  to name changes between the calls; None if there may be none
+    """
+
+    def __init__(
+        self, evidence: Sequence[Evidence], question: Question, sittings: Sequence[Sitting] | None
+    ) -> None:
         self._evidence = evidence
         self._question = question
+        self._sittings = sittings
         self._attempts = _MOST_ATTEMPTS
         self._failed: set[_State] = set()
 
@@ -138,7 +186,7 @@ class _Replay:
         if state.opaque is not None:
             call = state.opaque
             is_last = question.is_unchanged_since(call.time)
-            return [Step(question.after, _author_of(call), call.time)] if is_last else None
+            return [Step(question.after, _by_agent(call), call.time)] if is_last else None
         return [] if state.content == Content(question.after) else None
 
     def _ways(self, state: _State, evidence: Evidence) -> list[tuple[list[Step], _State]]:
@@ -159,32 +207,35 @@ class _Replay:
     def _by_call(
         self, state: _State, call: Call, skipped: _State
     ) -> list[tuple[list[Step], _State]]:
-        if state.opaque is not None and call.content is None:
-            is_same = state.opaque.session == call.session
-            return [([], skipped._replace(opaque=call))] if is_same else []
-        if not state.content.is_known and call.content is None:
-            return []
-        after = call.apply(state.content.bytes)
-        if after is None:
-            return [([], skipped)] if call.is_seen_in(state.content.bytes) else []
-        following = _State(skipped.place, Content(after))
-        is_changed = state.opaque is not None or state.content != following.content
-        steps = [Step(after, _author_of(call), call.time)] if is_changed else []
+        before = state.content
+        hidden: list[Step] = []
+        if state.opaque is not None:
+            if not call.former.is_known and call.content is None:
+                is_same = state.opaque.session == call.session
+                return [([], skipped._replace(opaque=call))] if is_same else []
+            if call.former.is_known and call.former != before:
+                hidden = [Step(call.former.bytes, _by_agent(state.opaque), state.opaque.time)]
+            before = call.former
+        called = _called(call, before, self._question, self._sittings)
+        is_there = state.content.is_known and call.is_seen_in(state.content.bytes)
+        if called is None:
+            return [([], skipped)] if is_there else []
+        steps = [*hidden, *called]
+        following = _State(skipped.place, Content(steps[-1].after) if steps else state.content)
         # A call whose result is there already may have been seen by the last look.
         ways = [(steps, following)]
-        if call.content is None and call.is_seen_in(state.content.bytes):
+        if call.content is None and is_there:
             ways.append(([], skipped))
         return ways
 
     def _by_move(self, state: _State, move: Move) -> list[tuple[list[Step], _State]]:
         following = _State(state.place + 1, Content(move.after))
-        moved = Step(move.after, _author_of(move), move.time)
         is_changed = state.content != following.content or state.opaque is not None
         if state.opaque is not None and not move.forces:
-            hidden = Step(move.before, _author_of(state.opaque), state.opaque.time)
-            return [([hidden, moved], following)] if move.before != move.after else []
+            hidden = Step(move.before, _by_agent(state.opaque), state.opaque.time)
+            return [([hidden, *_moved(move)], following)] if move.before != move.after else []
         fits = state.content == Content(move.before)
-        return [([moved], following)] if is_changed and (fits or move.forces) else []
+        return [(_moved(move), following)] if is_changed and (fits or move.forces) else []
 
 
 def _in_part(
@@ -192,37 +243,37 @@ def _in_part(
 ) -> list[Step]:
     """Return the certain steps of a difference that is not explained whole, and the rest."""
     calls = [each for each in evidence if isinstance(each, Call)]
-    forward = _forward(question, evidence)
+    after = question.after
+    forward = _forward(question, evidence, sittings)
     if forward:
-        return [*forward, _gap(question, forward[-1].time, question.until, sittings)]
+        return [*forward, _gap(after, forward[-1].time, question.until, sittings)]
     backward = _backward(question, calls)
     if backward:
         first = backward[0]
-        gap = _gap(question, question.since, first.time, sittings)
-        return [gap._replace(after=first.before), *(each.step for each in backward)]
+        gap = _gap(first.before, question.since, first.time, sittings)
+        return [gap, *(each.step for each in backward)]
     if calls and _shows(question, calls):
-        return [Step(question.after, _author_of(calls[-1]), calls[-1].time)]
-    return [_gap(question, question.since, question.until, sittings)]
+        return [Step(after, _by_agent(calls[-1]), calls[-1].time)]
+    return [_gap(after, question.since, question.until, sittings)]
 
 
-def _forward(question: Question, evidence: Sequence[Evidence]) -> list[Step]:
+def _forward(
+    question: Question, evidence: Sequence[Evidence], sittings: Sequence[Sitting]
+) -> list[Step]:
     """Return the steps of all evidence from the last look on; none if one of them cannot follow."""
     content = question.before
     steps: list[Step] = []
     for each in evidence:
-        if isinstance(each, Move):
-            fits = content == Content(each.before) and each.before != each.after
-            after = each.after if fits else content.bytes
-        elif content.is_known or each.content is not None:
-            applied = each.apply(content.bytes)
-            if applied is None and not each.is_seen_in(content.bytes):
+        following: list[Step] | None = []
+        if isinstance(each, Call):
+            following = _called(each, content, question, sittings)
+            if following is None and not (content.is_known and each.is_seen_in(content.bytes)):
                 return []
-            after = content.bytes if applied is None else applied
-        else:
-            return []
-        if content != Content(after):
-            steps.append(Step(after, _author_of(each), each.time))
-            content = Content(after)
+        elif content == Content(each.before) and each.before != each.after:
+            following = _moved(each)
+        if following:
+            steps += following
+            content = Content(following[-1].after)
     return steps
 
 
@@ -244,7 +295,7 @@ def _backward(question: Question, calls: Sequence[Call]) -> list[_Undone]:
         before = call.take_back(content)
         if before is None or Content(before) == question.before:
             return []
-        steps.append(_Undone(before, call.time, Step(content, _author_of(call), call.time)))
+        steps.append(_Undone(before, call.time, Step(content, _by_agent(call), call.time)))
         content = before
     return steps[::-1]
 
@@ -261,11 +312,11 @@ def _shows(question: Question, calls: Sequence[Call]) -> bool:
     )
 
 
-def _gap(question: Question, since: float, until: float, sittings: Sequence[Sitting]) -> Step:
-    """Return the change that no evidence explains, up to the present content."""
+def _gap(after: bytes | None, since: float, until: float, sittings: Sequence[Sitting]) -> Step:
+    """Return the change to a content that no evidence explains."""
     active = [sitting for sitting in sittings if sitting.is_active(since, until)]
     author = Author(YOU)
     if active:
         newest = max(active, key=lambda sitting: sitting.ended)
         author = Author(UNKNOWN, session=newest.session)
-    return Step(question.after, author, until)
+    return Step(after, author, until)

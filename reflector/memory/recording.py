@@ -18,10 +18,11 @@ from reflector.events.event import MEMORY_CHANGED, NewEvent, drawn, identity, wr
 from reflector.events.memory import CHECKOUT, COMMIT, GIT, LOOK, MERGE, UNSEEN
 from reflector.files import error_words, write_durably
 from reflector.handover import PLACES, open_own, state_at
+from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_bytes
-from reflector.memory.calls import Sitting, sitting_of
+from reflector.memory.calls import Content, Sitting, Transcript, sitting_of
 from reflector.memory.files import Found, Scope, Table, Watched
 from reflector.memory.git_changes import Move, Repository
 from reflector.memory.lines import LineChange, line_change
@@ -34,15 +35,17 @@ from reflector.memory.looks import (
     digest_in_ledger,
     plain_digest,
 )
-from reflector.memory.naming import Author, Content, Evidence, Question, steps_of
+from reflector.memory.naming import Author, Evidence, Question, steps_of
 from reflector.playbook_files.mirrors import without_section
 from reflector.project import Project
 
 ACTOR = "memory"
 #: A transcript may be written a moment before the times that its records have.
 _SLACK_S = 5.0
+#: The last second that the ledger can write.
+_LAST_S = 253_402_300_799.0
 #: Returns the transcripts that were written since a time, in seconds since the epoch.
-FindTranscripts = Callable[[float], Sequence[Path]]
+FindTranscripts = Callable[[float], Sequence[Transcript]]
 
 
 @dataclass(slots=True)
@@ -91,9 +94,9 @@ class Recorder:
         """Return the moves of HEAD that change files, after a size of the reflog."""
         return self.repository.moves(files, reflog) if self.repository is not None else []
 
-    def is_tracked(self, file: str) -> bool:
-        """Return whether git tracks a file."""
-        return self.repository is not None and bool(self.repository.tracked([file]))
+    def tracked(self, files: Collection[str]) -> set[str]:
+        """Return the files that git tracks."""
+        return self.repository.tracked(files) if self.repository is not None else set()
 
 
 def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
@@ -103,7 +106,7 @@ def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
     changes = Changes()
     looks = Looks.load(recorder.project)
     try:
-        changes.recorded += _finish(recorder, looks)
+        _finish(recorder, looks, changes)
         reflog = recorder.repository.reflog_size if recorder.repository else 0
         found = recorder.table.found
         gone = _gone(recorder.table, found, looks)
@@ -112,11 +115,12 @@ def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
         events = _events_of(recorder, compared, seen.reflog if seen else 0, find)
         looks.files.update(compared.looks)
         now = max((look.at for look in compared.looks.values()), default=_now())
+        looks.keep_unread(found, now)
         looks.seen[str(recorder.root)] = Seen(seen.first if seen else now, now, reflog)
         looks.events = events
         looks.save(recorder.project)
-        changes.recorded += _finish(recorder, looks)
-    except (OSError, LedgerError) as error:
+        _finish(recorder, looks, changes)
+    except (OSError, LedgerError, ValueError) as error:
         changes.notes.append(f"changes of memory files wait to be recorded: {error_words(error)}")
         return changes
     changes.notes += map(str, found.unwatched)
@@ -135,14 +139,32 @@ def _now() -> float:
     return datetime.now(UTC).timestamp()
 
 
-def _finish(recorder: Recorder, looks: Looks) -> int:
-    """Append the events that wait; return the number of new ones. Raises OSError, LedgerError."""
-    if not looks.events:
-        return 0
-    appended = recorder.ledger.append(looks.events)
-    looks.events = []
-    looks.save(recorder.project)
-    return sum(event.added for event in appended)
+def _finish(recorder: Recorder, looks: Looks, changes: Changes) -> None:
+    """Append the events that wait. Raises OSError, LedgerError."""
+    if looks.events:
+        changes.recorded += append_new(recorder, looks.events, changes.notes)
+        looks.events = []
+        looks.save(recorder.project)
+
+
+def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str]) -> int:
+    """Append the events that the ledger does not have; return their number. One that it refuses is
+    dropped with a note.
+
+    Raises:
+        OSError, LedgerError: nothing is appended.
+    """
+    recorded = {event.event_id for event in recorder.ledger.having([e.event_id for e in events])}
+    sound = []
+    for event in events:
+        try:
+            prepare(event)
+        except (LedgerError, ValueError) as error:
+            notes.append(f"a change of {event.data['file']!a} is not recorded: {error}")
+        else:
+            sound.append(event)
+    new = [event for event in sound if event.event_id not in recorded]
+    return sum(event.added for event in recorder.ledger.append(new)) if new else 0
 
 
 def _gone(table: Table, found: Found, looks: Looks) -> list[Watched]:
@@ -150,10 +172,8 @@ def _gone(table: Table, found: Found, looks: Looks) -> list[Watched]:
     refused = [Path(unwatched.file) for unwatched in found.unwatched]
     missing = [
         file
-        for file, look in looks.files.items()
-        if look.digest
-        and file not in found.files
-        and not any(map(Path(file).is_relative_to, refused))
+        for file in looks.files
+        if file not in found.files and not any(map(Path(file).is_relative_to, refused))
     ]
     return list(filter(None, map(table.gone, missing)))
 
@@ -176,10 +196,13 @@ def _events_of(
     if not changed:
         return []
     since = min(difference.before.at for difference in changed)
+    files = [difference.watched.file for difference in changed]
+    sittings = [sitting_of(path, recorder.table) for path in find(since - _SLACK_S)]
     records = _Records(
-        [sitting_of(path, [recorder.table]) for path in find(since - _SLACK_S)],
-        recorder.moves([difference.watched.file for difference in changed], reflog),
+        [sitting for sitting in sittings if sitting.is_here or sitting.calls],
+        recorder.moves(files, reflog),
         known_calls(recorder.ledger),
+        recorder.tracked(files),
     )
     return [event for difference in changed for event in _steps(recorder, difference, records)]
 
@@ -197,24 +220,27 @@ def _is_mirrored(recorder: Recorder, difference: Difference) -> bool:
 
 
 class _Records(NamedTuple):
-    """Everything on record since the last look: sessions, moves of HEAD, and the calls that the
-    log has already, by their file, session and id.
+    """Everything on record since the last look: sessions, moves of HEAD, the calls that the log has
+    already, by their file, session and id, and the files that git tracks.
     """
 
     sittings: Sequence[Sitting]
     moves: Sequence[Move]
     known: Collection[tuple[str, str, str]]
+    tracked: Collection[str]
 
-    def evidence(self, file: str, since: float) -> list[Evidence]:
+    def evidence(self, file: str, question: Question) -> list[Evidence]:
         """Return the records that may explain a change of a file."""
         calls = [
             call
             for sitting in self.sittings
             for call in sitting.calls
-            if call.watched.file == file and call.is_after(since)
+            if call.watched.file == file and call.is_after(question.since)
         ]
         fresh = [call for call in calls if (file, call.session, call.id) not in self.known]
-        return [*fresh, *(move for move in self.moves if move.file == file)]
+        contents = (question.before.bytes, question.after)
+        moves = [move.with_line_ends(contents) for move in self.moves if move.file == file]
+        return [*fresh, *moves]
 
 
 def known_calls(ledger: Ledger) -> set[tuple[str, str, str]]:
@@ -223,40 +249,47 @@ def known_calls(ledger: Ledger) -> set[tuple[str, str, str]]:
     return {(facts["file"], facts["session"], facts["call"]) for facts in recorded if facts}
 
 
+def known_commits(ledger: Ledger) -> set[tuple[str, str]]:
+    """Return the file and commit of each recorded commit."""
+    recorded = (event.facts for event in ledger.events(types=[MEMORY_CHANGED]))
+    return {(facts["file"], facts["commit"]) for facts in recorded if facts.get("source") == GIT}
+
+
 def _steps(recorder: Recorder, difference: Difference, records: _Records) -> list[NewEvent]:
     """Return the events of one difference, oldest first. Raises OSError."""
     file = difference.watched.file
-    evidence = records.evidence(file, difference.before.at)
-    is_moved = any(move.file == file for move in records.moves)
-    is_tracked = is_moved or recorder.is_tracked(file)
     digest = difference.before.digest
     kept = Versions(recorder.project).read(digest) if digest else None
     before = Content(kept, kept is not None or not digest)
     question = Question(before, difference.content, difference.before.at, difference.latest)
+    evidence = records.evidence(file, question)
+    is_tracked = file in records.tracked or any(move.file == file for move in records.moves)
+    steps = steps_of(question, evidence, records.sittings)
     events: list[NewEvent] = []
-    for step in steps_of(question, evidence, records.sittings):
+    for number, step in enumerate(steps):
+        if step.before is None and digest == plain_digest(step.after):
+            continue
         if step.after is not None:
             keep_bytes(recorder.project, plain_digest(step.after), step.after)
-        change = NewChange(file, before, Content(step.after), step.author, step.time, LOOK)
-        if _is_recorded(recorder, change, events, is_tracked):
-            change = change._replace(author=step.author._replace(by=CHECKOUT, author=""))
+        start = step.before or before
+        time = min(step.time, difference.latest)
+        change = NewChange(file, start, Content(step.after), step.author, time, LOOK)
         event = event_of(recorder, change, is_tracked=is_tracked, before_digest=digest)
+        if event.data["source"] == GIT and _is_recorded(recorder, event, events):
+            if step is not steps[-1] and steps[number + 1].before is not None:
+                continue  # the log has this commit, and the next one follows
+            author = Author(CHECKOUT, commit=step.author.commit)
+            change = change._replace(before=before, author=author)
+            event = event_of(recorder, change, is_tracked=is_tracked, before_digest=digest)
         events.append(event)
         before = Content(step.after)
         digest = plain_digest(step.after)
     return events
 
 
-def _is_recorded(
-    recorder: Recorder, change: NewChange, before: Sequence[NewEvent], is_tracked: bool
-) -> bool:
-    """Return whether a commit is recorded that is checked out again: another change of the file."""
-    if change.author.by not in (COMMIT, MERGE):
-        return False
-    event_id = event_of(recorder, change, is_tracked=is_tracked).event_id
-    return any(event.event_id == event_id for event in before) or bool(
-        recorder.ledger.having([event_id])
-    )
+def _is_recorded(recorder: Recorder, event: NewEvent, new: Sequence[NewEvent]) -> bool:
+    is_new = all(event.event_id != other.event_id for other in new)
+    return not is_new or bool(recorder.ledger.having([event.event_id]))
 
 
 class NewChange(NamedTuple):
@@ -312,16 +345,14 @@ def event_of(
         "source": GIT if is_gits else change.source,
         **author._asdict(),
     }
-    key = [change.file, before, after]
-    if is_gits:
-        key.append(author.commit)
-    else:
-        key += [author.session, author.call or drawn()]
+    key = [change.file, author.commit]
+    if not is_gits:
+        key = [change.file, before, after, author.session, author.call or drawn()]
     return NewEvent(
         MEMORY_CHANGED,
         identity(MEMORY_CHANGED, *key),
         data,
         ACTOR,
-        occurred_at=written(datetime.fromtimestamp(change.time, UTC)),
+        occurred_at=written(datetime.fromtimestamp(min(max(change.time, 0.0), _LAST_S), UTC)),
         session_id=author.session or None,
     )

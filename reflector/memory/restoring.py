@@ -511,7 +511,6 @@ def _note_look(version: Restored) -> None:
     """Make the next look compare the file with what was written."""
     project = version.store.project
     looks = Looks.load(project)
-    if version.file in looks.files:
-        digest = plain_digest(version.then)
-        looks.files[version.file] = Look(len(version.then or b""), 0, digest, time.time())
-        looks.save(project)
+    digest = plain_digest(version.then)
+    looks.files[version.file] = Look(len(version.then or b""), 0, digest, time.time())
+    looks.save(project)

@@ -7,26 +7,26 @@ lock was released.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
-from reflector.events.event import MEMORY_CHANGED
 from reflector.files import Changed, error_words
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import undecided
-from reflector.memory.backfill import fill_back
+from reflector.memory.backfill import fill_back, fill_commits, is_filled
+from reflector.memory.calls import Transcript
 from reflector.memory.changes import Store, changes_in
 from reflector.memory.files import Table
 from reflector.memory.recording import Recorder, leave_places, record_changes
 from reflector.memory.restoring import finish, is_interrupted
 from reflector.project import Project
 from reflector.sessions import locks, spool
-from reflector.sessions.found_transcripts import written_since
+from reflector.sessions.found_transcripts import is_in_project, look_at, written_since
 
-_TROUBLE = (LedgerError, ConfigError, OSError, Changed)
+_TROUBLE = (LedgerError, ConfigError, OSError, ValueError, Changed)
 _WAITS = "changes of your memory files wait to be recorded: {}"
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def record_memory(project: Project, ledger: Ledger) -> list[str]:
     if not _watches(project):
         return notes
     recorder = Recorder(project, lambda: ledger, project.root, "project")
-    notes += record_changes(recorder, lambda time: _sessions(project, time, project.root)).notes
+    notes += record_changes(recorder, lambda time: _sessions(project, time)).notes
     tables = [recorder.table]
     if _watches_users(project):
         tables.append(Table(project.root, "user"))
@@ -57,7 +57,7 @@ def record_users_memory(project: Project) -> list[str]:
         return []
     try:
         with _users_recorder(project.root) as recorder:
-            return record_changes(recorder, lambda time: _sessions(project, time)).notes
+            return record_changes(recorder, lambda time: _anywhere(project, time)).notes
     except _TROUBLE as error:
         return [_WAITS.format(error_words(error))]
 
@@ -68,15 +68,20 @@ def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -
     """
     if not _watches(project):
         return []
-    paths = list(transcripts)
+    named = [_transcript(path, project.root) for path in transcripts]
+    return _fill(project, ledger, lambda recorder: fill_back(recorder, named))
+
+
+def _fill(project: Project, ledger: Ledger, fill: Callable[[Recorder], list[str]]) -> list[str]:
+    """Fill the project's log, and the user's if the user agreed; return notes for the user."""
     try:
-        fill_back(Recorder(project, lambda: ledger, project.root, "project"), paths)
+        notes = fill(Recorder(project, lambda: ledger, project.root, "project"))
         if _watches_users(project):
             with _users_recorder(project.root) as recorder:
-                fill_back(recorder, paths)
+                notes += fill(recorder)
+        return notes
     except _TROUBLE as error:
         return [_WAITS.format(error_words(error))]
-    return []
 
 
 def undecided_files(project: Project, ledger: Ledger) -> int:
@@ -94,13 +99,18 @@ def undecided_files(project: Project, ledger: Ledger) -> int:
 
 
 def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
-    """Record the changes since the last look, and at first those that transcripts and commits show,
+    """Record the changes since the last look, the commits, and at first all that transcripts show,
     so that a question needs no hook; return notes for the user. The lock of the project must be
     held.
     """
-    notes: list[str] = []
-    if _watches(project) and not ledger.has(MEMORY_CHANGED):
-        notes += fill_memory(project, ledger, _sessions(project, 0.0, project.root))
+
+    def fill(recorder: Recorder) -> list[str]:
+        if is_filled(recorder):
+            return fill_commits(recorder)
+        transcripts = _sessions(project, 0.0)
+        return fill_back(recorder, [each for each in transcripts if each.is_here])
+
+    notes = _fill(project, ledger, fill) if _watches(project) else []
     return [*notes, *record_memory(project, ledger), *record_users_memory(project)]
 
 
@@ -138,11 +148,27 @@ def _watches_users(project: Project) -> bool:
     return project.config.memory_user
 
 
-def _sessions(project: Project, time: float, root: Path | None = None) -> Sequence[Path]:
+def _anywhere(project: Project, time: float) -> list[Transcript]:
+    """Return the transcripts as `_sessions` does; every session may write the user's files."""
+    return [each._replace(is_here=True) for each in _sessions(project, time)]
+
+
+def _sessions(project: Project, time: float) -> list[Transcript]:
     """Return the transcripts that were written since a time, and those that wait in the spool."""
     deliveries = [
         *spool.pending_for(project.root),
         *spool.pending_for(project.root, "waiting"),
     ]
-    named = (Path(each.transcript_path) for each in deliveries if each.transcript_path)
-    return list(dict.fromkeys([*named, *written_since(time, root)]))
+    waiting = (Path(each.transcript_path) for each in deliveries if each.transcript_path)
+    paths = dict.fromkeys([*waiting, *written_since(time)])
+    return [_transcript(path, project.root) for path in paths]
+
+
+def _transcript(path: Path, root: Path) -> Transcript:
+    try:
+        seen = look_at(path)
+    except OSError:
+        return Transcript(path, str(root))
+    folder = seen.cwd if Path(seen.cwd).is_absolute() else ""
+    is_here = is_in_project(root, seen)
+    return Transcript(path, folder or (str(root) if is_here else "/"), is_here)

@@ -1,14 +1,17 @@
 """The log from before the first look: each Write and Edit, and each commit."""
 
 import json
+import os
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reflector.events.event import NewEvent
 from reflector.events.memory import UNSEEN
-from reflector.memory.backfill import fill_back
+from reflector.memory import recording
 from reflector.memory.looks import plain_digest
 from reflector.memory.recording import Recorder
 from reflector.project import Project
@@ -18,9 +21,9 @@ from tests.memory.world import World
 def _filled(world: World) -> int:
     project = Project.at(world.root)
     project.make_state_dir()
-    with project.open_ledger() as ledger:
-        recorder = Recorder(project, lambda: ledger, world.root, "project")
-        return fill_back(recorder, sorted(world.transcripts.rglob("*.jsonl")))
+    before = len(world.events())
+    assert world.fill() == []
+    return len(world.events()) - before
 
 
 def _calls(world: World) -> list[tuple[str, str, str]]:
@@ -147,3 +150,102 @@ def test_fork_repeats_no_call(world: World) -> None:
     copy.write_text(session.path.read_text())
     _filled(world)
     assert [event["by"] for event in world.events()].count("agent") == 1
+
+
+@pytest.mark.parametrize("name", [b"\xff.md", "a\u200bb.md".encode(), b"a\nb.md"])
+def test_commit_of_an_odd_name_stops_nothing(world: World, name: bytes) -> None:
+    rules = world.path(".claude/rules")
+    rules.mkdir(parents=True)
+    Path(os.fsdecode(os.fsencode(rules) + b"/" + name)).write_text("x\n")
+    world.git("add", "-A")
+    world.git("commit", "-qm", "odd")
+    _filled(world)
+    assert [event["file"] for event in world.events()] == ["CLAUDE.md"]
+
+
+def test_far_year_of_a_commit_is_bounded(world: World) -> None:
+    world.path("CLAUDE.md").write_text("# Mine\n")
+    world.git("commit", "-qam", "far", began="@253402300800 +0000")
+    _filled(world)
+    assert len(world.events()) == 2
+
+
+def test_long_session_id_is_shortened(world: World) -> None:
+    session = world.begins()
+    session.id = "s" * 2_000
+    session.writes("AGENTS.md", "# Agents\n")
+    _filled(world)
+    assert world.events()[-1]["session"].startswith("sss")
+
+
+def test_refused_event_is_dropped_with_a_note(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.record()
+    with world.changes("CLAUDE.md", "you") as path:
+        path.write_text("# Mine\n")
+    with world.changes("AGENTS.md", "you") as path:
+        path.write_text("# Agents\n")
+    of = recording.event_of
+
+    def odd(recorder: Recorder, change: recording.NewChange, **options: Any) -> NewEvent:
+        event = of(recorder, change, **options)
+        return replace(event, session_id="s" * 2_000) if change.file == "AGENTS.md" else event
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recording, "event_of", odd)
+        (note,) = world.record()
+    assert note.startswith("a change of 'AGENTS.md' is not recorded: ")
+    assert world.record() == []
+    assert [event["file"] for event in world.events()] == ["CLAUDE.md"]
+
+
+@pytest.fixture(params=["link", "config", "home"])
+def users(world: World, request: pytest.FixtureRequest) -> World:
+    """A project in which CLAUDE.md is the user's own: a link, their own folder, or their home."""
+    own = world.path("~/.claude/CLAUDE.md")
+    own.write_text("# Mine\n")
+    if request.param == "link":
+        world.path("CLAUDE.md").unlink()
+        world.path("CLAUDE.md").symlink_to(own)
+        return world  # its commits are passed over, too, because the file leads out of the project
+    world.root = world.home / ".claude" if request.param == "config" else world.home
+    world.git("init", "-q", "-b", "main")
+    world.git("add", "-A")
+    world.git("commit", "-qm", "dotfiles")
+    return world
+
+
+def test_users_own_file_is_in_no_projects_log(users: World) -> None:
+    own = users.path("~/.claude/CLAUDE.md")
+    session = users.begins()
+    for path in filter(Path.exists, (own, users.root / "CLAUDE.md")):
+        session.calls("Edit", file_path=str(path), old_string="Mine", new_string="Ours")
+    _filled(users)
+    users.record()
+    own.write_text("# Ours\n")
+    users.record()
+    assert users.events() == []
+
+
+def test_command_is_not_filled_back(world: World) -> None:
+    session = world.begins()
+    session.writes("AGENTS.md", "# Agents\n")
+    session.runs("AGENTS.md", "sed -i s/Agents/Agent/ AGENTS.md")
+    session.edits("AGENTS.md", "# Agent\n", "# The agent\n")
+    _filled(world)
+    agents = [event for event in world.events() if event["by"] == "agent"]
+    assert [event["after"] for event in agents] == [plain_digest(b"# Agents\n"), UNSEEN]
+
+
+def test_part_of_a_line_is_not_kept(world: World) -> None:
+    path = world.path("CLAUDE.md")
+    path.write_text("# Rules\n\n- The key is hunter2-correct-horse.\n- Lint.\n")
+    session = world.begins()
+    session.edits("CLAUDE.md", "hunter2-correct-horse", "battery9-staple-torque")
+    session.edits("CLAUDE.md", "- Lint.", "- Lint first.")
+    _filled(world)
+    edits = [event for event in world.events() if event["by"] == "agent"]
+    assert "hunter2" not in str(edits)
+    assert "battery9" not in str(edits)
+    assert [line["text"] for line in edits[1]["added"]] == ["- Lint first."]

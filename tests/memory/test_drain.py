@@ -8,10 +8,12 @@ import pytest
 from reflector.handover import PLACES
 from reflector.hooks.fast import has_changed_memory
 from reflector.locate import own_folder
+from reflector.memory import recording
 from reflector.project import Project
 from reflector.sessions import memory_drain
 from reflector.sessions.drain import drain_project
 from tests.memory.world import World
+from tests.road.agent import Agent
 
 
 @pytest.fixture
@@ -48,6 +50,59 @@ def test_users_files_wait_for_consent(drained: World, monkeypatch: pytest.Monkey
     drain_project(Project.at(drained.root))
     assert [event["file"] for event in drained.events("user")] == [file]
     assert drained.events() == []
+
+
+def test_setting_fills_the_users_past(drained: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent(drained.root, drained.home)
+    file = "~/.claude/CLAUDE.md"
+    session = drained.begins()
+    session.writes(file, "# Mine\n")
+    agent.call("log", "--memory")
+    monkeypatch.setattr(memory_drain, "_watches_users", lambda _: True)
+    agent.call("log", "--memory")
+    assert [(event["file"], event["session"]) for event in drained.events("user")] == [
+        (file, session.id)
+    ]
+
+
+def test_first_question_fills_after_a_recorded_change(drained: World) -> None:
+    drained.begins().writes("AGENTS.md", "# Agents\n")
+    drain_project(Project.at(drained.root))
+    Agent(drained.root, drained.home).call("log", "--memory")
+    assert [event["by"] for event in drained.events()] == ["agent", "commit"]
+
+
+@pytest.mark.parametrize("name", ["sitting_of", "steps_of", "compare"])
+def test_trouble_of_a_comparison_is_a_note(
+    drained: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("odd")
+
+    monkeypatch.setattr(recording, name, fail)
+    drained.begins().edits("CLAUDE.md", "make test", "make check")
+    notes = drain_project(Project.at(drained.root)).notes
+    assert notes == ["changes of memory files wait to be recorded: odd"]
+
+
+@pytest.mark.parametrize(
+    ("command", "author"),
+    [
+        ("echo '- More.' >> {file}", "agent"),
+        ("cd {root} && echo '- More.' >> CLAUDE.md", "agent"),
+        ("echo '- More.' >> CLAUDE.md", "you"),
+    ],
+)
+def test_session_of_another_project_is_named(drained: World, command: str, author: str) -> None:
+    other = World(drained.home / "other", drained.home, sessions=7)
+    other.root.mkdir()
+    session = other.begins()
+    file = drained.path("CLAUDE.md")
+    with file.open("a") as opened:
+        opened.write("- More.\n")
+    session.calls("Bash", command=command.format(file=file, root=drained.root))
+    drain_project(Project.at(drained.root))
+    assert [event["by"] for event in drained.events()] == [author]
 
 
 def _edit(world: World) -> None:

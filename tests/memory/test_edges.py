@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from reflector.events.memory import UNSEEN
 from reflector.memory import looks, recording
+from reflector.memory.files import Found, Table, Unwatched
+from reflector.memory.looks import Looks, Seen, compare
 from tests.memory.world import World
 
 
@@ -36,6 +39,33 @@ def test_unreadable_file_is_named_once(
     assert world.record() == [f"not watched: AGENTS.md, because it {reason}"]
     world.record()
     assert world.events() == []
+
+
+@pytest.mark.parametrize("make", [_link, os.mkfifo, _sparse])
+def test_unreadable_file_is_not_new_later(world: World, make: Callable[[Path], None]) -> None:
+    path = world.path("AGENTS.md")
+    make(path)
+    world.record()
+    path.unlink()
+    path.write_text("# Mine\n")
+    assert world.record() == []
+    (event,) = world.events()
+    assert (event["kind"], event["before"]) == ("edited", UNSEEN)
+
+
+def test_file_of_unreadable_folder_is_not_new_later(world: World) -> None:
+    folder = world.path(".claude/rules")
+    folder.parent.mkdir()
+    folder.symlink_to("/etc/hostname/none")
+    found = Found(unwatched=[Unwatched(".claude/rules", "cannot be read")])
+    looked = Looks(seen={str(world.root): Seen(1.0, 1.0)})
+    looked.keep_unread(found, 1.0)
+    folder.unlink()
+    folder.mkdir()
+    folder.joinpath("a.md").write_text("x\n")
+    compared = compare(Table(world.root, "project").found, [], looked, str(world.root))
+    befores = {each.watched.file: each.before.digest for each in compared.differences}
+    assert befores == {".claude/rules/a.md": UNSEEN, "CLAUDE.md": ""}
 
 
 def test_name_with_line_break_is_escaped(world: World) -> None:

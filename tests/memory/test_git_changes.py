@@ -8,7 +8,7 @@ from tests.memory.world import World
 
 
 def _commits(world: World, *places: str) -> list[Commit]:
-    return Repository(world.root).commits(places or ["CLAUDE.md"])
+    return list(Repository(world.root).commits(places or ["CLAUDE.md"]))
 
 
 def _commit(world: World, text: str | None, *words: str, file: str = "CLAUDE.md") -> None:
@@ -43,8 +43,9 @@ def test_file_of_any_name_is_read(world: World, file: str) -> None:
 
 
 def test_content_above_a_megabyte_is_left_out(world: World) -> None:
+    _commit(world, "one\n")
     _commit(world, "x" * (MAX_BYTES + 1))
-    assert _commits(world)[-1].after is None
+    assert _commits(world)[-1].after == b"one\n"
 
 
 def test_move_to_another_branch_is_a_checkout(world: World) -> None:
@@ -55,4 +56,4 @@ def test_move_to_another_branch_is_a_checkout(world: World) -> None:
     start = repository.reflog_size
     world.git("checkout", "-q", "-")
     (move,) = repository.moves(["CLAUDE.md"], start)
-    assert (move.by, move.before, move.after) == ("checkout", b"two\n", b"one\n")
+    assert (move.commits, move.before, move.after) == ((), b"two\n", b"one\n")

@@ -8,8 +8,11 @@ import pytest
 from reflector.events.event import MEMORY_CHANGED
 from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported
+from reflector.memory.looks import plain_digest
 from reflector.project import Project
 from tests.memory.world import World
+
+_BEGIN = b"# Rules\n\n- Run make test.\n"
 
 
 @pytest.fixture
@@ -56,6 +59,76 @@ def test_commits_of_a_pull_are_their_authors(world: World, other: World) -> None
     other.record()
     commits = world.git("rev-list", "--reverse", "HEAD", "-2").split()
     assert _merged(world, other) == [("commit", commit) for commit in commits]
+
+
+def test_amended_commit_is_one_event(world: World, other: World) -> None:
+    path = world.path("CLAUDE.md")
+    path.write_text("# Draft\n")
+    world.git("commit", "-qam", "draft")
+    world.record()
+    path.write_text("# Ours\n")
+    world.git("commit", "-qa", "--amend", "-m", "ours")
+    world.record()
+    draft, ours = (event["commit"] for event in world.events())
+    other.git("pull", "-q", "--ff-only")
+    other.record()
+    assert _merged(world, other) == [("commit", draft), ("commit", ours)]
+    assert {event["before"] for event in world.events()} == {plain_digest(_BEGIN)}
+
+
+def test_commit_with_other_line_ends_is_one_event(world: World, other: World) -> None:
+    other.git("config", "core.autocrlf", "true")
+    world.path("CLAUDE.md").write_text("# Ours\n")
+    world.git("commit", "-qam", "ours")
+    world.record()
+    other.git("pull", "-q", "--ff-only")
+    other.record()
+    assert other.path("CLAUDE.md").read_bytes() == b"# Ours\r\n"
+    assert [by for by, _ in _merged(world, other)] == ["commit"]
+
+
+def _merge_of_two_branches(world: World) -> None:
+    """A merge in which both branches changed the file."""
+    path = world.path("CLAUDE.md")
+    world.git("checkout", "-qb", "side")
+    path.write_bytes(b"# Side\n" + _BEGIN)
+    world.git("commit", "-qam", "side")
+    world.git("checkout", "-q", "main")
+    path.write_bytes(_BEGIN + b"- Main.\n")
+    world.git("commit", "-qam", "main")
+    world.git("merge", "-q", "--no-edit", "side")
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_pulled_merge_is_recorded_once(world: World, other: World, is_asked: bool) -> None:
+    _merge_of_two_branches(world)
+    world.record()
+    other.git("pull", "-q", "--ff-only")
+    other.record()
+    if is_asked:
+        for each in (world, other):
+            each.fill()
+    merge, *sides = world.git("rev-parse", "HEAD", "main^1", "main^2").split()
+    begin = world.git("rev-list", "--max-parents=0", "HEAD").strip()
+    merged = _merged(world, other)
+    assert sorted(merged) == sorted(set(merged))
+    named = {commit: by for by, commit in merged if commit != begin}
+    assert named == {merge: "merge", **dict.fromkeys(sides, "commit")}
+
+
+def test_merge_of_one_side_has_no_event(world: World) -> None:
+    world.git("checkout", "-qb", "side")
+    world.path("CLAUDE.md").write_bytes(b"# Side\n" + _BEGIN)
+    world.git("commit", "-qam", "side")
+    world.git("checkout", "-q", "main")
+    world.path("notes").write_text("x\n")
+    world.git("add", "notes")
+    world.git("commit", "-qm", "main")
+    world.record()
+    world.git("merge", "-q", "--no-edit", "side")
+    world.record()
+    side = world.git("rev-parse", "side").strip()
+    assert [(event["by"], event["commit"]) for event in world.events()] == [("commit", side)]
 
 
 def test_commit_seen_again_is_a_checkout(world: World) -> None:

@@ -77,12 +77,66 @@ def test_hand_edit_before_agents_is_told_apart(looked: World) -> None:
     assert [by for _, by, _ in _authors(looked)] == ["unknown", "agent"]
 
 
+def test_result_shows_hand_edit_before_a_write(looked: World) -> None:
+    session = looked.begins()
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text(path.read_text() + "- By hand.\n")
+    former = path.read_text()
+    path.write_text(former + "- By agent.\n")
+    detail = {"originalFile": former}
+    session.calls("Write", file_path=str(path), content=path.read_text(), detail=detail)
+    looked.record()
+    added = [(event["by"], event["added"][0]["text"]) for event in looked.events()]
+    assert added == [("unknown", "- By hand."), ("agent", "- By agent.")]
+
+
+def test_command_before_a_shown_edit_is_the_agents(looked: World) -> None:
+    session = looked.begins()
+    session.runs("CLAUDE.md", "echo '- More.' >> CLAUDE.md")
+    former = looked.path("CLAUDE.md").read_text()
+    looked.path("CLAUDE.md").write_text(former.replace("make test", "make check"))
+    edit = {"old_string": "make test", "new_string": "make check"}
+    detail = {"originalFile": former}
+    session.calls("Edit", file_path=str(looked.path("CLAUDE.md")), detail=detail, **edit)
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["agent", "agent"]
+
+
+def test_shown_lines_of_windows_are_the_same(looked: World) -> None:
+    path = looked.path("CLAUDE.md")
+    path.write_bytes(b"# Rules\r\n\r\n- Run make test.\r\n")
+    looked.record()
+    session = looked.begins()
+    path.write_bytes(b"# Rules\r\n\r\n- Run make check.\r\n")
+    edit = {"old_string": "make test", "new_string": "make check"}
+    detail = {"originalFile": "# Rules\n\n- Run make test.\n"}
+    session.calls("Edit", file_path=str(path), detail=detail, **edit)
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)][1:] == ["agent"]
+
+
+def test_checkout_with_line_ends_of_windows_is_named(world: World) -> None:
+    world.path(".gitattributes").write_text("* text eol=crlf\n")
+    world.path("CLAUDE.md").write_bytes(b"# One\r\n")
+    world.git("add", "-A")
+    world.git("commit", "-qm", "one")
+    world.git("checkout", "-qb", "other")
+    world.path("CLAUDE.md").write_bytes(b"# Two\r\n")
+    world.git("commit", "-qam", "two")
+    world.record()
+    world.git("checkout", "-q", "main")
+    world.record()
+    assert [by for _, by, _ in _authors(world)] == ["checkout"]
+    assert world.events()[-1]["after"] == world.digest("CLAUDE.md")
+
+
 @pytest.mark.parametrize(
     "command",
     [
         "echo '- More.' >> CLAUDE.md",
         "sed -i s/test/check/ CLAUDE.md",
         "rm ./CLAUDE.md",
+        "cp .gitignore CLAUDE.md",
         "cat README 2>/dev/null; mv CLAUDE.md AGENTS.md",
         "python3 -c \"open('CLAUDE.md', 'w').write('x')\"",
         "printf x | tee CLAUDE.md >/dev/null",
@@ -96,7 +150,16 @@ def test_command_that_writes_is_the_agents(looked: World, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["cat CLAUDE.md 2>/dev/null", "grep test CLAUDE.md > out.txt", "wc -l CLAUDE.md"]
+    "command",
+    [
+        "cat CLAUDE.md 2>/dev/null",
+        "grep test CLAUDE.md > out.txt",
+        "wc -l CLAUDE.md",
+        "cp CLAUDE.md /tmp/b.md",
+        "ln -s CLAUDE.md other",
+        "python3 -c \"print(open('CLAUDE.md').read().replace('a', 'b'))\"",
+        "python3 -c \"import sys; sys.stdout.write(open('CLAUDE.md').read())\"",
+    ],
 )
 def test_command_that_reads_names_nobody(looked: World, command: str) -> None:
     session = looked.begins()
@@ -106,6 +169,22 @@ def test_command_that_reads_names_nobody(looked: World, command: str) -> None:
     session.says("Go on.")
     looked.record()
     assert [by for _, by, _ in _authors(looked)] == ["unknown"]
+
+
+def test_file_that_came_and_went_names_nobody_later(looked: World) -> None:
+    session = looked.begins()
+    session.writes("AGENTS.md", "# Agents\n")
+    looked.record()
+    session.runs("AGENTS.md", "rm AGENTS.md")
+    looked.record()
+    session.writes("AGENTS.md", "# Again\n")
+    session.runs("AGENTS.md", "rm AGENTS.md")
+    looked.record()
+    with looked.changes("AGENTS.md", "you") as path:
+        path.write_text("# Mine\n")
+    session.says("Go on.")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["agent", "agent", "unknown"]
 
 
 def test_refused_call_names_nobody(looked: World) -> None:

@@ -29,6 +29,7 @@ class _Play:
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
         self.random = random.Random(seed)
+        self.shown = random.Random(f"shown {seed}")
         slug = world.transcripts.name
         self.memory = f"~/.claude/projects/{slug}/memory/MEMORY.md"
         self.killed = 0
@@ -46,14 +47,15 @@ class _Play:
     def by_agent(self, session: Sitting) -> None:
         file = self.random.choice((*_FILES, self.memory, self.memory))
         path = self.world.path(file)
+        shows = self.shown.random() < 0.5
         is_empty = not path.exists() or not path.read_bytes()
         if is_empty or self.random.random() < 0.3:
-            session.writes(file, "# Whole\n" + self.line() + self.line())
+            session.writes(file, "# Whole\n" + self.line() + self.line(), shows=shows)
         elif self.random.random() < 0.25 and file in _FILES:
             session.runs(file, f"printf -- '{self.line().strip()}\\n' >> {file}")
         else:
             lines = path.read_text().splitlines(keepends=True)
-            session.edits(file, self.random.choice(lines[-3:]), self.line())
+            session.edits(file, self.random.choice(lines[-3:]), self.line(), shows=shows)
         session.says("Thanks.")
 
     def by_git(self) -> None:

@@ -14,6 +14,7 @@ from reflector.memory.changes import Store, changes_in
 from reflector.memory.looks import plain_digest
 from reflector.memory.restoring import plan_undo, restore
 from reflector.project import Project
+from tests.memory.world import World
 from tests.road.agent import Agent, environ
 
 BEFORE = b"# Rules\r\n\n- Test first.\n- Lint.\n\xff no end"
@@ -51,6 +52,21 @@ def test_undo_of_an_undo_writes_the_newer_bytes(agent: Agent) -> None:
     agent.call("undo", "CLAUDE.md")
     agent.call("undo", _places(agent)[0])
     assert file.read_bytes() == AFTER
+
+
+def test_undo_of_an_old_removal_is_recorded_once(world: World) -> None:
+    """No look ever saw the file."""
+    path = world.path("AGENTS.md")
+    path.write_text("# Agents\n")
+    world.git("add", "-A")
+    world.git("commit", "-qm", "agents")
+    world.git("rm", "-q", "AGENTS.md")
+    world.git("commit", "-qm", "no agents")
+    agent = Agent(world.root, world.home)
+    agent.call("undo", agent.json("log", "--memory", "AGENTS.md")[0]["place"])
+    assert path.read_text() == "# Agents\n"
+    sources = [change["source"] for change in agent.json("log", "--memory", "AGENTS.md")]
+    assert sources == ["undo", "git", "git"]
 
 
 def test_undo_is_recorded_once(agent: Agent) -> None:

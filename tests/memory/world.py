@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflector.events.event import MEMORY_CHANGED
+from reflector.memory.backfill import fill_back
+from reflector.memory.calls import Transcript
 from reflector.memory.looks import kept_secret, keyed_digest, plain_digest
 from reflector.memory.recording import Recorder, record_changes
 from reflector.project import Project
@@ -45,6 +47,11 @@ class Truth(NamedTuple):
     @property
     def is_on_record(self) -> bool:
         return self.by in ("agent", "git")
+
+
+def _detail(path: Path) -> dict[str, str]:
+    """What Claude Code records about a file before a change."""
+    return {"originalFile": path.read_text()} if path.exists() else {"type": "create"}
 
 
 @dataclass
@@ -87,18 +94,20 @@ class Sitting:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
-    def writes(self, file: str, content: str) -> None:
-        """Change a file by the tool Write."""
+    def writes(self, file: str, content: str, *, shows: bool = False) -> None:
+        """Change a file by the tool Write, whose result may show the content before."""
         with self.world.changes(file, "agent", self.id) as path:
+            detail = _detail(path) if shows else None
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
-        self.calls("Write", file_path=str(path), content=content)
+        self.calls("Write", detail=detail, file_path=str(path), content=content)
 
-    def edits(self, file: str, old: str, new: str) -> None:
-        """Change a file by the tool Edit."""
+    def edits(self, file: str, old: str, new: str, *, shows: bool = False) -> None:
+        """Change a file by the tool Edit, whose result may show the content before."""
         with self.world.changes(file, "agent", self.id) as path:
+            detail = _detail(path) if shows else None
             path.write_text(path.read_text().replace(old, new, 1))
-        self.calls("Edit", file_path=str(path), old_string=old, new_string=new)
+        self.calls("Edit", detail=detail, file_path=str(path), old_string=old, new_string=new)
 
     def runs(self, file: str, command: str) -> None:
         """Change a file by a command in the project."""
@@ -128,7 +137,7 @@ class World:
         world.path("CLAUDE.md").write_text("# Rules\n\n- Run make test.\n")
         world.path(".gitignore").write_text(".claude/reflector/\nCLAUDE.local.md\n")
         world.git("add", "-A")
-        world.git("commit", "-qm", "begin")
+        world.git("commit", "-qm", "begin", began=f"@{int(time.time()) - 60} +0000")
         return world
 
     @property
@@ -155,11 +164,12 @@ class World:
         sitting.says(f"Please do step {self.sessions}.")
         return sitting
 
-    def git(self, *arguments: str) -> str:
+    def git(self, *arguments: str, began: str = "") -> str:
         command = ["git", "-C", str(self.root), *arguments]
-        ran = subprocess.run(
-            command, env={**os.environ, **_GIT}, capture_output=True, text=True, check=True
-        )
+        environment = {**os.environ, **_GIT}
+        if began:
+            environment["GIT_COMMITTER_DATE"] = began
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         return ran.stdout
 
     def shell(self, command: str) -> None:
@@ -184,13 +194,26 @@ class World:
             digests = (plain_digest(before), plain_digest(after))
             self.truths.append(Truth(file, *digests, by, session, added))
 
+    def since(self, time: float) -> list[Transcript]:
+        """The transcripts that were written since a time."""
+        return [Transcript(path, str(self.root)) for path in written_since(time)]
+
+    def fill(self, scope: Any = "project") -> list[str]:
+        """Fill the log from transcripts and commits, as the first question does; return the
+        notes.
+        """
+        project = Project.at(self.root) if scope == "project" else Project.of_user()
+        project.make_state_dir()
+        with project.open_ledger() as ledger:
+            return fill_back(Recorder(project, lambda: ledger, self.root, scope), self.since(0))
+
     def record(self, scope: Any = "project") -> list[str]:
         """Compare the files, as a drain does; return the notes."""
         project = Project.at(self.root) if scope == "project" else Project.of_user()
         project.make_state_dir()
         with project.open_ledger() as ledger:
             recorder = Recorder(project, lambda: ledger, self.root, scope)
-            notes = record_changes(recorder, lambda since: list(written_since(since))).notes
+            notes = record_changes(recorder, self.since).notes
             count = len(list(ledger.events(types=[MEMORY_CHANGED])))
         self.looks.setdefault(scope, []).append((count, len(self.truths)))
         return notes
