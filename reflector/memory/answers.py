@@ -163,7 +163,7 @@ def _hidden(changes: Sequence[Change]) -> str:
     hidden = [
         change
         for change in changes
-        if change.after == UNSEEN and not change.lines("added") and not change.undone_at
+        if not (change.lines("added") or change.lines("removed") or change.undone_at)
     ]
     if not hidden:
         return ""

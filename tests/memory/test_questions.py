@@ -2,9 +2,11 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
+from reflector.locate import own_folder
 from reflector.text.width import width
 from tests.memory.world import Sitting, World
 from tests.road.agent import Agent
@@ -27,9 +29,13 @@ def _own(world: World, name: str = "MEMORY.md") -> str:
     return file
 
 
-def _opaque(session: Sitting) -> None:
-    """The agent changes CLAUDE.md by a command whose result is not on record."""
-    session.calls("Bash", command="sed -i s/x/y/ CLAUDE.md")
+def _changes_unseen(world: World, session: Sitting, asked: Agent) -> None:
+    """The agent changes CLAUDE.md, of which no version is kept, by a command."""
+    asked.call("log", "--memory")
+    for version in Path(own_folder(str(world.root)), "memory").iterdir():
+        version.unlink()
+    session.runs("CLAUDE.md", "sed -i '1s/.*/# Our rules/' CLAUDE.md")
+    asked.call("log", "--memory")
 
 
 def _offered(agent: Agent, *words: str) -> list[list[str]]:
@@ -43,9 +49,7 @@ def mixed(world: World, asked: Agent) -> Agent:
     """A session whose changes can be taken back in part: by lines, and not at all."""
     session = world.begins()
     session.edits("CLAUDE.md", "- Run make test.\n", "- Run make test.\n- Lint first.\n")
-    _opaque(session)
-    session.says("Thanks.")
-    asked.call("log", "--memory")
+    _changes_unseen(world, session, asked)
     return asked
 
 
@@ -66,7 +70,7 @@ def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     assert "@@ line 4 @@\n-- Lint first.\n" in refused
     undone = mixed.call("undo", "--memory", "00000001", "--yes")
     assert "CLAUDE.md before 3 was not kept" in undone.err
-    assert (mixed.project / "CLAUDE.md").read_text() == "# Rules\n\n- Run make test.\n"
+    assert (mixed.project / "CLAUDE.md").read_text() == "# Our rules\n\n- Run make test.\n"
 
 
 def test_refusal_names_every_file(world: World, asked: Agent) -> None:
@@ -144,8 +148,8 @@ def test_filter_of_a_repository_is_not_run(world: World, long: Agent, name: str)
 
 
 def test_change_without_lines_is_named(world: World, asked: Agent) -> None:
-    world.begins().runs("CLAUDE.md", "sed -i '$ a - Lint first.' CLAUDE.md")
-    (line,) = asked.json("blame", "CLAUDE.md:4")
+    _changes_unseen(world, world.begins(), asked)
+    (line,) = asked.json("blame", "CLAUDE.md:1")
     assert line["origin"].startswith("perhaps by 2, Claude Code, session 00000001")
 
 
