@@ -38,6 +38,7 @@ _WORKTREES = "/.claude/worktrees/"
 #: A key of TOML with more parts than anybody writes, and where it begins.
 _LONG_KEY = r"""(?<![\w.-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}"""
 _LONG_HEX = r"""(?<![\w"'])0[xob]\w{1000}"""
+_FILE = 0o100000
 _FOLDER = 0o040000
 
 
@@ -258,6 +259,8 @@ def worktrees(checkout: str) -> list[str]:
     gone.
     """
     for common in (checkout + "/.git", checkout + "/.bare", checkout):
+        if _kind(common + "/HEAD") != _FILE:
+            continue  # a folder of the repository that is named like one of git's
         try:
             names = system.listdir(common + "/worktrees")
         except OSError:
@@ -265,7 +268,8 @@ def worktrees(checkout: str) -> list[str]:
         links = []
         for name in names:
             admin = f"{common}/worktrees/{name}"
-            links.append(_joined(admin, _line(admin + "/gitdir")))
+            if pointer := _line(admin + "/gitdir"):
+                links.append(_joined(admin, pointer))
         return sorted(link.removesuffix("/.git") for link in links if link.endswith("/.git"))
     return []
 

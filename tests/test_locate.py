@@ -160,6 +160,13 @@ def test_bare_worktrees_belong_together(
         assert find(bare / branch / "src") == (bare / project).resolve()
 
 
+@pytest.mark.parametrize("folder", ["worktrees/other", ".bare/worktrees/other"])
+def test_a_folder_named_worktrees_is_not_gits(repository: Path, folder: str) -> None:
+    (repository / folder).mkdir(parents=True)
+    (repository / folder / "gitdir").write_text("/elsewhere/.git")
+    assert locate.worktrees(repository.as_posix()) == []
+
+
 def test_submodule_and_separate_git_folder_are_own_projects(repository: Path, home: Path) -> None:
     git(repository, "-c", "protocol.file.allow=always", "submodule", "add", repository, "module")
     assert find(repository / "module/src") == repository / "module"

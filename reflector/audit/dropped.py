@@ -44,6 +44,7 @@ def dropped(ledger: Ledger, since: str) -> list[DroppedJson]:
         where = (
             "position IN (SELECT position FROM tag WHERE playbook_id = ? "  # noqa: S608
             f"AND position > ? AND tag = 0) AND {sql.text_at('data', 'disposition')} IN ({marks}) "
+            f"AND {sql.text_at('data', 'tag')} IN ('helpful', 'harmful') "
             f"ORDER BY position DESC LIMIT {MOST}"
         )
         events = events_where(sql, where, ledger.playbook_id, after, *DROPPED)
@@ -52,10 +53,9 @@ def dropped(ledger: Ledger, since: str) -> list[DroppedJson]:
         name, tag, disposition = (
             words(dict(event.facts), key) for key in ("name", "tag", "disposition")
         )
-        if tag in ("helpful", "harmful"):
-            verdicts.append(
-                DroppedJson(
-                    event.position, event.session_id, name, tag, disposition, DROPPED[disposition]
-                )
+        verdicts.append(
+            DroppedJson(
+                event.position, event.session_id, name, tag, disposition, DROPPED[disposition]
             )
+        )
     return verdicts

@@ -357,7 +357,7 @@ def _unwanted(
     ledger: Ledger,
     rows: Sequence[BulletRow],
     change: Change,
-    known: Iterable[Proposal],
+    known: Sequence[Proposal],
     origin: str,
 ) -> str | None:
     """Return why a change that could be made is not proposed."""
@@ -371,8 +371,8 @@ def _unwanted(
         of_agents = [proposal for proposal in known if proposal.origin == "agent"]
         if sum(proposal.proposed_at >= since for proposal in of_agents) >= MOST_PROPOSED:
             return (
-                f"agents proposed {MOST_PROPOSED} changes within a day; ask the user to review "
-                f"them first"
+                f"agents proposed {MOST_PROPOSED} changes within a day, which is the limit; propose "
+                f"this one tomorrow"
             )
     return refusal
 

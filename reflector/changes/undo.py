@@ -118,35 +118,47 @@ def undo_of(event: Event, undone_at: Mapping[str, int], command: str) -> str | N
 
 
 def last_change(ledger: Ledger, name: str) -> list[Event]:
-    """Return the last change of a bullet that was not undone and that undid none; of a removed
-    bullet, its removal.
+    """Return the one event that `undo NAME` takes back: the removal of a removed bullet, else the
+    newest change of the bullet that is in force.
 
-    What undid an undoing stands for the change that it made again.
+    A plain undo is not in force as a change. An undo of an undo makes the first change again, so it
+    takes the place of that change.
 
     Raises: NothingToUndo.
     """
     events = {event.event_id: event for event in ledger.events(types=CHANGING)}
     undone_at = undone(ledger)
-    standing: dict[str, Event] = {}
+    in_force: dict[str, Event] = {}
     removal: Event | None = None
     for event in events.values():
         if event.event_id in undone_at or name not in names_in(event.type, event.facts):
             continue
         if event.type in _REMOVING:
             removal = event
-        chain = [event]
-        while (target := events.get(chain[-1].target_id or "")) is not None:
-            chain.append(target)
-        if len(chain) % 2:
-            standing[event.event_id] = event
-            for target in chain[1:]:
-                standing.pop(target.event_id, None)
+        undone_events = _events_undone_by(event, events)
+        makes_a_change = len(undone_events) % 2 == 0
+        if makes_a_change:
+            for undone_event in undone_events:
+                in_force.pop(undone_event.event_id, None)
+            in_force[event.event_id] = event
     row = ledger.row(name)
     if row is not None and row.status == "removed" and removal is not None:
         return [removal]
-    if not standing:
+    if not in_force:
         raise NothingToUndo(f"{name} does not have a change left to undo; see `reflector log`")
-    return [list(standing.values())[-1]]
+    return [list(in_force.values())[-1]]
+
+
+def _events_undone_by(event: Event, events: Mapping[str, Event]) -> list[Event]:
+    """Return the event that an undo took back, the event that this one took back, and so on; of an
+    event that is not an undo, none.
+    """
+    chain: list[Event] = []
+    target = events.get(event.target_id or "")
+    while target is not None and target not in chain:
+        chain.append(target)
+        target = events.get(target.target_id or "")
+    return chain
 
 
 class Act(NamedTuple):

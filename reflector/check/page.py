@@ -85,9 +85,11 @@ def _sessions_line(facts: PageFacts) -> str:
 def _look(rows: Sequence[Row], facts: PageFacts, room: int) -> list[str]:
     """Return the rows to look at, as many as the room allows; of files without rules, their
     facts.
+
+    room  the most lines below the heading
     """
     if not rows:
-        headings = [] if facts.rules else facts.facts[: room - 1]
+        headings = [] if facts.rules else facts.facts[: max(room, 0)]
         return [_nothing_words(facts), *map(_fact_line, headings)]
     label_width = _label_width(rows, _number_of_files(facts))
     lines: list[str] = []

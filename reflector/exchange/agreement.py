@@ -120,23 +120,31 @@ def agreed_playbook(sql: Statements, origin: str) -> Playbook:
 
 
 def _recorded_elsewhere(history: Iterable[Event]) -> dict[str, Moment]:
-    """Return by events' ids when other ledgers first recorded those that were here already."""
-    #: What records of merges state, by the number of ledgers between that merge and this one: ids
-    #: are that ledger's.
-    by_depth: dict[int, list[tuple[str, Moment]]] = {}
+    """Return the first moments at which other ledgers recorded events that this one had already
+    when they were merged, by the ids of the events here.
+
+    The record of a merge lists such events as `here`. A record that came from another ledger, by a
+    merge of its own, is about events of that ledger: they keep its ids until the record of the
+    merge that brought them, which follows, tells which ids that merge renamed.
+    """
+    #: Ids and moments, by the number of merges that have yet to bring them here.
+    moments_by_distance: dict[int, list[tuple[str, Moment]]] = {}
     for event in history:
-        if event.type != ev.LEDGER_MERGED or event.data is None:
+        if event.type != ev.LEDGER_MERGED or event.fault:
             continue
+        distance = len(list(came_through(event.meta)))
+        brought = moments_by_distance.pop(distance + 1, [])
         record = event.data
-        depth = len(list(came_through(event.meta)))
+        moments = moments_by_distance.setdefault(distance, [])
+        if record is None:  # it is erased, and with it the renamings
+            moments += brought
+            continue
         new_ids = renamed_ids(record["renamed"])
-        deeper = by_depth.pop(depth + 1, ())
-        moments = by_depth.setdefault(depth, [])
         for position, event_id, time, *_ in record["here"]:
             moments.append((event_id, (time, record["origin"], position)))
-        moments += [(new_ids.get(event_id, event_id), moment) for event_id, moment in deeper]
+        moments += [(new_ids.get(event_id, event_id), moment) for event_id, moment in brought]
     earliest: dict[str, Moment] = {}
-    for event_id, moment in by_depth.get(0, ()):
+    for event_id, moment in moments_by_distance.get(0, []):
         earliest[event_id] = min(moment, earliest.get(event_id, moment))
     return earliest
 

@@ -227,8 +227,13 @@ def kept_text(project: str, content: bytes) -> bytes:
 def text_of_trial(keeper: str, payload: dict[str, object], trial: bytes) -> str:
     """Return the file with the text that a session is shown while a trial runs.
 
-    A fork begins with what its original was told, and its start does not name it: nothing is told
-    again. Later starts of a fork go by the beginning of its transcript.
+    A fork begins with the text that its original was shown, and its start does not name the
+    original. So it is shown the text without the rules of the trial. Later starts of a fork go by
+    the beginning of its transcript, which has the original's text.
+
+    trial  the note of the trial: its key, the shares of sessions without its rules and with a
+           placebo, per million ("500000+250000", or "500000" if it has no placebo), its end in
+           nanoseconds, and the names of its rules
     """
     session = handover.words(payload, "session_id")
     try:
@@ -242,7 +247,7 @@ def text_of_trial(keeper: str, payload: dict[str, object], trial: bytes) -> str:
             folder = handover.open_own(keeper)
             attempt(append_note, folder, handover.FORKS, note, forks, handover.MAX_TOLD)
             return handover.WITHOUT
-        if note in forks:
+        if note in forks.splitlines(keepends=True):
             begin = files.read_file(handover.words(payload, "transcript_path"), 1 << 16)
             return text_of_fork(keeper, names, begin, may_be_placebo=bool(placebo_share))
         from reflector.trials.draw import is_placebo, is_withheld

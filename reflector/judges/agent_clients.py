@@ -333,13 +333,14 @@ def _codex_said(out: bytes, _: str, ours: Ours) -> Said:
     errors = [
         _text(line, "error", "message") or _text(line, "message")
         for line in lines
-        if "error" in line
+        if "error" in line or line.get("type") == "error"
     ]
-    errors += [_text(line, "message") for line in lines if line.get("type") == "error"]
     done = next((line for line in reversed(lines) if line.get("type") == "turn.completed"), None)
     names = ("input_tokens", "output_tokens", "cached_input_tokens")
     usage = _usage(_at(done, "usage"), *names, cached_in_input=True)
-    error = "" if done is not None else errors[-1] if errors else "the turn was not completed"
+    error = ""
+    if done is None:
+        error = next(filter(None, reversed(errors)), "the turn was not completed")
     return Said(said[-1] if said else "", error, ours.model, usage=usage)
 
 

@@ -122,7 +122,7 @@ class AgentClient:
 
     async def send(self, texts: Sequence[str]) -> Reply:
         """Ask one question in a process of its own. Raises BackendError and nothing else."""
-        client, agreed = self._agreed()
+        client, agreed = self._agreed_client()
         try:
             async with _turn(self.deadline, client.at_once):
                 state = consent.client_state(client.name)
@@ -148,18 +148,24 @@ class AgentClient:
 
     def admit(self) -> None:
         """Raise BackendError where nobody can be asked now; nothing is spent on that."""
-        self._agreed()
+        self._agreed_client()
 
-    def _agreed(self) -> tuple[JudgeClient, consent.Agreed]:
+    def _agreed_client(self) -> tuple[JudgeClient, consent.Agreed]:
+        """Return the client to ask, and your consent to it. Raises BackendError if it may not be
+        asked now.
+        """
         agreed = consent.askable_clients()
         if not agreed:
             raise _refusal(f"you have not allowed an agent to judge; run: {CONSENT}", "access")
         name = self.name()
+        whom = f"set judge_client to one of {', '.join(agreed)}"
+        if name not in JUDGES:
+            who = name or self.writer or "the agent of this session"
+            raise _refusal(f"{who} is not an agent that can judge; {whom}", "access")
         if name not in agreed:
-            who = JUDGES[name].title if name else f"{self.writer or 'an agent'} that cannot judge"
-            whom = f"set judge_client to one of {', '.join(agreed)}"
             raise _refusal(
-                f"{who} may not judge, because you have not allowed it; run {CONSENT}, or {whom}",
+                f"{JUDGES[name].title} may not judge, because you have not allowed it; "
+                f"run {CONSENT}, or {whom}",
                 "access",
             )
         rest = consent.client_state(name).until - time.time()

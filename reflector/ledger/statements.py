@@ -91,9 +91,17 @@ class Statements:
         columns: tuple[str, ...],
         rows: Sequence[tuple[object, ...]],
     ) -> None:
-        """Update rows of the playbook, once for each of `rows`, whose values `sets` and `where`
-        name as `{column}`, and its id as `{playbook}`. No two may change the same row: PostgreSQL
-        takes all of them in one statement.
+        """Run one UPDATE of the playbook's rows in `table` for each of `rows`.
+
+        For example, `change("tag", "active = 0", "name = {name}", ("name",), [("pat-001",)])`.
+
+        sets, where  SQL of an UPDATE in which `{name}` is the row's value of the column `name`, and
+                     `{playbook}` is the playbook's id for a subquery. The condition that a row
+                     belongs to the playbook is added.
+        columns      the names of the values in each of `rows`, numbers or texts; `sets` or `where`
+                     uses the last one
+        rows         No two of them may change the same row of the table, because PostgreSQL gets
+                     all of them in one statement.
         """
         if not rows:
             return
@@ -107,7 +115,7 @@ class Statements:
             if self.postgres
             else ""
         )
-        where = f"{table}.playbook_id = {self.id:d} AND {where.format_map(places)}"
+        where = f"{table}.playbook_id = {self.id:d} AND ({where.format_map(places)})"
         sql = f"UPDATE {table} SET {sets.format_map(places)}{source} WHERE {where}"  # noqa: S608
         self._run_for(sql, rows)
 

@@ -313,3 +313,11 @@ def test_daily_limit_holds_and_others_are_not_delayed(
     assert len(agent.events("reflection.answered")) == 1
     assert asked in agent.sent(200, "reflect", typed=b"y\n", code=None)
     assert len(agent.events("reflection.answered")) == 2
+
+
+@only_claude
+@pytest.mark.usefixtures("played")
+def test_an_agent_that_cannot_judge_is_named() -> None:
+    client = AgentClient(writer="cursor")
+    with pytest.raises(BackendError, match="cursor is not an agent that can judge; set judge_cl"):
+        client.admit()

@@ -162,3 +162,18 @@ def test_claude_names_the_model_that_answered(
     out = "\n".join(map(json.dumps, [*lines, end]))
     said = JUDGES["claude"].read(out.encode(), b"", Ours(Path(), {}, "haiku"))
     assert said.model == model
+
+
+@pytest.mark.parametrize(
+    ("messages", "error"),
+    [
+        (["Reconnecting", "You hit your limit"], "You hit your limit"),
+        (["You hit your limit", ""], "You hit your limit"),
+        ([], "the turn was not completed"),
+    ],
+)
+def test_codex_names_the_last_error_with_words(messages: list[str], error: str) -> None:
+    lines = [{"type": "error", "error": {"message": words}} for words in messages]
+    lines += [{"type": "turn.failed", "error": None}] * bool(messages)
+    out = "\n".join(map(json.dumps, lines))
+    assert JUDGES["codex"].read(out.encode(), b"", Ours(Path(), {}, "m")).error == error

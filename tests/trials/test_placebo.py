@@ -97,6 +97,13 @@ def test_a_fork_goes_by_its_original(agent: Agent, tmp_path: Path, arm: str) -> 
     assert later == text
 
 
+def test_a_forks_name_may_end_another_name(agent: Agent) -> None:
+    agent.call("trial", "start", "--placebo", "--yes")
+    told = arms(agent)["told"][0]
+    shown(agent, f"of-{told}", "fork")
+    assert names_in(shown(agent, told)) == ALL
+
+
 def test_a_placebo_is_in_no_list_or_file(agent: Agent) -> None:
     before = agent.json("list")
     agent.call("trial", "start", "--placebo", "--yes")
