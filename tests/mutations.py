@@ -1320,7 +1320,7 @@ MUTATIONS = [
     Mutation(DATES, "min(end, first + timedelta(days=now.day - 1))", "end", MOMENTS),
     Mutation(DATES, ".replace(fold=1)", "", MOMENTS),
     # Undo: the last change whole, back to what was there, and never over a later one.
-    Mutation(UNDOING, "        if len(chain) % 2:", "        if chain:", UNDO),
+    Mutation(UNDOING, "        if makes_a_change:", "        if True:", UNDO),
     Mutation(TAKEBACK, "        if not evidence:\n            raise", "        raise", UNDO),
     Mutation(TAKEBACK, 'if change.kind == "remove"', 'if change.kind == "add"', UNDO),
     Mutation(MERGE_TEXT, "if not all(alike(text, rule)", "if not any(alike(text, rule)", UNDO),
