@@ -133,7 +133,7 @@ PAGES = ("tests/check/test_page.py", "tests/check/test_rows.py", "tests/check/te
 AT_ONCE = ("tests/sessions/test_at_once.py",)
 LOCATED = ("tests/test_locate.py",)
 BORN = ("tests/playbook_files/test_births.py",)
-ASKED_ABOUT = ("tests/sessions/test_checks.py",)
+ASKED_ABOUT = ("tests/sessions/test_at_once.py",)
 ANSWERED = (
     "tests/road/test_no_answer.py",
     "tests/road/test_own_template.py",
