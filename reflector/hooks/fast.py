@@ -557,14 +557,16 @@ def start_session(project: str, payload: dict[str, object]) -> bool:
 
 
 def has_changed_memory(project: str) -> bool:
-    """Return whether a watched file or a folder of such files changed since the last drain, so that
-    the next one compares them before this session changes more.
+    """Return whether a watched file or a folder of such files changed since the last drain, or no
+    drain has looked yet, so that the next one looks before this session changes more.
     """
     try:
         lines = handover.read_own(project, handover.PLACES, handover.MAX_PLACES).decode()
     except ValueError:
         return False
-    states = (line.partition("\t") for line in lines.splitlines())
+    if not lines:
+        return bool(project)
+    states = (line.partition("\t") for line in lines.splitlines() if line)
     return any(handover.state_at(path) != state for state, _, path in states)
 
 

@@ -130,7 +130,7 @@ def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
 def leave_places(root: Path, tables: Sequence[Table]) -> None:
     """Leave the states of the paths that the next start hook compares, if they can be written."""
     paths = dict.fromkeys(path for table in tables for path in table.places())
-    lines = "".join(f"{state_at(path)}\t{path}\n" for path in paths if "\n" not in path)
+    lines = "".join(f"{state_at(path)}\t{path}\n" for path in paths if "\n" not in path) or "\n"
     with suppress(OSError):
         write_durably(open_own(str(root)), lines.encode("utf-8", "surrogateescape"), PLACES)
 

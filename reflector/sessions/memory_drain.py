@@ -8,7 +8,7 @@ lock was released.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from reflector.memory.files import Table
 from reflector.memory.recording import Recorder, leave_places, record_changes
 from reflector.memory.restoring import finish, is_interrupted
 from reflector.project import Project
-from reflector.sessions import locks, spool
+from reflector.sessions import locks, opencode_store, spool
 from reflector.sessions.found_transcripts import is_in_project, look_at, written_since
 
 _TROUBLE = (LedgerError, ConfigError, OSError, ValueError, Changed)
@@ -39,6 +39,7 @@ def record_memory(project: Project, ledger: Ledger) -> list[str]:
     """
     notes = _finish_undo(project, ledger)
     if not _watches(project):
+        leave_places(project.root, [])
         return notes
     recorder = Recorder(project, lambda: ledger, project.root, "project")
     notes += record_changes(recorder, lambda time: _sessions(project, time)).notes
@@ -154,7 +155,14 @@ def _anywhere(project: Project, time: float) -> list[Transcript]:
 
 
 def _sessions(project: Project, time: float) -> list[Transcript]:
-    """Return the transcripts that were written since a time, and those that wait in the spool."""
+    """Return the transcripts that were written since a time, and those that wait in the spool.
+
+    A session of OpenCode is in its database. It is written to a file first, because it may have
+    made a change.
+    """
+    for session_id in spool.begun(project.root):
+        with suppress(OSError, opencode_store.StoreRefused):
+            opencode_store.write_export(session_id)
     deliveries = [
         *spool.pending_for(project.root),
         *spool.pending_for(project.root, "waiting"),

@@ -274,12 +274,15 @@ class GenerateApi(Scripted):
         system = body.get("systemInstruction") or {"parts": []}
         return "\n".join(_texts(content["parts"]) for content in [system, *body["contents"]])
 
+    def _tool(self, name: str) -> str:
+        return "run_shell_command" if name == self.shell else name
+
     def _response(self, body: dict[str, Any]) -> dict[str, Any]:
         asked = self.answer(body)
         parts = [
             {"text": block["text"]}
             if block["type"] == "text"
-            else {"functionCall": {"name": "run_shell_command", "args": block["input"]}}
+            else {"functionCall": {"name": self._tool(block["name"]), "args": block["input"]}}
             for block in asked.blocks
         ]
         usage = {

@@ -125,7 +125,13 @@ def test_start_sees_a_change(drained: World, change: object) -> None:
     assert has_changed_memory(str(drained.root))
 
 
-def test_start_without_places_compares_nothing(drained: World) -> None:
+def test_start_before_the_first_look_asks_for_one(drained: World) -> None:
     Path(own_folder(str(drained.root)), PLACES).unlink()
+    assert has_changed_memory(str(drained.root))
+
+
+def test_start_never_asks_without_memory(drained: World) -> None:
+    Agent(drained.root, drained.home).call("config", "set", "memory", "off")
+    drain_project(Project.at(drained.root))
     _edit(drained)
     assert not has_changed_memory(str(drained.root))

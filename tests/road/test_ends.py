@@ -266,6 +266,24 @@ def test_opencode_session_without_a_stop_is_found(agent: Agent) -> None:
     assert cited(agent) == [(id, "pat-001"), (id, "pat-002")]
 
 
+def test_opencode_at_work_is_named_for_a_line(agent: Agent) -> None:
+    rules = agent.project / "AGENTS.md"
+    rules.write_text("- One.\n")
+    agent.call("drain")
+    session = OpenCode("ses1")
+    session.info["id"] = "ses_1"
+    session.person("Add two.").runs(f"printf -- '- Two.\\n' >> {rules}", "")
+    session.model("Done.")
+    rules.write_text("- One.\n- Two.\n")
+    for record in session.records:
+        record["info"]["time"]["created"] = time.time_ns() // 1_000_000
+    stores(agent, session)
+    agent.hook("SessionStart", session_id="ses_1")
+    agent.call("drain")
+    (change,) = agent.events("memory.changed")
+    assert change["data"]["by"] == "agent"
+
+
 def test_a_subagent_of_opencode_counts_with_its_parent(agent: Agent) -> None:
     id = stores(agent, opencode("child"), parent="ses_parent")
     agent.hook("Stop", session_id=id, transcript_path=str(place(agent, id)), client_pid=gone())
