@@ -371,8 +371,8 @@ def _unwanted(
         of_agents = [proposal for proposal in known if proposal.origin == "agent"]
         if sum(proposal.proposed_at >= since for proposal in of_agents) >= MOST_PROPOSED:
             return (
-                f"agents proposed {MOST_PROPOSED} changes within a day, which is the limit; propose "
-                f"this one tomorrow"
+                f"agents proposed {MOST_PROPOSED} changes within a day, which is the limit; "
+                f"propose this one tomorrow"
             )
     return refusal
 
