@@ -1368,12 +1368,8 @@ MUTATIONS = [
     Mutation(UNDOING, "if not _stands(ledger, bullet, bullet_changes):", "if False:", UNDO),
     Mutation(UNDOING, "former[index] + now[index] - then[index]", "former[index]", UNDO),
     Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),
-    Mutation(
-        UNDOING,
-        "    changes.sort(key=lambda change: KINDS[change.kind].undo_order)\n",
-        "",
-        UNDO,
-    ),
+    Mutation(UNDOING, "    changes.sort(key=_undo_order)\n", "", UNDO),
+    Mutation(UNDOING, '"merge" if change.name is None else change.kind', "change.kind", UNDO),
     Mutation(
         UNDOING,
         "if not change.is_so(after)",

@@ -264,8 +264,15 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     if not changes:
         span = f"position {first}" if first == last else f"positions {first} to {last}"
         raise NothingToUndo(f"nothing to undo at {span}; see `reflector log`")
-    changes.sort(key=lambda change: KINDS[change.kind].undo_order)
+    changes.sort(key=_undo_order)
     return Undoing(changes, targets, baselines)
+
+
+def _undo_order(change: Change) -> int:
+    """Return the place of a change among those that undo something. One without a name is about the
+    merge before it, and stays behind that.
+    """
+    return KINDS["merge" if change.name is None else change.kind].undo_order
 
 
 def _with_same_append(ledger: Ledger, events: Sequence[Event]) -> list[Event]:

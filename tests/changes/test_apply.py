@@ -196,6 +196,22 @@ def test_redone_merge_is_undone_whole(ledger: Ledger) -> None:
     assert newest(ledger).changes == ledger.at([1, 2, 3])
 
 
+def test_merges_made_again_together_keep_their_counts(ledger: Ledger) -> None:
+    ledger.append([added(f"pat-00{n}", f"Advice {n}.", helpful=n) for n in range(1, 5)])
+    merges = [
+        Change("merge", None, pair, "pat", f"{pair[0]} says it all.")
+        for pair in (("pat-001", "pat-002"), ("pat-003", "pat-004"))
+    ]
+    recount = Change("recount", "pat-005", helpful=20, harmful=0)
+    apply_changes(ledger, [*merges, recount], actor="human")
+    before = said(ledger)
+    unmerged = [Change("unmerge", "pat-005"), Change("unmerge", "pat-006")]
+    apply_changes(ledger, unmerged, actor="human")
+    undo(ledger)
+    assert said(ledger) == before
+    assert list(verify(ledger)) == []
+
+
 def test_nothing_is_left_to_undo_after_all_undos(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")], tx=ledger.draw())
     undo(ledger)
