@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.ledger.as_of import Past
+from reflector.playbook.change import hidden_changes
 
 if TYPE_CHECKING:
     from reflector.events.state import BulletRow
@@ -118,7 +119,7 @@ def _change(before: BulletRow | None, after: BulletRow | None) -> str:
         return "revised"
     if (before.section, before.status) != (after.section, after.status):
         return "moved"
-    return "counted"
+    return next((change.kind for change in hidden_changes(before, after, None)), "counted")
 
 
 def _stand_alike(earlier: Past, later: Past) -> bool:

@@ -60,9 +60,13 @@ class Step:
 
     @property
     def lines(self) -> list[str]:
-        """The bullets before (`-`) and after (`+`), one a line; new bullets alone have no sign."""
+        """The bullets before (`-`) and after (`+`), one a line; new bullets alone have no sign, and
+        those that look the same have the change instead.
+        """
         if not self.before:
             return [bullet.line for bullet in self.after]
+        if self.before == self.after:
+            return [f"{self.change.kind} {bullet.line}" for bullet in self.after]
         sections = {bullet.section for bullet in (*self.before, *self.after)}
         lines = []
         for sign, bullets in (("-", self.before), ("+", self.after)):

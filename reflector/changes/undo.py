@@ -25,6 +25,7 @@ from reflector.playbook.change import (
     SETTING_KINDS,
     Change,
     ChangeKind,
+    hidden_changes,
 )
 
 if TYPE_CHECKING:
@@ -344,9 +345,11 @@ def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:
     """Return the changes that merge the sources of a merge that was undone. The bullet that it had
     made is one of the sources now, because what was counted for it counts for it alone.
     """
+    new = Entry("", merged.section, merged.text, position=0, ordinal=0, recounted_at=0)
     return [
         Change("restore", merged.name),
         Change("merge", names=(*sources, merged.name), section=merged.section, text=merged.text),
+        *hidden_changes(new, merged, None),
         Change("recount"),
     ]
 

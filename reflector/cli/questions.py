@@ -300,7 +300,7 @@ def _blame_rule(asked: Question, name: str) -> None:
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
         click.echo(safe(f"It stays in {where or 'your file'}."))
     elif row.end:
-        click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
+        click.echo(safe(f"It {'is' if row.is_rule else 'was'} {row.end}."))
     marks = recent(steps, asked.then or Past(asked.ledger))
     uses = Uses.of(asked)
     for line in worth(uses.json(row), uses.shown[row.name], marks):

@@ -13,7 +13,7 @@ permanently.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, Self
 
 from .admissible import MAX_COUNT
@@ -359,3 +359,15 @@ _WITH_FIELDS = [kind for kind in _ALL if kind.set_fields]
 SETTING_KINDS = tuple(kind for kind in _WITH_FIELDS if not kind.is_count)
 #: The fields that changes set, except counters.
 SET_FIELDS = tuple(dict.fromkeys(field for kind in SETTING_KINDS for field in kind.set_fields))
+_HIDDEN_KINDS = tuple(kind for kind in SETTING_KINDS if not kind.is_shown)
+
+
+def hidden_changes(before: object, after: object, name: str | None) -> list[Change]:
+    """Return the changes that make a bullet with the values of `before` like `after` in the fields
+    that playbook.json does not show.
+
+    name  of the bullet that they change; None for one that gets its name when they are made
+    """
+    fitting = [kind for kind in _HIDDEN_KINDS if kind.fits(after)]
+    changes = [replace(kind.change_to(after), name=name) for kind in fitting]
+    return [change for change in changes if not change.is_so(before)]

@@ -25,7 +25,7 @@ from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import CHANGE_EVENTS, Change, added
+from reflector.playbook.change import CHANGE_EVENTS, Change, added, hidden_changes
 from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names
 from reflector.playbook_files.git_versions import BranchHistory, branch_history, entry_in_file
@@ -317,7 +317,7 @@ def take_version(ledger: Ledger, root: Path, theirs: Loaded, digest: str) -> int
     events. Counts stay the ledger's.
 
     Advice that the version has under another name was given a new one by a merge, and takes its
-    evidence with it.
+    evidence and its pin with it.
     """
     version = _Version(ledger, root, theirs)
     position = ledger.head().position
@@ -383,9 +383,9 @@ class _Version:
     def changed(self, edit: Change, place: tuple[str | int, ...]) -> list[NewEvent]:
         """Return the events of a changed or removed bullet."""
         name = edit.name or ""
-        if name in self._new_names:
-            return _left(edit, self._new_names[name], place)
         row = self._rows[name]
+        if name in self._new_names:
+            return _left(edit, row, self._new_names[name], place)
         # A version of the present branch said of the bullet what the ledger says now.
         if is_so(row, edit) or entry_in_file(row.bullet) not in self._history.changed:
             return []
@@ -396,15 +396,18 @@ def _added(bullet: Change, actor: str) -> NewEvent:
     return bullet_event(bullet, *of_new(bullet), actor=actor, origin="playbook.json")
 
 
-def _left(edit: Change, to: str, place: tuple[str | int, ...]) -> list[NewEvent]:
+def _left(edit: Change, row: BulletRow, to: str, place: tuple[str | int, ...]) -> list[NewEvent]:
     """Return the events for a name whose bullet is now called `to`; the name is another bullet's
     now, or of none.
     """
+    new = BulletRow(to, row.section, row.text)
+    taken_along = [*hidden_changes(new, row, to), *hidden_changes(row, new, row.name)]
+    along = [bullet_event(change, *place, change.name or "", actor=GIT) for change in taken_along]
     if edit.kind == "remove":
-        return [bullet_event(edit, *place, actor=GIT, reason="merged", into=to)]
+        return [bullet_event(edit, *place, actor=GIT, reason="merged", into=to), *along]
     event = bullet_event(edit, *place, actor=GIT)
     if edit.kind != "revise":
         return [event]
     without_counts = Change("recount", edit.name, helpful=0, harmful=0)
     recount = bullet_event(without_counts, *place, actor=GIT)
-    return [replace(recount, data={**recount.data, "into": to}), event]
+    return [replace(recount, data={**recount.data, "into": to}), event, *along]

@@ -101,8 +101,8 @@ _MERGE = ["merge", "pat-001", "pat-002", "--text", "Small tests first."]
 #: What makes an event of each type that changes bullets or counts, after what has to be there
 #: first.
 MADE: dict[str, tuple[list[list[str]], Any]] = {
-    # A kind that has a command of its name.
-    **{KINDS[name].event: ([], [name, "pat-001"]) for name in KINDS.keys() & COMMANDS},
+    # A kind that has a command of its name; of two with one event, the first.
+    **{KINDS[name].event: ([], [name, "pat-001"]) for name in reversed(KINDS) if name in COMMANDS},
     ev.BULLET_ADDED: ([], ["add", "ctx", "The cart is in cart.py."]),
     ev.BULLET_REVISED: ([], ["edit", "pat-001", "Test first."]),
     ev.BULLET_MOVED: ([], ["edit", "pat-001", "--section", "mis"]),

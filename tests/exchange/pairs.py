@@ -15,8 +15,14 @@ def bullets(ledger: Ledger) -> dict[str, tuple[object, ...]]:
     known = ("section", "text", "status", "reason", "removed_into")
     counters = ("helpful", "harmful")
     later = sorted(set(SET_FIELDS) - {*known, *counters})
-    fields = (*known, *later, *counters)
-    return {row.name: tuple(getattr(row, field) for field in fields) for row in ledger.rows()}
+    return {
+        row.name: (
+            # Most tests set none of them.
+            *((field, value) for field in later if (value := getattr(row, field))),
+            *(getattr(row, field) for field in (*known, *counters)),
+        )
+        for row in ledger.rows()
+    }
 
 
 def counts(ledger: Ledger, name: str = "pat-001") -> tuple[object, ...]:
