@@ -104,7 +104,7 @@ def test_line_of_a_client_is_taken_back(keeper: Client | Other) -> None:
 
 
 @pytest.mark.parametrize("keeper", _MADE[:3], ids=_IDS[:3], indirect=True)
-def test_memory_of_a_client_is_recorded_and_taken_back(keeper: Client | Other) -> None:
+def test_own_memory_is_recorded_and_taken_back(keeper: Client | Other) -> None:
     file = _memory(keeper)
     file.parent.mkdir(parents=True, exist_ok=True)
     _told(keeper, _own_tool(keeper, file))
