@@ -122,6 +122,7 @@ def _wrong(name: str, document: Any) -> ValidationError | None:
 @cache
 def _validator(name: str) -> Any:
     whole = json.loads((DOCS / "schema.json").read_text("utf-8"))
+    assert name in whole["properties"], f"docs/schema.json does not have {name}: run `make docs`"
     exact = extend(Draft202012Validator, {"properties": _in_order})
     return exact({**whole["properties"][name], "$defs": whole["$defs"]})
 

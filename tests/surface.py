@@ -189,6 +189,8 @@ def _with_readers(page: str) -> str:
         title = reader.writers or reader.name
         kept.append(f"| {title} | `{reader.agent}` | {places} | {reader.reads} |")
         loads = reader.loads
+        if not loads.project:  # nobody has tried which files the agent loads
+            continue
         own = "/".join(filter(None, ("~", loads.own.default, loads.own.below)))
         imports = f"{loads.imports} deep" if loads.imports else "no"
         loaded.append(

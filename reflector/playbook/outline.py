@@ -2,7 +2,8 @@
 
 Invariant: `without_rules` removes whole lines and changes no other byte. It removes list items,
 numbered steps and table rows, the lines that only led to them, the headings that are left without a
-text, and blank lines that met at a cut.
+text, and blank lines that met at a cut. A blank line takes the place of a cut if the paragraph
+below it would join the text above.
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ class Outline:
 
     def _kept(self, gone: Collection[int]) -> Iterator[str]:
         """Yield the lines that are not gone; of blank lines around a cut only those before it."""
+        paragraphs = {block.number for block in self._blocks if block.form == Form.SENTENCE}
         is_after_cut = False
         is_blank_before = True
         blank: list[str] = []
@@ -132,6 +134,8 @@ class Outline:
                 is_after_cut = True
             elif self._has_text(number):
                 yield from blank
+                if is_after_cut and not is_blank_before and number in paragraphs:
+                    yield "\n"
                 blank = []
                 yield line
                 is_after_cut = is_blank_before = False

@@ -56,6 +56,12 @@ def rules_of(text: str) -> dict[int, str]:
     }
 
 
+def test_paragraph_below_a_cut_stays_apart() -> None:
+    table = "| a | b |\n|---|---|\n| x | y |\n"
+    text = f"- Run the linter.\n{table}Some words.\n"
+    assert Outline(text).without_rules({4}) == "- Run the linter.\n\nSome words.\n"
+
+
 @pytest.mark.parametrize(
     ("numbers", "gone"),
     [
