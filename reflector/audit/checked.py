@@ -35,7 +35,7 @@ from reflector.reflection.checking import (
     is_sound_reading,
     readings,
     session_starts,
-    verdicts_of,
+    verdicts_in,
 )
 from reflector.text.words import context_tokens
 
@@ -263,7 +263,7 @@ class _Seen:
         """Return the newest verdict with a quote."""
         for event in reversed(self.proven):
             quote = self.quotes.get(event.event_id)
-            if quote and (verdict := next(verdicts_of(event), "")):
+            if quote and (verdict := next(verdicts_in(event), "")):
                 return QuotedVerdict(verdict, quote, event.arrived[0])
         return None
 

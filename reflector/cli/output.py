@@ -187,11 +187,8 @@ def table(
     for *row, text, row_note in zip(*parts, strict=True):
         first, *others = broken(row[-1], columns_of[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
-        for line in _below(others, text, lead, room):
+        for line in (*_below(others, text, lead, room), *_note_line(row_note, room)):
             click.echo(line)
-        if row_note:
-            line = f"  {_line_of(row_note)}"
-            click.echo(cut(line, room) if room else line)
     if omitted:
         note(f"{room} columns leave no room for: {', '.join(omitted)}.")
     return omitted
@@ -213,6 +210,13 @@ def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
         yield " " * lead + other
     for line in broken(text, room - 2) if text else ():
         yield f"  {line}"
+
+
+def _note_line(text: str, room: int) -> Iterator[str]:
+    """Yield the line of a row's note, if it has one."""
+    if text:
+        line = f"  {_line_of(text)}"
+        yield cut(line, room) if room else line
 
 
 @dataclass(slots=True)

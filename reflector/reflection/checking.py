@@ -206,7 +206,7 @@ def _is_answer(event: Event) -> bool:
 WORST_FIRST: Final = ("harmed", "not followed", "helped")
 
 
-def verdicts_of(finding: Event) -> Iterator[str]:
+def verdicts_in(finding: Event) -> Iterator[str]:
     """Return the verdicts of a finding, in the order of `WORST_FIRST`."""
     facts = finding.facts
     is_proved = facts.get("disposition") in ("checked", "counted")

@@ -38,7 +38,7 @@ from reflector.playbook_files.watching import (
     watching,
 )
 from reflector.project import Project
-from reflector.reflection.checking import MODE, ROOM, WORST_FIRST, verdicts_of
+from reflector.reflection.checking import MODE, ROOM, WORST_FIRST, verdicts_in
 from reflector.reflection.gate import Gate, waiting_for_budget, waiting_words
 from reflector.sessions import checks, locks
 from reflector.sessions.found_transcripts import FoundTranscript
@@ -299,6 +299,6 @@ def _found(ledger: Ledger, readings: Mapping[str | None, Event]) -> dict[str, _F
             continue
         evidence = quoted_in(readings[event.reflection_id].facts, event.facts)
         finding = _Finding(event.session_id or "", clean(evidence.get("quote", ""), _MOST_QUOTE))
-        for verdict in verdicts_of(event):
+        for verdict in verdicts_in(event):
             found[event.facts["name"]][verdict].append(finding)
     return found
