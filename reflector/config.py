@@ -181,8 +181,8 @@ class Config:
     #: the ledger that counts the sessions of a linked git worktree: `"main"` for the main
     #: checkout's, `"own"` for the worktree's own
     worktrees: str = "main"
-    #: whether Claude Code shows [a line](reference.md#a-line-on-the-screen) about the playbook when
-    #: a session starts
+    #: whether your agent shows [a line](reference.md#a-line-on-the-screen) about the playbook at a
+    #: session's start
     start_message: bool = True
     #: whether hooks record sessions and show rules; a repository's file may only set `false`, and
     #: the start line then shows that

@@ -119,6 +119,7 @@ OFFERED = "reflector/judges/offers.py"
 FIRST_READING = "reflector/sessions/first.py"
 CUT = ("tests/reflection/test_window.py",)
 READ_FIRST = ("tests/sessions/test_first.py",)
+NEWEST, SHOWN_AT_START = ("tests/audit/test_checked.py",), ("tests/hooks/test_start_line.py",)
 DIVIDED = ("tests/instructions/test_units.py",)
 MOVED = ("tests/playbook_files/test_moving.py",)
 OUTLINED = ("tests/playbook/test_outline.py",)
@@ -431,6 +432,13 @@ MUTATIONS = [
     Mutation(OFFERED, 'is_new or key == "daily_requests"', "is_new", ALLOWED),
     Mutation(FIRST_READING, '"the playbook" if rule.file == PLAYBOOK else ', "", READ_FIRST),
     Mutation(FIRST_READING, "[*advice.rules, *in_playbook]", "advice.rules", READ_FIRST),
+    Mutation(CHECKED, "for event in reversed(self.proven):", "for event in self.proven:", NEWEST),
+    Mutation(CHECKED, "if quote and (verdict", "if (verdict", NEWEST),
+    Mutation(FAST, ' or name.startswith("rollout-")', "", SHOWN_AT_START),
+    Mutation(FAST, "text = as_json  # Gemini", "pass  # Gemini", SHOWN_AT_START),
+    Mutation(AGENT, 'return "forbidden"', 'return ""', JUDGED),
+    Mutation(AGENT, "if client.name in consent.askable_clients():", "if True:", JUDGED),
+    Mutation(AGREED, "and choice.id and by_environment", "and by_environment", READ_FIRST),
     Mutation(
         "reflector/judges/agent_clients.py",
         "JUDGES[judge].at_once if judge in JUDGES else 1",

@@ -6,11 +6,12 @@ import json
 import lzma
 import platform
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_ledger, bench_transcripts, made
+from benchmarks import bench_ledger, bench_transcripts, made, verdict_price
 from benchmarks.harness import Row, machine, table
 from benchmarks.judgement import Case, interval, left_out, main, tables
 from benchmarks.made_transcript import write_transcript
@@ -118,6 +119,28 @@ def test_model_is_asked_once_and_then_replayed(
         assert "| all (2) | helpful | 1/1 = 1.00 (0.21–1.00) |" in printed
         assert "Verdicts without evidence: 1 " in printed
         assert len(api.asked) == 2
+
+
+def test_part_without_a_step_is_not_sent(folder: Path) -> None:
+    questions = list(verdict_price.measured([folder], None, 32_000))
+    assert len(questions) == 12
+    assert not any(question.early for question in questions)
+
+
+def test_resumed_sessions_are_asked_about_twice() -> None:
+    sent = verdict_price.Question(tokens=300, constant=100, answer=10, early=200, verdicts=1)
+    unsent = replace(sent, early=0)
+    found = verdict_price.total([sent, unsent], resumed=True)
+    assert (found.questions, found.tokens, found.cached, found.verdicts) == (3, 800, 300, 2)
+
+
+@pytest.mark.parametrize(("cited_first", "verdicts"), [(True, 20), (False, 10)])
+def test_day_spends_its_questions(cited_first: bool, verdicts: int) -> None:
+    citing = [verdict_price.Question(300, 100, 10, 0, 1)] * 20
+    other = [verdict_price.Question(200, 100, 10, 0, 0)]
+    found = verdict_price.day(citing, other, cited_first=cited_first)
+    assert found.questions == 20
+    assert found.verdicts == pytest.approx(verdicts, abs=0.5)
 
 
 def test_each_word_of_a_model_has_its_share() -> None:

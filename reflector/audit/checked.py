@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.event import Event
+from reflector.events.sessions import quoted_in
 from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, FindingRates, Votes
@@ -34,6 +35,7 @@ from reflector.reflection.checking import (
     is_sound_reading,
     readings,
     session_starts,
+    verdicts_in,
 )
 from reflector.text.words import context_tokens
 
@@ -93,6 +95,20 @@ class Answered:
         return f"{side} of {self.yes + self.no}"
 
 
+@dataclass(frozen=True, slots=True)
+class QuotedVerdict:
+    """A verdict of a judged session.
+
+    verdict  helped, harmed or `not followed`
+    quote    the evidence
+    at       when it was recorded
+    """
+
+    verdict: str
+    quote: str
+    at: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedLine:
     """One bullet of the playbook, or a watched line of a file.
@@ -109,6 +125,7 @@ class CheckedLine:
     dropped   answers without evidence
     tokens    of context at each start, about
     result    in words; TOO_FEW if there is none
+    newest_verdict  that has a quote; null if there is none
     follows, helps, followed_before  the last answer of each session
     """
 
@@ -130,6 +147,7 @@ class CheckedLine:
     dropped: int
     tokens: int
     result: str
+    newest_verdict: QuotedVerdict | None = None
     follows: Mapping[str, bool] = field(default_factory=dict, repr=False)
     helps: Mapping[str, bool] = field(default_factory=dict, repr=False)
     followed_before: Mapping[str, bool] = field(default_factory=dict, repr=False)
@@ -215,6 +233,7 @@ class _Seen:
 
     asked     the sessions whose judge was asked about it; in `left_out` ones it had no room
     findings  about it, by arrival
+    quotes    of those findings, by the ids of their events
     reworded  the position at which its text changed last
     file      of a watched line
     """
@@ -222,6 +241,7 @@ class _Seen:
     asked: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)
     findings: list[Event] = field(default_factory=list)
+    quotes: dict[str, str] = field(default_factory=dict)
     reworded: int = 0
     file: str | None = None
 
@@ -237,6 +257,15 @@ class _Seen:
             for event in self.proven
             if event.facts.get("followed") in ("yes", "no")
         }
+
+    @property
+    def newest_verdict(self) -> QuotedVerdict | None:
+        """Return the newest verdict with a quote."""
+        for event in reversed(self.proven):
+            quote = self.quotes.get(event.event_id)
+            if quote and (verdict := next(verdicts_in(event), "")):
+                return QuotedVerdict(verdict, quote, event.arrived[0])
+        return None
 
     @property
     def sessions(self) -> Set[str]:
@@ -295,8 +324,11 @@ class _Tally:
         """Add what an answer says of a line, if it counts."""
         completion_id = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
         if all(map(self.then.is_active, (event.event_id, event.target_id, completion_id))):
+            reading = self._readings.get(completion_id)
+            evidence = quoted_in(reading.facts, event.facts) if reading else {}
             for seen in self._lines_of([str(event.facts.get("name"))]):
                 seen.findings.append(event)
+                seen.quotes[event.event_id] = evidence.get("quote", "")
 
     def columns(self, row: BulletRow, line: Line | None, births: Births) -> _Columns:
         """Return what checks saw of a line; each session started with a bullet that is in no
@@ -371,6 +403,7 @@ def _line(
         dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
         result=result,
+        newest_verdict=seen.newest_verdict,
         follows=seen.followed,
         helps=helps,
         followed_before=columns[Standing.BEFORE].followed,

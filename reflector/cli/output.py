@@ -147,6 +147,7 @@ def table(
     extra: Sequence[str] = (),
     whole: bool = False,
     below: str = "",
+    notes: Sequence[str] = (),
     empty: str = "",
 ) -> list[str]:
     """Print a table, or without rows the note `empty`, if it is not ""; return the names of the
@@ -157,8 +158,8 @@ def table(
     the columns `extra` are left out, the first of them first; a note names those. They are also
     left out if they are empty. What does not fit even so is cut. `whole` breaks the last column
     into lines instead of cutting it. If not all columns fit, the column `below` is printed below
-    each row, in lines, or before the second line of the last column if it fits there. A column of
-    numbers is aligned to the right.
+    each row, in lines, or before the second line of the last column if it fits there. A note of a
+    row, if it is not "", is the last line below it. A column of numbers is aligned to the right.
     """
     if not rows and empty:
         note(empty)
@@ -182,10 +183,11 @@ def table(
 
     lead = sum(column.width + 2 for column in columns_of[:-1])
     print_line((column.name for column in columns_of), bold=True)
-    for *row, text in zip(*(column.cells for column in columns_of), texts, strict=True):
+    parts = [*(column.cells for column in columns_of), texts, notes or [""] * len(rows)]
+    for *row, text, row_note in zip(*parts, strict=True):
         first, *others = broken(row[-1], columns_of[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
-        for line in _below(others, text, lead, room):
+        for line in (*_below(others, text, lead, room), *_note_line(row_note, room)):
             click.echo(line)
     if omitted:
         note(f"{room} columns leave no room for: {', '.join(omitted)}.")
@@ -208,6 +210,13 @@ def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
         yield " " * lead + other
     for line in broken(text, room - 2) if text else ():
         yield f"  {line}"
+
+
+def _note_line(text: str, room: int) -> Iterator[str]:
+    """Yield the line of a row's note, if it has one."""
+    if text:
+        line = f"  {_line_of(text)}"
+        yield cut(line, room) if room else line
 
 
 @dataclass(slots=True)

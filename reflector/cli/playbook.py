@@ -21,7 +21,7 @@ from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import FEWEST
 
 if TYPE_CHECKING:
-    from reflector.audit.checked import Checked, CheckedLine
+    from reflector.audit.checked import Checked, CheckedLine, QuotedVerdict
     from reflector.ledger.usage import Usage
     from reflector.playbook.evidence import Votes
     from reflector.playbook.ranking import Standing
@@ -45,6 +45,7 @@ class ListedJson(BulletRow):
     demoted        why it gives way to others; null where it does not
     checked        what `reflector check` found, in words; null where nobody was asked about it
     place          the file and line of a rule that stays in your file; null for one of the playbook
+    newest_verdict  of a check or a first reading, with its quote; null if there is none
     """
 
     cited: int
@@ -65,6 +66,7 @@ class ListedJson(BulletRow):
     demoted: str | None
     checked: str | None
     place: str | None
+    newest_verdict: QuotedVerdict | None
 
     @property
     def has_other_counters(self) -> bool:
@@ -150,6 +152,7 @@ class Uses(NamedTuple):
             demoted=self.demoted(row),
             checked=checked.result if checked is not None else None,
             place=self.places.get(row.name),
+            newest_verdict=checked.newest_verdict if checked is not None else None,
         )
 
     def demoted(self, row: BulletRow) -> str | None:
@@ -173,6 +176,7 @@ def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
 
 
 _COUNTERS = "playbook.json, helpful/harmful, with repeats and earlier numbers"
+_MOST_QUOTES = 3
 #: How `list` may be ordered.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "best": lambda one: (-one.low, best_first(one.bullet)),
@@ -222,6 +226,8 @@ def list_(
     sessions that followed it, where a judge could tell. Columns that may follow: `counters` of
     playbook.json where they differ from the votes; `shown` to new sessions, if some rules are not;
     `demoted`, the sessions that saw a rule since it last helped.
+
+    Up to three rules that a judge read last show the newest verdict with its quote.
     """
     uses = Uses.of(asked)
     query = " ".join(words)
@@ -340,6 +346,26 @@ def _columns(rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> list[
     ]
 
 
+def _quote_lines(rows: Sequence[ListedJson]) -> list[str]:
+    """Return a line for each rule: the newest verdict with its quote for those that were judged on
+    the last day with verdicts, at most three, the worst first; "" for all others. Without any, no
+    line.
+    """
+    verdicts = {row.name: row.newest_verdict for row in rows if row.newest_verdict}
+    if not verdicts:
+        return []
+    from reflector.reflection.checking import WORST_FIRST
+
+    last_day = max(verdict.at[:10] for verdict in verdicts.values())
+    of_day = [name for name in verdicts if verdicts[name].at.startswith(last_day)]
+    of_day.sort(key=lambda name: WORST_FIRST.index(verdicts[name].verdict))
+    lines = {
+        name: f'{verdicts[name].verdict} {day_words(verdicts[name].at)}: "{verdicts[name].quote}"'
+        for name in of_day[:_MOST_QUOTES]
+    }
+    return [lines.get(row.name, "") for row in rows]
+
+
 def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> None:
     cells = {
         column.title.upper(): [column.cell(row) for row in rows]
@@ -353,6 +379,7 @@ def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, reco
         extra=extra,
         whole=True,
         below="PLACE" if "PLACE" in cells else "",
+        notes=_quote_lines(rows),
     )
     if not sys.stdout.isatty():
         return

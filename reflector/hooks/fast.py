@@ -291,11 +291,12 @@ def start_form(
     project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes
 ) -> bytes:
     """Return what the start of a session prints, in the form that its agent takes."""
-    if locate.environment("GEMINI_SESSION_ID") or locate.environment("COPILOT_PROJECT_DIR"):
-        return context_form(as_json)  # Gemini CLI takes plain text for a note to its user
-    # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the
-    # middle of a session.
-    if not locate.environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
+    if locate.environment("COPILOT_PROJECT_DIR"):
+        return context_form(as_json)
+    if locate.environment("GEMINI_SESSION_ID"):
+        text = as_json  # Gemini CLI takes plain text for a note to its user
+    # At a compaction the person is in the middle of a session.
+    if not shows_line(payload) or payload.get("source") == "compact":
         return text
     project_file = project + "/.claude/reflector.toml"
     start_message = locate.setting("start_message", project_file, locate.user_config())
@@ -307,6 +308,15 @@ def start_form(
         return text
     message = b'{"systemMessage":' + handover.quoted(shown).encode()
     return message + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
+
+
+def shows_line(payload: dict[str, object]) -> bool:
+    """Return whether the agent that starts shows its user a line of a hook: Claude Code sets the
+    first variable for its starts alone, Gemini CLI the second, and Codex CLI none.
+    """
+    is_named = locate.environment("CLAUDE_ENV_FILE") or locate.environment("GEMINI_SESSION_ID")
+    name = handover.words(payload, "transcript_path").rpartition("/")[2]
+    return bool(is_named) or name.startswith("rollout-")
 
 
 def context_form(as_json: bytes) -> bytes:
@@ -493,7 +503,7 @@ def hook() -> None:
     settings = off_by(project) if project else ""
     if settings:
         if event == "SessionStart":
-            print_switched_off(project, settings)
+            print_switched_off(project, payload, settings)
         return
     answer(project, payload, text)
 
@@ -533,9 +543,9 @@ def keep_broken(raw: bytes, error: Exception) -> None:
     handover.complain(f"the payload is broken ({error}); kept as {path}")
 
 
-def print_switched_off(project: str, settings: str) -> None:
-    """Print to Claude Code's user that a file of the project switches the hooks off."""
-    if settings.startswith(project) and locate.environment("CLAUDE_ENV_FILE"):
+def print_switched_off(project: str, payload: dict[str, object], settings: str) -> None:
+    """Print to the user that a file of the project switches the hooks off."""
+    if settings.startswith(project) and shows_line(payload):
         line = "playbook: off here by .claude/reflector.toml; to turn it on: reflector on"
         files.write_all(1, b'{"systemMessage":' + handover.quoted(line).encode() + b"}")
 

@@ -136,7 +136,8 @@ class AgentClient:
                         state.until = time.time() + error.retry_after
                     raise
                 finally:
-                    consent.keep_state(client.name, state)
+                    if client.name in consent.askable_clients():
+                        consent.keep_state(client.name, state)
         except OSError as error:
             raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -187,13 +188,15 @@ class AgentClient:
                 self.deadline,
                 _MOST_OUT + 8 * client.echoes * len(text.encode()),
                 client.turn.encode(),
+                client=client.name,
             )
             ended = await _run(start)
             output = client.read(ended.out, ended.err, ours)
             if failure := _failure(client, ended, output, self.deadline):
                 # It may have been asked: a request that failed or was killed is counted as what it
                 # may have taken.
-                is_free = failure.stage == "access" and not output.usage.total
+                is_refused = failure.stage == "access" and not ended.why
+                is_free = is_refused and not output.usage.total
                 usage = output.usage if output.usage.total else Usage(estimate_tokens(text))
                 failure.usage = Usage() if is_free else usage
                 failure.attempts = 1
@@ -248,6 +251,8 @@ def _failure(
         way_out = "check whether it answers in a terminal, or raise deadline_seconds"
         late = f"{title} did not answer within {seconds:.0f} s and was ended; {way_out}"
         return _refusal(late, "transport")
+    if ended.why == "forbidden":
+        return _refusal(f"{title} was ended, because you withdrew its permission", "access")
     if output.kept:
         return _refusal(f"{title} had access that a judge must not have: {output.kept}", "access")
     if ended.why == "turns":
@@ -465,7 +470,7 @@ def _workplace(
         environ |= {"TMPDIR": str(folder / "tmp"), "REFLECTOR_JUDGING": word}
         yield Ours(folder, person, model), environ
     finally:
-        os.unlink(f"{guards}/{word}")  # noqa: PTH108
+        Path(guards, word).unlink(missing_ok=True)  # gone if the permission was withdrawn
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -481,6 +486,7 @@ class _Start:
     most     bytes of output; with more it is ended
     turn     what its output has once for each turn; at a second one it is ended
     shown    done when its request was seen, which ends it; None where nothing waits for that
+    client   whose permission ends it when it is withdrawn; "" for a start that needs none
     """
 
     words: Sequence[str]
@@ -491,6 +497,7 @@ class _Start:
     most: int = _MOST_OUT
     turn: bytes = b""
     shown: asyncio.Future[bytes] | None = None
+    client: str = ""
 
     def why_over(self, out: int, err: int, deadline: float) -> str:
         """Return why the process is to be ended, by what it printed so far; "" for no reason."""
@@ -500,6 +507,8 @@ class _Start:
             return "talkative"
         if time.monotonic() > deadline:
             return "time"
+        if self.client and self.client not in consent.askable_clients():
+            return "forbidden"
         has_second_turn = self.turn and os.pread(out, self.most, 0).count(self.turn) > 1
         return "turns" if has_second_turn else ""
 

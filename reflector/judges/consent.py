@@ -262,9 +262,17 @@ def chosen() -> Choice:
     )
 
 
-def address_fault(address: str) -> str | None:
-    """Return why the API at an address is not asked automatically; None if it may be."""
-    agreed = chosen().address
+def address_fault(address: str, *, by_environment: bool = False) -> str | None:
+    """Return why the API at an address is not asked automatically; None if it may be. A judge that
+    the environment names does not replace the agents that you chose.
+    """
+    choice = chosen()
+    agreed = choice.address
+    if agreed is None and choice.id and by_environment:
+        return (
+            f"the environment names the API {masked_address(address)}, and you chose another "
+            "judge; to let the API judge, run: reflector judge allow anthropic"
+        )
     if agreed is None or address == agreed:
         return None
     return (

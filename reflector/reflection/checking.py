@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 from reflector.events import event as ev
@@ -199,6 +200,19 @@ def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> 
 
 def _is_answer(event: Event) -> bool:
     return event.type == ev.REFLECTION_ANSWERED and event.facts.get("mode") == MODE
+
+
+#: The verdicts of a finding, the worst first.
+WORST_FIRST: Final = ("harmed", "not followed", "helped")
+
+
+def verdicts_in(finding: Event) -> Iterator[str]:
+    """Return the verdicts of a finding, in the order of `WORST_FIRST`."""
+    facts = finding.facts
+    is_proved = facts.get("disposition") in ("checked", "counted")
+    tag = facts.get("tag") if is_proved else ""
+    given = (tag == "harmful", facts.get("followed") == "no", tag == "helpful")
+    return compress(WORST_FIRST, given)
 
 
 def is_sound_reading(answer: Event, completed: Event) -> bool:

@@ -165,7 +165,9 @@ class Gate:
         from reflector.judges.api_settings import model_settings
         from reflector.judges.consent import address_fault
 
-        return address_fault(model_settings(self.config).base_url or "")
+        address = model_settings(self.config).base_url or ""
+        is_environments = self.config.layer("backend") == "environment"
+        return address_fault(address, by_environment=is_environments)
 
     def _limit(self, key: str) -> int:
         """Return a limit of automatic questions, 0 for none. The environment may come with a

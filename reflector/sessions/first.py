@@ -14,14 +14,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Event, identity
+from reflector.events.sessions import quoted_in
 from reflector.judges import consent
 from reflector.judges.agent_clients import most_at_once
 from reflector.judges.registry import backend_of, judge_of
@@ -36,7 +38,7 @@ from reflector.playbook_files.watching import (
     watching,
 )
 from reflector.project import Project
-from reflector.reflection.checking import MODE, ROOM
+from reflector.reflection.checking import MODE, ROOM, WORST_FIRST, verdicts_in
 from reflector.reflection.gate import Gate, waiting_for_budget, waiting_words
 from reflector.sessions import checks, locks
 from reflector.sessions.found_transcripts import FoundTranscript
@@ -224,29 +226,31 @@ def _is_wanted(root: Path) -> bool:
     return may_judge and Gate(config, root).lets_start() and live_order(root) is not None
 
 
-@dataclass(slots=True)
-class _Found:
-    """The findings about one rule in the sessions of the order: the sessions, and a quote of the
-    newest one.
-    """
+class _Finding(NamedTuple):
+    """A verdict on a rule in a session of the order, with its quote."""
 
-    helped: set[str] = field(default_factory=set)
-    harmed: set[str] = field(default_factory=set)
-    broken: set[str] = field(default_factory=set)
-    quote: str = ""
+    session_id: str
+    quote: str
+
+
+class _Found(defaultdict[str, list[_Finding]]):
+    """The findings about one rule, by verdict."""
 
     @property
     def rank(self) -> tuple[int, int]:
-        return -len(self.harmed), -len(self.broken)
+        return -self.count("harmed"), -self.count("not followed")
+
+    def count(self, verdict: str) -> int:
+        """Return the number of sessions with a verdict."""
+        return len({finding.session_id for finding in self.get(verdict, ())})
 
     def words(self, name: str) -> str:
-        if self.harmed:
-            verdict = f"harmed in {len(self.harmed)}"
-        elif self.broken:
-            verdict = f"not followed in {len(self.broken)}"
-        else:
-            verdict = f"helped in {len(self.helped)}"
-        return f"{name} {verdict}" + (f" (“{self.quote}”)" if self.quote else "")
+        """Return the worst verdict in words, with its newest quote."""
+        verdict = next(filter(self.get, WORST_FIRST))
+        quotes = (finding.quote for finding in reversed(self[verdict]))
+        quote = next(filter(None, quotes), "")
+        words = f"{name} {verdict} in {self.count(verdict)}"
+        return f"{words} (“{quote}”)" if quote else words
 
 
 def _leave_words(
@@ -288,25 +292,13 @@ def _verdicts(ledger: Ledger, readings: Mapping[str | None, Event]) -> str:
 
 def _found(ledger: Ledger, readings: Mapping[str | None, Event]) -> dict[str, _Found]:
     """Return the findings of readings that count, by rule."""
-    quotes = {
-        (reflection_id, rationale["index"]): clean(str(rationale.get("quote") or ""), _MOST_QUOTE)
-        for reflection_id, reading in readings.items()
-        for rationale in reading.facts.get("rationales") or ()
-    }
-    found: dict[str, _Found] = {}
+    found: dict[str, _Found] = defaultdict(lambda: _Found(list))
     for event in ledger.events(types=[ev.BULLET_CHECKED]):
-        facts = event.facts
-        tag_id = identity(ev.BULLET_TAGGED, event.reflection_id or "", facts["index"])
+        tag_id = identity(ev.BULLET_TAGGED, event.reflection_id or "", event.facts["index"])
         if event.reflection_id not in readings or ledger.retracted(event.event_id, tag_id):
             continue
-        is_proved = facts["disposition"] in ("checked", "counted")
-        verdicts = {
-            "helped": is_proved and facts["tag"] == "helpful",
-            "harmed": is_proved and facts["tag"] == "harmful",
-            "broken": facts.get("followed") == "no",
-        }
-        for verdict in (name for name, is_given in verdicts.items() if is_given):
-            rule = found.setdefault(facts["name"], _Found())
-            getattr(rule, verdict).add(event.session_id)
-            rule.quote = quotes.get((event.reflection_id, facts["index"]), "") or rule.quote
+        evidence = quoted_in(readings[event.reflection_id].facts, event.facts)
+        finding = _Finding(event.session_id or "", clean(evidence.get("quote", ""), _MOST_QUOTE))
+        for verdict in verdicts_in(event):
+            found[event.facts["name"]][verdict].append(finding)
     return found

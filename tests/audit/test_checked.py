@@ -223,6 +223,52 @@ BIRTHS = Births(
 )
 
 
+def quoting(target: NewEvent, tag: str, followed: str | None, quote: str) -> list[NewEvent]:
+    """A reading of pat-001 in a session, with its quote."""
+    answered, done, *checks = reading(target, ("pat-001", "checked", tag, followed))
+    rationales = [{"index": 0, "rationale": "seen", "quote": quote}]
+    return [answered, replace(done, data={**done.data, "rationales": rationales}), *checks]
+
+
+def newest(ledger: Ledger) -> tuple[str, str] | None:
+    verdict = checked_lines(ledger).lines[0].newest_verdict
+    return (verdict.verdict, verdict.quote) if verdict else None
+
+
+@pytest.mark.parametrize(
+    ("tag", "followed", "verdict"),
+    [
+        ("helpful", "yes", "helped"),
+        ("harmful", None, "harmed"),
+        ("harmful", "no", "harmed"),
+        ("neutral", "no", "not followed"),
+        ("helpful", "no", "not followed"),
+        ("neutral", "yes", None),
+    ],
+)
+def test_newest_verdict_is_the_worst(
+    ledger: Ledger, tag: str, followed: str | None, verdict: str | None
+) -> None:
+    target = window(1, "s1")
+    ledger.append([added("pat-001"), target, *quoting(target, tag, followed, "the mocks hid it")])
+    assert newest(ledger) == (verdict and (verdict, "the mocks hid it"))
+
+
+def test_retraction_brings_the_earlier_quote_back(ledger: Ledger) -> None:
+    first, second = window(1, "s1"), window(2, "s2")
+    ledger.append([added("pat-001"), first, *quoting(first, "helpful", "yes", "it is fast now")])
+    ledger.append([second, *quoting(second, "harmful", None, "the mocks hid it")])
+    assert newest(ledger) == ("harmed", "the mocks hid it")
+    ledger.append([retracted(second)])
+    assert newest(ledger) == ("helped", "it is fast now")
+
+
+def test_verdict_without_a_quote_is_not_shown(ledger: Ledger) -> None:
+    target = window(1, "s1")
+    ledger.append([added("pat-001"), target, *quoting(target, "harmful", None, "")])
+    assert newest(ledger) is None
+
+
 def judged_sessions(
     ledger: Ledger, answers: Mapping[str, Sequence[bool]], began: datetime | None
 ) -> None:

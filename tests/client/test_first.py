@@ -9,7 +9,7 @@ import pytest
 
 from reflector.resources import resource_dir
 from tests.client.apis import FIX, MessagesApi, says, serving, step
-from tests.client.client import OTHERS, Client, OpenCode, Other, Pi
+from tests.client.client import OTHERS, Client, Codex, Copilot, OpenCode, Other, Pi
 from tests.client.conftest import _installed, _there
 from tests.road.agent import Agent
 from tests.servers import until
@@ -18,6 +18,8 @@ _ASKED = re.findall(r"^# .*$", (resource_dir("prompts") / "reflector.txt").read_
 _RULE = "Never mock the database"
 _BROKEN = "I mock the database for this test."
 _PATIENCE = 240.0
+#: The clients that show their user no text of a hook.
+_WITHOUT_LINE = (Copilot, OpenCode)
 #: The file of rules that each client reads, where it is not AGENTS.md.
 _FILES = {"claude": "CLAUDE.md", "gemini": "GEMINI.md"}
 _MADE = [
@@ -84,6 +86,23 @@ def _install(client: Client | Other) -> str:
     return screen
 
 
+def _shown_at_start(client: Client | Other) -> str:
+    """Return the texts that the user sees at a start, on one line."""
+    if isinstance(client, Client):
+        printed = (hook["stdout"] for hook in client.prints(FIX).hooks if hook["stdout"])
+        return str(json.loads(next(printed))["systemMessage"])
+    if isinstance(client, Codex):  # its `exec` shows no text of a hook
+        # Its server would outlive it.
+        with client.terminal("--no-daemon", "--dangerously-bypass-hook-trust") as terminal:
+            terminal.see("Ask Codex to do anything")
+            terminal.type(FIX)
+            screen = terminal.see("Hook · ")
+            terminal.leave("C-d")
+        return " ".join(screen.split())
+    done = client.prints(FIX)
+    return f"{done.stdout}\n{done.stderr}"
+
+
 @pytest.mark.timeout(600)
 def test_one_answer_brings_first_verdicts(newcomer: Client | Other) -> None:
     agent = newcomer.agent
@@ -94,11 +113,11 @@ def test_one_answer_brings_first_verdicts(newcomer: Client | Other) -> None:
     shown = agent.call("list").out
     assert _RULE in shown
     assert "0 of 10" in shown
+    assert f'not followed today: "{_BROKEN}"' in shown
     assert _BROKEN in agent.call("blame", "oth-001").out
-    if isinstance(newcomer, Client):
-        printed = [hook["stdout"] for hook in newcomer.prints(FIX).hooks if hook["stdout"]]
-        line = json.loads(printed[0])["systemMessage"]
-        assert f"oth-001 not followed in 10 (“{_BROKEN}”)" in line
+    line = f"oth-001 not followed in 10 (“{_BROKEN}”)"
+    shows_line = not isinstance(newcomer, _WITHOUT_LINE)
+    assert (line in _shown_at_start(newcomer)) == shows_line
 
 
 @pytest.mark.timeout(600)

@@ -1,5 +1,5 @@
-"""The line that Claude Code shows a person when a session starts, and as its status line, read
-without a ledger; what its agent is told stays the same.
+"""The line that an agent shows its user when a session starts, and Claude Code as its status line,
+read without a ledger; the text for the agent stays the same.
 """
 
 import json
@@ -16,7 +16,9 @@ from reflector.sessions.last_session import leave_last_session
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 
-#: What Claude Code alone gives a hook, at a session's start.
+#: What Claude Code and Gemini CLI give a hook at a session's start, and the payload of Codex CLI.
+GEMINI = {"GEMINI_SESSION_ID": "g-1"}
+CODEX = "/home/ana/.codex/sessions/2026/11/29/rollout-2026-11-29T11-38-33-01a2.jsonl"
 CLAUDE = {"CLAUDE_ENV_FILE": "/somewhere/sessionstart-hook-1.sh"}
 
 
@@ -100,13 +102,35 @@ def test_waiting_proposal_is_shown_until_it_is_decided(
     assert "waits" not in start(agent)["systemMessage"]
 
 
-def test_compaction_and_other_agents_get_no_line(agent: Agent) -> None:
+def test_compaction_gets_no_line(agent: Agent) -> None:
+    assert start(agent, "compact") == {"text": agent.hook("SessionStart")}
+
+
+@pytest.mark.parametrize(
+    ("environ", "transcript"), [(GEMINI, ""), ({}, CODEX)], ids=["gemini", "codex"]
+)
+def test_other_agents_show_the_line(agent: Agent, environ: dict[str, str], transcript: str) -> None:
     text = agent.hook("SessionStart")
-    assert start(agent, "compact") == {"text": text}
-    agent.environ = {"GEMINI_SESSION_ID": "g-1"}
-    assert json.loads(agent.hook("SessionStart")) == {
-        "hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": text}
+    agent.environ = environ
+    assert json.loads(agent.hook("SessionStart", transcript_path=transcript)) == {
+        "systemMessage": "playbook: 3 rules",
+        "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text},
     }
+
+
+@pytest.mark.parametrize(
+    ("environ", "printed"),
+    [
+        ({"COPILOT_PROJECT_DIR": "/src/shop"}, {"additionalContext"}),
+        (GEMINI | {"REFLECTOR_START_MESSAGE": "false"}, {"hookSpecificOutput"}),
+    ],
+    ids=["copilot", "gemini, turned off"],
+)
+def test_agent_without_a_line_gets_its_text(
+    agent: Agent, environ: dict[str, str], printed: set[str]
+) -> None:
+    agent.environ = environ
+    assert json.loads(agent.hook("SessionStart")).keys() == printed
 
 
 @pytest.mark.parametrize("where", [[], ["--global"]])

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from reflector.reflection.gate import Gate
 from tests.judges.played import TEXTS, Played, only_claude, played as played
 from tests.road.agent import Agent
 from tests.road.sessions import Session
+from tests.servers import until
 from tests.transcripts.agents import Codex
 
 
@@ -98,11 +100,29 @@ def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
         "Claude Code did not answer within . s and was ended; .*raise deadline_seconds",
         str(error),
     )
+    wait_for_the_end(played)
+
+
+def wait_for_the_end(played: Played) -> None:
+    """Wait until the process that the agent started has ended."""
     child = Path("/proc", (played.folder / "child").read_text())
-    end = time.monotonic() + 5
-    while child.exists() and "Z" not in (child / "stat").read_text().split()[2]:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: not child.exists() or "Z" in (child / "stat").read_text().split()[2], "it ended")
+
+
+@pytest.mark.slow
+def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
+    played.mode("hanging")
+
+    def withdraw() -> None:
+        until((played.folder / "child").exists, "it works")
+        consent.withdraw()
+
+    threading.Thread(target=withdraw, daemon=True).start()
+    error = played.fails(deadline=60.0)
+    assert "was ended, because you withdrew its permission" in str(error)
+    assert (error.stage, error.usage.total > 0) == ("access", True)
+    wait_for_the_end(played)
+    assert not Path(judge_folder()).exists()
 
 
 def test_agent_that_keeps_a_tool_gets_no_session(played: Played) -> None:

@@ -116,7 +116,28 @@ def test_first_verdicts_are_in_the_list(old: Agent) -> None:
     drain(old)
     shown = old.call("list").out
     assert _MOCK in shown
-    assert "0 of 10" in shown or "0/10" in shown
+    assert "0 of 10" in shown
+    assert f'\n  not followed today: "{_CORRECTION}"\n' in shown
+
+
+@pytest.mark.slow
+def test_list_names_the_newest_verdict(old: Agent) -> None:
+    answer(old, "install")
+    drain(old)
+    verdicts = {rule["text"]: rule["newest_verdict"] for rule in old.json("list")}
+    assert verdicts[_MOCK]["quote"] == _CORRECTION
+    assert verdicts[_MOCK]["verdict"] == "not followed"
+    assert verdicts["Keep the changelog in step"] is None
+
+
+@pytest.mark.slow
+def test_quotes_in_the_list_fit_a_terminal(old: Agent) -> None:
+    answer(old, "install")
+    drain(old)
+    lines = old.sent(60, "list").replace("\r", "").split("\n")
+    (quote,) = [line for line in lines if "not followed today" in line]
+    assert len(quote) == 60
+    assert quote.endswith("…")
 
 
 @pytest.mark.slow
@@ -515,6 +536,21 @@ def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
     assert next(iter(addresses.values())) in answer(old, "judge", "allow", "anthropic", "--yes")
     drain(old)
     assert len(api.asked) == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chose_agents", [True, False])
+def test_environment_replaces_no_chosen_agents(old: Agent, api: Api, chose_agents: bool) -> None:
+    old.call("add", "pat", "Write the failing test first")
+    if chose_agents:
+        choice = old.home / ".local/share/reflector/judge/choice.json"
+        choice.parent.mkdir(parents=True, mode=0o700)
+        choice.write_text(json.dumps({"backend": "agent", "address": None, "id": "a"}))
+    old.environ["REFLECTOR_BACKEND"] = "anthropic"
+    api.else_ = answer_citations
+    old.hands("SessionEnd", leave(old, "new", Session("new").cites("pat-001", "helpful")))
+    drain(old)
+    assert bool(api.asked) != chose_agents
 
 
 @pytest.mark.slow
