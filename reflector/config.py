@@ -581,9 +581,9 @@ def _is_playbook_name(name: str) -> bool:
 
 
 #: The names that events and settings use for judges and writers of this package.
-_OWN_NAMES = frozenset(
-    "rules agent anthropic fixtures claude codex gemini copilot opencode pi human person user git "
-    "import ingest model machine merge check engine reflector".split()
+_OWN_NAMES = BACKENDS.keys() | set(
+    "claude codex gemini copilot opencode pi human person user git import ingest model machine "
+    "merge check engine reflector".split()
 )
 _EXTENSION_NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
 

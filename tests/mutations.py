@@ -422,7 +422,7 @@ MUTATIONS = [
     # The first reading of old sessions.
     Mutation(OFFERED, "users_config().backend != chosen", "False", ALLOWED),
     Mutation(OFFERED, 'yours.layer("daily_requests") == "default"', "False", ALLOWED),
-    Mutation(OFFERED, 'model_settings(config).base_url or ""),', "config.base_url),", ALLOWED),
+    Mutation(OFFERED, "masked_address(kind.address(config)", "masked_address('x'", ALLOWED),
     Mutation(CONSENT, "if fault := self._address_fault():", "if fault := None:", RUNNER),
     Mutation(CONSENT, "min(filter(None, (limit, yours)), default=0)", "limit", RUNNER),
     Mutation(CONSENT, "folders = [self.project, *(", "folders = [self.project] and [*(", RUNNER),

@@ -21,10 +21,9 @@ from reflector.config import CONSENT, Config, load_config, place_of, users_confi
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
-from reflector.judges.api_settings import model_settings
 from reflector.judges.consent import JudgeRefused
 from reflector.judges.offers import Candidate, Estimate, Offer
-from reflector.judges.registry import described
+from reflector.judges.registry import described, judge_kind
 from reflector.prices import estimated_cost, price_words
 
 _VERDICTS = {"helpful", "harmful", "neutral"}
@@ -131,8 +130,8 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
         return
     if who in config.judges:
         _allow_extension(place, config, str(who), yes=yes)
-    elif who == "anthropic":
-        _allow_api(place, config, yes=yes)
+    elif who in offers.APIS:
+        _allow_api(place, config, str(who), yes=yes)
     else:
         _allow_agents(place, config, who, yes=yes)
     click.echo("To stop: reflector judge forbid")
@@ -229,8 +228,8 @@ def _let_in(place: Place, config: Config, name: str) -> None:
     """Let in a judge that the user chose, after showing what is kept for it."""
     if name in config.judges:
         _allow_extension(place, config, name, yes=True)
-    elif name == "anthropic":
-        _allow_api(place, config, yes=True)
+    elif name in offers.APIS:
+        _allow_api(place, config, name, yes=True)
     else:
         _allow_agents(place, config, name, yes=True)
     read_first(place)
@@ -317,18 +316,18 @@ def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> N
     click.echo(f"{name} may judge from the next session on.")
 
 
-def _allow_api(place: Place, config: Config, *, yes: bool) -> None:
+def _allow_api(place: Place, config: Config, name: str, *, yes: bool) -> None:
     newest = offers.estimate(config)
-    model = offers.priced_model(config, "anthropic")
+    title = judge_kind(name).title
+    model = offers.priced_model(config, name)
     price = estimated_cost(model, newest.prompts)
     words = price_words(price) if price is not None else "an unknown price"
-    click.echo(safe(f"Anthropic's API: {model}, {words} for your last sessions"))
-    receiver = consent.masked_address(model_settings(config).base_url or "")
-    click.echo(safe(f"Your text goes to: {receiver}"))
-    offers.needs_key(config, place.folder())
-    _ask(config, "Anthropic's API", "the API judges only if you agree", yes=yes)
-    offers.allow_api(config, place.folder())
-    click.echo("Anthropic's API may judge from the next session on.")
+    click.echo(safe(f"{title}: {model}, {words} for your last sessions"))
+    click.echo(safe(f"Your text goes to: {offers.receiver(name, config)}"))
+    offers.needs_key(name, config, place.folder())
+    _ask(config, title, "the API judges only if you agree", yes=yes)
+    offers.allow_api(name, config, place.folder())
+    click.echo(f"{title} may judge from the next session on.")
 
 
 def _ask(config: Config, title: str, otherwise: str, *, yes: bool) -> None:

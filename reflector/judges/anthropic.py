@@ -40,4 +40,6 @@ JUDGE = JudgeKind(
     settings=("model", "base_url", "api_key"),
     readiness=_readiness,
     priced_model=lambda config, _: model_settings(config).model,
+    maker="Anthropic",
+    address=lambda config: model_settings(config).base_url or "",
 )

@@ -237,7 +237,7 @@ class Choice:
     """An answer of the user to the question who may judge.
 
     backend  the setting that the answer brought, "" for none
-    address  of the API that the user saw, "" for Anthropic's own; null if it was not about an API
+    address  of the API that the user saw, "" for its maker's own; null if it was not about an API
     id       random, so that an order of this answer ends with it; "" if every order has ended
     """
 
@@ -262,28 +262,33 @@ def chosen() -> Choice:
     )
 
 
-def address_fault(address: str, *, by_environment: bool = False) -> str | None:
+def address_fault(
+    address: str, name: str, maker: str, *, by_environment: bool = False
+) -> str | None:
     """Return why the API at an address is not asked automatically; None if it may be. A judge that
     the environment names does not replace the agents that you chose.
+
+    name, maker  of the API's judge
     """
     choice = chosen()
     agreed = choice.address
+    way_out = f"run: reflector judge allow {name}"
     if agreed is None and choice.id and by_environment:
         return (
-            f"the environment names the API {masked_address(address)}, and you chose another "
-            "judge; to let the API judge, run: reflector judge allow anthropic"
+            f"the environment names the API {masked_address(address, maker)}, but you chose "
+            f"another judge; to let the API judge, {way_out}"
         )
     if agreed is None or address == agreed:
         return None
     return (
-        f"the API is now {masked_address(address)}, and you let {masked_address(agreed)} judge; to "
-        "let the new one judge, run: reflector judge allow anthropic"
+        f"the API is now {masked_address(address, maker)}, but you have only allowed "
+        f"{masked_address(agreed, maker)} to judge; to allow the new one, {way_out}"
     )
 
 
-def masked_address(address: str) -> str:
-    """Return the address of an API without a login, for a screen; "" is Anthropic's own."""
-    return _without_login(address) or "Anthropic, by your key"
+def masked_address(address: str, maker: str) -> str:
+    """Return the address of an API without a login, for a screen; "" is its maker's own."""
+    return _without_login(address) or f"{maker}, by your key"
 
 
 def withdraw() -> bool:

@@ -42,6 +42,9 @@ class JudgeKind:
                   for a judge that asks nobody or always the same one
     priced_model  returns the model that is asked by a configuration and the name of a client, as
                   the price list has it; None for a judge that costs nothing
+    maker         who gets the text of an API without an address of its own
+    address       returns the address of the API by a configuration, "" for its maker's own; None
+                  for a judge without one
     """
 
     name: str
@@ -53,3 +56,5 @@ class JudgeKind:
     readiness: Callable[[Config, Path], Readiness] | None = None
     client_for: Callable[[Config, str], str] | None = None
     priced_model: Callable[[Config, str], str] | None = None
+    maker: str = ""
+    address: Callable[[Config], str] | None = None

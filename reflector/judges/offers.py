@@ -22,7 +22,6 @@ from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.agent_process import check_client, installed_version
-from reflector.judges.api_settings import model_settings
 from reflector.judges.client_versions import version_fault
 from reflector.judges.consent import Choice
 from reflector.judges.extensions import agree, agreed_extension, disagree
@@ -39,6 +38,8 @@ _SESSIONS = 10
 _BYTES_PER_TOKEN = 3
 #: The receiver of text that a judge sends to no one.
 NOBODY = "nobody"
+#: The judges that are asked over the network, by the user's key.
+APIS = tuple(name for name, is_model in BACKENDS.items() if is_model and name != "agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def offers(config: Config, project: Path) -> list[Offer]:
     newest = estimate(config)
     listed = [*_agents(config, project, newest)]
     listed += [_extension(name, newest) for name in config.judges]
-    listed.append(_api(config, project, newest))
+    listed += [_api(name, config, project, newest) for name in APIS]
     if config.fixtures:
         is_used = config.backend == "fixtures"
         listed.append(Offer("fixtures", is_used, "", "", NOBODY, 0, Decimal(0)))
@@ -161,20 +162,26 @@ def _extension(name: str, newest: Estimate) -> Offer:
     return Offer(name, is_allowed, version, "", receiver, newest.tokens, None, fault)
 
 
-def _api(config: Config, project: Path, newest: Estimate) -> Offer:
-    kind = judge_kind("anthropic")
-    model = priced_model(config, "anthropic")
+def _api(name: str, config: Config, project: Path, newest: Estimate) -> Offer:
+    kind = judge_kind(name)
+    model = priced_model(config, name)
     lacks = kind.readiness(config, project).way_out if kind.readiness else ""
     return Offer(
-        name="anthropic",
-        allowed=config.backend == "anthropic",
+        name=name,
+        allowed=config.backend == name,
         version="",
         model=model,
-        goes_to=consent.masked_address(model_settings(config).base_url or ""),
+        goes_to=receiver(name, config),
         tokens=newest.tokens,
         price=estimated_cost(model, newest.prompts),
         fault=f"no API key: {lacks}" if lacks else None,
     )
+
+
+def receiver(name: str, config: Config) -> str:
+    """Return who gets the text that an API is asked about, for a screen."""
+    kind = judge_kind(name)
+    return consent.masked_address(kind.address(config) if kind.address else "", kind.maker)
 
 
 def priced_model(config: Config, name: str) -> str:
@@ -233,21 +240,22 @@ def allow_extension(extension: Extension, project: Path) -> None:
     _choose(extension.name, project)
 
 
-def needs_key(config: Config, project: Path) -> None:
-    """Raise JudgeRefused if Anthropic's API has no key."""
-    if fault := _api(config, project, Estimate(())).fault:
-        raise consent.JudgeRefused(f"anthropic: {fault}")
+def needs_key(name: str, config: Config, project: Path) -> None:
+    """Raise JudgeRefused if an API has no key."""
+    if fault := _api(name, config, project, Estimate(())).fault:
+        raise consent.JudgeRefused(f"{name}: {fault}")
 
 
-def allow_api(config: Config, project: Path) -> None:
-    """Let Anthropic's API judge at its present address, within the limit of a day that was shown.
+def allow_api(name: str, config: Config, project: Path) -> None:
+    """Let an API judge at its present address, within the limit of a day that was shown.
 
     Raises: OSError, ConfigError
     """
     yours = users_config()
     if yours.layer("daily_requests") == "default":
         store_setting(project, "daily_requests", yours.daily_requests, for_all=True)
-    _choose("anthropic", project, model_settings(config).base_url or "")
+    kind = judge_kind(name)
+    _choose(name, project, kind.address(config) if kind.address else "")
 
 
 def _choose(backend: str, project: Path, address: str | None = None) -> None:

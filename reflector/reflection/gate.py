@@ -160,14 +160,17 @@ class Gate:
 
     def _address_fault(self) -> str | None:
         """Return why the API may not be asked at its present address, None if it may."""
-        if self.config.backend != "anthropic":
+        if self.config.backend not in BACKENDS:
             return None
-        from reflector.judges.api_settings import model_settings
         from reflector.judges.consent import address_fault
+        from reflector.judges.registry import judge_kind
 
-        address = model_settings(self.config).base_url or ""
+        kind = judge_kind(self.config.backend)
+        if kind.address is None:
+            return None
+        address = kind.address(self.config)
         is_environments = self.config.layer("backend") == "environment"
-        return address_fault(address, by_environment=is_environments)
+        return address_fault(address, kind.name, kind.maker, by_environment=is_environments)
 
     def _limit(self, key: str) -> int:
         """Return a limit of automatic questions, 0 for none. The environment may come with a
