@@ -427,7 +427,8 @@ def test_another_address_is_only_asked_by_hand(
     if is_asked:
         assert reason is None
     else:
-        assert "now Anthropic, by your key, and you let https://models.example" in str(reason)
+        words = "now Anthropic, by your key, but you have only allowed https://models.example"
+        assert words in str(reason)
 
 
 @pytest.mark.parametrize(
