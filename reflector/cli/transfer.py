@@ -55,6 +55,7 @@ from reflector.playbook_files.places import is_loaded
 from reflector.sessions import machines
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.injection import headings_of, moved_text, told_text
+from reflector.sessions.loaded import tell_recorded
 from reflector.text.words import context_tokens
 from reflector.trials.trial import Trial
 
@@ -155,6 +156,7 @@ def _name_rules(
         with waiting_pipeline(project, write=False) as pipeline:
             naming = plan_naming(pipeline.ledger, project, files)
             positions = name_rules(pipeline.ledger, naming)
+            tell_recorded(project, pipeline.ledger)
         if positions:
             undo = place.command("undo", span(positions[0], positions[-1]))
     lines = [f"{name}  {line.place}  {line.text}" for name, line in naming.watching.lines.items()]

@@ -34,6 +34,7 @@ from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
+from reflector.sessions.loaded import tell_recorded
 from reflector.transcripts.heads import read_head
 from reflector.transcripts.readers import Reader, stores
 from reflector.transcripts.reading import UnknownTranscript, read_messages
@@ -268,6 +269,7 @@ def check_sessions(
     with waiting_pipeline(project, write=False) as pipeline:
         watched = watching(pipeline.ledger, subject.lines, first=project.first_number)
         watch(pipeline.ledger, watched)
+        tell_recorded(project, pipeline.ledger)
         known = recorded_files(project, pipeline.ledger)
         left = deque(
             asked_sessions(
