@@ -211,6 +211,10 @@ def _move(
     number = counted(len(move.stays), "rule")
     stay = f"{number} in a longer text {verb} there: {places_that_stay}"
     notes = [stay] if move.stays else []
+    notes += [
+        f"{line.place} repeats {first.place}: one rule, so both lines go"
+        for line, first in move.repeats
+    ]
     lines = [bullet.line for bullet in move.bullets]
     diff = [line for cut in move.cuts if cut.rules for line in cut.difference]
     result = AdoptedJson("moved", move.count, notes, True, lines, None, *tokens, diff)
