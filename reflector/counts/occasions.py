@@ -91,6 +91,11 @@ _BEFORE = (
     r"|(?:{named})(?:[^。，,.]{{0,8}}?(?:之前|以前|前)"
     r"|[^.!?;]{{0,60}}?\b(?:without|until|unless|only (?:after|once)|sin|sem|hasta|até)\b)"
 )
+#: An occasion at one place alone, as in "never commit to `main`": no command shows the place.
+_AT_PLACE = (
+    r"(?:{named})\w*(?:[ \t]+\w+)?[ \t]+(?:to|on|onto|into|against)[ \t]+(?:the[ \t]+|an?[ \t]+)?"
+    r"(?:\w+[ \t]+branch\b|`|main\b|master\b|trunk\b)"
+)
 #: Endings of files by the language that a rule names.
 _LANGUAGES = {
     r"\bTypeScript\b": r"\.[cm]?tsx?$",
@@ -118,7 +123,9 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
     prose = _CODE.sub(" ", text)
     for occasion in _OCCASIONS:
         if re.search(occasion.named, prose, re.IGNORECASE):
-            return None if _is_deed_of(occasion, tokens) else occasion
+            is_at_place = _AT_PLACE.format(named=occasion.named)
+            is_unknown = _is_deed_of(occasion, tokens) or re.search(is_at_place, text, re.I)
+            return None if is_unknown else occasion
     paths = [_path_expression(token.text) for token in tokens if token.is_path]
     asked_for = [token for token in tokens if not token.scope]
     is_only_path = asked_for != [] and all(

@@ -99,6 +99,7 @@ def test_each_token_has_its_bit() -> None:
         ("提交前运行检查。", runs("git commit")),
         ("コミットの前に確認する。", runs("git commit")),
         ("Open a pull request as a draft.", runs("gh pr create --draft")),
+        ("Commit to Git often, with `git add -p`.", runs("git commit")),
         ("Keep tests small.", runs("mise run test")),
         ("Keep tests small.", edits("x", file="/app/tests/test_a.py")),
         ("Nunca borres las pruebas.", runs("pytest -q")),
@@ -118,6 +119,9 @@ def test_occasion_comes_up(rule: str, message: Message) -> None:
         ("Keep tests small.", runs("cat README.md")),
         ("Files in `src/*.sql` are frozen.", edits("x", file="/app/src/a/b.sql")),
         ("Be brief.", runs("git commit")),
+        ("Never commit to `main`; use `git checkout -b` first.", runs("git commit")),
+        ("Don't commit directly to main: use `git switch -c`.", runs("git commit")),
+        ("Run `make lint` before you push to the release branch.", runs("git push")),
     ],
 )
 def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
@@ -314,6 +318,8 @@ def test_saved_rules_are_restored() -> None:
         ("Use `bun`, not `node`.", "CI=1 node server.js"),
         ("Never edit files with `sed -i` or `python3`.", "python3 - fix.py"),
         ("Never use `git add .`.", "git add . && git commit"),
+        ("Never use `git add .`.", "git commit -m 'Add it' && git add ."),
+        ("Never use `--no-verify`.", "git commit -m 'It'\\''s fixed' --no-verify"),
     ],
 )
 def test_forbidden_command_is_run(rule: str, command: str) -> None:
@@ -335,6 +341,10 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Never run `git push` without asking.", runs("git push")),
         ("Never use `console.log`.", edits("// console.log is not used", file="/a.ts")),
         ("Never use `console.log`.", edits("console.log is not used", file="/a.md")),
+        ("Avoid `as any`.", runs("git commit -am 'Remove `as any` casts' && git push")),
+        ("Avoid `as any`.", runs("gh api x --raw-field body='It isn'\\''t `as any`.' | tail")),
+        ("Avoid `as any`.", runs("# 5: as any\ngh api x")),
+        ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
     ],
 )
 def test_harmless_call_breaks_no_rule(rule: str, message: Message) -> None:
