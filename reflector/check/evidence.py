@@ -214,7 +214,8 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
     if tally.against:
         ran = session.words.get(f"{_RAN} against")
         yield "used", ran or session.words.get(f"{_WROTE} against", "")
-    did = _RAN if tally.run else _WROTE if tally.written else ""
+    is_written = tally.written and not alone.names_command
+    did = _RAN if tally.run else _WROTE if is_written else ""
     if did:
         yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", "")
     elif alone.occasion and alone.counting.named and tally.came_up and not tally.against:

@@ -204,7 +204,8 @@ def _never_came_up(rule: RuleFacts) -> bool:
     counts = rule.counts
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
-    is_counted = rule.has_words and counts.sessions > 0
+    is_due = rule.names_command and not (rule.occasion or rule.forbids)
+    is_counted = rule.has_words and counts.sessions > 0 and not is_due
     return is_counted and not (counts.came_up or counts.run or counts.written)
 
 

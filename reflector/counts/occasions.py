@@ -84,6 +84,12 @@ _KINDS_OF_TESTS = {
     r"\bacceptance tests?\b": r"accept",
     r"\b(?:smoke|regression|snapshot|performance|functional|browser|load|contract) tests?\b": "",
 }
+#: A rule about tests alone: "don't use `time.Sleep` in tests".
+_IN_TESTS = (
+    r"(?<![\w-])(?:in|inside|within|en|em|n[oa]s)[ \t]+(?:\w+[ \t]+)?"
+    r"(?:tests?|specs|pruebas|testes)\b(?![ \t]+(?!code|files?)\w)"
+    r"|(?:测试|テスト)(?:代码|コード)?(?:中|里|内|で|の中)"
+)
 _TEST_CODE = r"\btests?[- ](?:code|files?)\b|测试代码|テストコード|\bcódigo de (?:prueba|teste)"
 #: A rule that asks for something before its occasion: "before you commit", "提交之前".
 _BEFORE = (
@@ -168,9 +174,11 @@ def is_before(text: str, occasion: Occasion) -> bool:
     return bool(named) and re.search(named, _CODE.sub(" ", text), re.IGNORECASE) is not None
 
 
-def scope_of(tokens: Iterable[Token]) -> str:
+def scope_of(text: str, tokens: Iterable[Token]) -> str:
     """Return an expression for the files to which a rule is restricted; "" for all files."""
     places = [token for token in tokens if token.scope == "place"]
+    if not places and re.search(_IN_TESTS, _CODE.sub(" ", text), re.IGNORECASE):
+        return _TESTS.files
     return "|".join(
         _path_expression(token.text)
         if token.is_path or token.is_pattern

@@ -141,3 +141,9 @@ def _call_of(tool: str, arguments: dict[str, str], made: Session) -> dict[str, A
     record = copy.records[-2]
     record["message"]["content"][0]["input"] = arguments
     return record
+
+
+def test_changed_file_without_the_command_is_shown(agent_here: Agent) -> None:
+    (agent_here.project / "CLAUDE.md").write_text("- Run `make test` after changes to `src/`.\n")
+    made = _command("cat > src/a.ts <<'E'\nlet a = 'src/b'\nE")
+    assert "not done  src/a.ts" in _lines(agent_here, 1, made)[1]

@@ -224,6 +224,9 @@ NEW_FORM = "In the `cli` package: Use `NewForm()` instead of `huh.NewForm()`."
         ("Never use `eval()` in `src/`.", "/app/src/a/b.py", 0),
         ("Use `NewForm()` in `*.go` files.", "/app/a.go", 1),
         ("Use `NewForm()` in `*.go` files.", "/app/a.py", 0),
+        ("Avoid `NewForm()` in unit tests.", "/app/form_test.go", 1),
+        ("Avoid `NewForm()` in unit tests.", "/app/form.go", 0),
+        ("Never use `NewForm()` in test data.", "/app/form.go", 1),
     ],
 )
 def test_place_restricts_written(rule: str, file: str, written: int) -> None:
@@ -319,6 +322,8 @@ def test_saved_rules_are_restored() -> None:
         ("Never edit files with `sed -i` or `python3`.", "python3 - fix.py"),
         ("Never use `git add .`.", "git add . && git commit"),
         ("Never use `git add .`.", "git commit -m 'Add it' && git add ."),
+        ("Use `uv`, not `pip`, for packages.", "pip install x"),
+        ("Use `uv` and never `pip` to install.", "pip install x"),
         ("Never use `--no-verify`.", "git commit -m 'It'\\''s fixed' --no-verify"),
     ],
 )
@@ -344,6 +349,12 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Avoid `as any`.", runs("git commit -am 'Remove `as any` casts' && git push")),
         ("Avoid `as any`.", runs("gh api x --raw-field body='It isn'\\''t `as any`.' | tail")),
         ("Avoid `as any`.", runs("# 5: as any\ngh api x")),
+        ("Do not `ssh` into production to edit files.", runs("ssh host journalctl")),
+        ("Do not use `node` or `python3` to parse JSON.", runs("node a.js; python3 a.py")),
+        ("Don't use `fmt.Println` for debugging.", edits("fmt.Println(total)", file="/a.go")),
+        ("Don't install without asking: no `npm install`.", runs("npm install x")),
+        ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
+        ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
         ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
     ],
 )
@@ -358,6 +369,19 @@ def test_harmless_call_breaks_no_rule(rule: str, message: Message) -> None:
 )
 def test_command_may_have_options(command: str) -> None:
     assert _marks("Run `pnpm test` before you push.", runs(command)).run == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("go test -v -run 'Test_X' ./...", 1),
+        ("go -C app test -count=1 ./...", 1),
+        ("go test && ls ./...", 0),
+        ("go test cmd ./...", 0),
+    ],
+)
+def test_options_follow_each_word(command: str, run: int) -> None:
+    assert _marks("Run `go test ./...` before you push.", runs(command)).run == run
 
 
 @pytest.mark.parametrize(
