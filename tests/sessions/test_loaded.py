@@ -57,6 +57,8 @@ def test_session_is_shown_a_rule_once(project_rules: Agent, cut: int) -> None:
     _ends(project_rules, first)
     _ends(project_rules, whole)
     assert _shown(project_rules) == {RULE: 1, OTHER: 1}
+    with project_rules.open_ledger() as ledger:
+        assert len([*ledger.events(types=[ev.ADVICE_TOLD])]) == 1
 
 
 def test_line_newer_than_a_session_is_not_shown(project_rules: Agent) -> None:
@@ -91,6 +93,7 @@ def test_names_given_later_count_earlier_sessions(tmp_path: Path) -> None:
     _rules_file(agent).write_text(f"- {RULE}\n")
     agent.commit_long_ago()
     _ends(agent, _session(1))
+    _ends(agent, Session("s-2").user("Fix the total."))
     undo = agent.call("adopt", _rules_file(agent)).err.partition("Undo: reflector ")[2].split()
     assert _shown(agent) == {RULE: 1}
     agent.call(*undo)
