@@ -398,7 +398,7 @@ MUTATIONS = [
     Mutation(OCCASIONS, " or re.search(is_at_place, text, re.I)", "", COUNTED),
     Mutation(OCCASIONS, "        return _TESTS.files\n", "        return ''\n", COUNTED),
     Mutation(CALLS, "yield Act(_without_words(", "yield Act((", COUNTED),
-    Mutation(TOKENS, "not _is_choice(before)", "True", COUNTED),
+    Mutation(TOKENS, "None if _is_choice(before) else", "", COUNTED),
     Mutation(TOKENS, "is_part or is_for or", "is_part or", COUNTED),
     Mutation(TOKENS, "_ASKS_YOU.search(text)", "False", COUNTED),
     Mutation(COUNT, "(token.negated and is_capitals)", "False", COUNTED),

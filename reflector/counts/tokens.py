@@ -89,10 +89,11 @@ _CONDITION = re.compile(
     r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
     re.IGNORECASE,
 )
-#: What a rule forbids a token for: other uses of it break nothing.
+#: What a rule forbids a token for: other uses of it break nothing. "for" says so of programs alone:
+#: "never use `print(` for logging" is about nearly all of its uses.
 _PURPOSE = re.compile(
     r"`?(?:[ \t]*(?:,|or|and|o|y|ou|e)[ \t]*`[^`\n]*`)*[ \t]+(?:(?:in|on|into)[ \t]+[\w-]+[ \t]+)?"
-    r"(?:to|for|as|para|como)[ \t]+[a-z]",
+    r"(?P<word>to|for|as|para|como)[ \t]+[a-z]",
     re.IGNORECASE,
 )
 #: Whether the rule is broken depends on your words.
@@ -186,7 +187,8 @@ def _scope_of(token: Token, before: str, after: str) -> str:
         return "purpose"
     is_file = token.is_path or token.is_pattern
     is_part = not is_file and _PART.search(before.rstrip("`")) is not None
-    is_for = _PURPOSE.match(after) is not None and not _is_choice(before)
+    purpose = None if _is_choice(before) else _PURPOSE.match(after)
+    is_for = purpose is not None and (token.is_program or purpose["word"] == "to")
     if token.negated and (is_part or is_for or _CONDITION.match(after)):
         return "part"
     if placed is None:

@@ -324,6 +324,7 @@ def test_saved_rules_are_restored() -> None:
         ("Never use `git add .`.", "git commit -m 'Add it' && git add ."),
         ("Use `uv`, not `pip`, for packages.", "pip install x"),
         ("Use `uv` and never `pip` to install.", "pip install x"),
+        ("Never use `print(` for logging.", "python -c 'print(1)'"),
         ("Never use `--no-verify`.", "git commit -m 'It'\\''s fixed' --no-verify"),
     ],
 )
@@ -351,7 +352,8 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Avoid `as any`.", runs("# 5: as any\ngh api x")),
         ("Do not `ssh` into production to edit files.", runs("ssh host journalctl")),
         ("Do not use `node` or `python3` to parse JSON.", runs("node a.js; python3 a.py")),
-        ("Don't use `fmt.Println` for debugging.", edits("fmt.Println(total)", file="/a.go")),
+        ("Do not use `useEffect` to fetch data.", edits("useEffect(draw)", file="/a.tsx")),
+        ("Do not use `curl` for health checks.", runs("curl example.org")),
         ("Don't install without asking: no `npm install`.", runs("npm install x")),
         ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
         ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
