@@ -402,6 +402,8 @@ MUTATIONS = [
     Mutation(TOKENS, "is_part or is_for or", "is_part or", COUNTED),
     Mutation(TOKENS, "_ASKS_YOU.search(text)", "False", COUNTED),
     Mutation(COUNT, "(token.negated and is_capitals)", "False", COUNTED),
+    Mutation(USAGE, "if not _is_of_file(telling):", "if True:", SHOWN_IN_FILES),
+    Mutation(USAGE, 'query + of_files, \'%"via":"file"%\'', "query", SHOWN_IN_FILES),
     Mutation(LOADED, "and agent in self.agents.get(line.file, ())", "", SHOWN_IN_FILES),
     Mutation(LOADED, "is Standing.SINCE", "is not Standing.BEFORE", SHOWN_IN_FILES),
     Mutation(LOADED, "if name not in known", "if True", SHOWN_IN_FILES),

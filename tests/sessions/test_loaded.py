@@ -1,10 +1,18 @@
 """Rules in place count as shown in the sessions whose client loaded their file."""
 
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from reflector.events import event as ev
+from reflector.ledger.store import Ledger
+from reflector.ledger.usage import told_texts, usage_at
+from reflector.playbook.admissible import same_words
+from reflector.playbook_files.births import Births, Standing
+from reflector.playbook_files.watching import Line
+from reflector.sessions.intake import Source, take_in
+from reflector.sessions.loaded import LoadedRules
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -137,6 +145,22 @@ def test_imported_ledger_counts_a_session_once(project_rules: Agent, tmp_path: P
     _ends(other, _session(1))
     other.call("import", export)
     assert _shown(other) == {RULE: 1, OTHER: 1}
+
+
+def test_shown_file_is_no_shown_text(ledger: Ledger, tmp_path: Path) -> None:
+    """The ranking counts texts of the playbook, and sessions that could cite a rule."""
+    line = Line("CLAUDE.md", 1, "oth", RULE, "oth-001")
+    course = {same_words(RULE): [(-inf, Standing.SINCE)]}
+    loaded = LoadedRules(
+        {"oth-001": line}, {"CLAUDE.md": frozenset(["claude-code"])}, Births(course)
+    )
+    transcript = _session(1).write(tmp_path / "s-1.jsonl")
+    take_in(ledger, Source(transcript, "SessionEnd"), loaded=loaded)
+    used = usage_at(ledger).bullets["oth-001"]
+    assert (used.shown, used.told, told_texts(ledger)) == (1, 0, 0)
+    ledger.rebuild()
+    assert usage_at(ledger).bullets["oth-001"] == used
+    assert usage_at(ledger, 1).bullets["oth-001"].shown == 0
 
 
 def test_event_holds_no_words(project_rules: Agent) -> None:
