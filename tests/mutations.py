@@ -225,6 +225,9 @@ COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS = of("counts", "rules tokens occasions
 KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
 COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
 FOLDED = ("tests/sessions/test_counted.py",)
+LOADED, ELSEWHERE = "reflector/sessions/loaded.py", "reflector/check/elsewhere.py"
+SHOWN_IN_FILES = ("tests/sessions/test_loaded.py",)
+FOUND_ELSEWHERE = ("tests/check/test_elsewhere.py",)
 COUNTED_FREELY = ("tests/check/test_counting.py",)
 
 MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = of(
@@ -392,9 +395,26 @@ MUTATIONS = [
     Mutation(COUNT, "if not sought.is_run_by(act.command):", "if False:", COUNTED),
     Mutation(COUNT, "run & counting.named != counting.named:", "False:", COUNTED),
     Mutation(COUNT, 'if any(token.scope == "part" for token in tokens):', "if False:", COUNTED),
-    Mutation(OCCASIONS, "None if _is_deed_of(occasion, tokens) else occasion", "occasion", COUNTED),
+    Mutation(OCCASIONS, "is_unknown = _is_deed_of(occasion, tokens) or", "is_unknown =", COUNTED),
+    Mutation(OCCASIONS, " or re.search(is_at_place, text, re.I)", "", COUNTED),
+    Mutation(OCCASIONS, "        return _TESTS.files\n", "        return ''\n", COUNTED),
+    Mutation(CALLS, "yield Act(_without_words(", "yield Act((", COUNTED),
+    Mutation(TOKENS, "None if _is_choice(before) else", "", COUNTED),
+    Mutation(TOKENS, "is_part or is_for or", "is_part or", COUNTED),
+    Mutation(TOKENS, "_ASKS_YOU.search(text)", "False", COUNTED),
+    Mutation(COUNT, "(token.negated and is_capitals)", "False", COUNTED),
+    Mutation(USAGE, "if not _is_of_file(telling):", "if True:", SHOWN_IN_FILES),
+    Mutation(USAGE, 'query + of_files, \'%"via":"file"%\'', "query", SHOWN_IN_FILES),
+    Mutation(LOADED, "and agent in self.agents.get(line.file, ())", "", SHOWN_IN_FILES),
+    Mutation(LOADED, "is Standing.SINCE", "is not Standing.BEFORE", SHOWN_IN_FILES),
+    Mutation(LOADED, "if name not in known", "if True", SHOWN_IN_FILES),
+    Mutation(LOADED, "if file not in advice.scopes", "if True", SHOWN_IN_FILES),
+    Mutation(LOADED, "if counts.steps and", "if", SHOWN_IN_FILES),
+    Mutation(MOVING, "pairs if line is not first]", "pairs if False]", MOVED),
+    Mutation(ELSEWHERE, "if folder.name == root.name:", "if True:", FOUND_ELSEWHERE),
+    Mutation(ELSEWHERE, "if why == _RENAMED and", "if False and", FOUND_ELSEWHERE),
     Mutation(COUNT, "order = self.came_up & ~CAME_UP or", "order =", COUNTED),
-    Mutation(COUNT, "token.is_pattern or token.scope:", "token.is_pattern:", COUNTED),
+    Mutation(COUNT, "token.is_pattern or token.scope or", "token.is_pattern or", COUNTED),
     Mutation(CALLS, "if not asked.is_refused:", "if True:", COUNTED),
     Mutation(OCCASIONS, "if all(kinds) else None", "", COUNTED),
     Mutation(COUNT, 'message.origin in ("human", "refusal")', 'message.role == "user"', COUNTED),

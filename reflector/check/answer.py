@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from reflector.audit.checked import Checked, CheckedLine
 from reflector.check.adapter import judged_of, page_facts
+from reflector.check.elsewhere import sessions_elsewhere
 from reflector.check.facts import Counts, HeadingFacts, PageFacts, Reminder, Repeated, RuleFacts
 from reflector.check.lines import place_of
 from reflector.check.plan import Look
@@ -113,6 +114,8 @@ def answer_of(
     """Return the answer of a check; `command` writes a command of this playbook for a terminal."""
     judged = judged_of(project, advice.lines, look)
     facts = page_facts(project, advice, look, judged, command)
+    if not facts.sessions:
+        facts = replace(facts, elsewhere=sessions_elsewhere(project.root))
     price = look.plan.price
     document = LinesJson(
         files=advice.files,

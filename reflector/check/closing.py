@@ -12,6 +12,7 @@ from decimal import Decimal
 from shlex import quote
 
 from reflector.audit.checked import Checked
+from reflector.check.elsewhere import Elsewhere
 from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
 from reflector.check.rows import Part, counted, part_of, rows_of
@@ -22,7 +23,9 @@ def closing(
 ) -> tuple[Step, ...]:
     """Return the next commands; `command` writes a command of this playbook for a terminal."""
     steps = [*_sessions(facts, command)]
-    if not facts.sessions:
+    if facts.elsewhere is not None and not facts.sessions:
+        steps.append(_elsewhere_step(facts.elsewhere, command))
+    elif not facts.sessions:
         reason = "Use your agent here, or go to a folder where you used it. Then run"
         steps.append(Step(reason, command("check")))
     elif _is_newer(facts):
@@ -36,6 +39,13 @@ def closing(
         reason = "Keep these counts when your agent deletes its sessions"
         steps.append(Step(reason, "reflector install"))
     return tuple(steps)
+
+
+def _elsewhere_step(elsewhere: Elsewhere, command: Callable[..., str]) -> Step:
+    """Return the command that reads the sessions of another folder."""
+    sessions = counted(elsewhere.sessions, "session")
+    reason = f"{sessions} worked in {elsewhere.folder} ({elsewhere.why}). To count them here"
+    return Step(reason, f"{command('ingest', elsewhere.files)} && {command('check')}")
 
 
 def _is_newer(facts: PageFacts) -> bool:
@@ -67,9 +77,9 @@ def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..
 
 
 def cost_words(plan: Plan) -> str:
-    """Return the judges with the transcripts, the tokens and the price, in a clause."""
+    """Return the judges with the sessions, the tokens and the price, in a clause."""
     parts = [
-        f"{counted(share.questions, 'transcript')} read by {judge_title(judge)}, "
+        f"{counted(len(share.sessions), 'session')} read by {judge_title(judge)}, "
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
         for judge, share in plan.shares.items()
     ]

@@ -74,7 +74,7 @@ class RuleCount:
     """The counts of one rule.
 
     forbids    whether it names nothing but tokens that it speaks against
-    has_words  whether a call can contain a token of it
+    has_words  whether a call can contain a token of it, and the token decides
     names_command  whether it names a command to run
     occasion   such as "sessions that committed", "" if it is not known
     last_said  your newest sentence that says it again, None without one
@@ -101,7 +101,8 @@ class RuleCount:
 
     @property
     def has_words(self) -> bool:
-        return (self.counting.named | self.counting.negated) > 0
+        is_part = any(token.scope == "part" for token in self.counting.tokens)
+        return (self.counting.named | self.counting.negated) > 0 and not is_part
 
     @property
     def names_command(self) -> bool:
@@ -161,8 +162,7 @@ class RuleCount:
         if self.counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
             # Events of counts/1 do not have the order.
             return False
-        files = self._bits(lambda token: token.is_path) if occasion.named == "" else 0
-        return marks.came_up & CAME_UP > 0 or marks.written & files > 0
+        return marks.came_up & CAME_UP > 0
 
 
 class Counted(NamedTuple):

@@ -17,7 +17,7 @@ from reflector.check.counting import RuleCount, Tally, kept_counts
 from reflector.check.facts import RuleFacts
 from reflector.check.lines import place_of
 from reflector.check.plan import MOST_SESSIONS
-from reflector.check.rows import Speech, counted, followed_words, signals_of
+from reflector.check.rows import Speech, counted, counted_occasion, followed_words, signals_of
 from reflector.counts.calls import Act, acts_of
 from reflector.counts.code import uses_as_code
 from reflector.counts.occasions import place_in_act
@@ -148,9 +148,9 @@ def _words_of(counting: Counting, act: Act) -> Iterator[tuple[str, str]]:
             yield f"{did} named", line
         if held & counting.negated:
             yield f"{did} against", line
-    if any(token.is_path and token.text in act.file for token in counting.tokens):
-        yield f"{_WROTE} named", act.file
-        yield f"{_WROTE} against", act.file
+    for place, token in enumerate(counting.tokens):
+        if token.is_path and token.text in act.file and not token.scope:
+            yield f"{_WROTE} {'against' if counting.negated >> place & 1 else 'named'}", act.file
     occasion = counting.occasion
     if occasion and place_in_act(occasion, act) >= 0:
         lines = (
@@ -214,7 +214,8 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
     if tally.against:
         ran = session.words.get(f"{_RAN} against")
         yield "used", ran or session.words.get(f"{_WROTE} against", "")
-    did = _RAN if tally.run else _WROTE if tally.written else ""
+    is_written = tally.written and not alone.names_command
+    did = _RAN if tally.run else _WROTE if is_written else ""
     if did:
         yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", "")
     elif alone.occasion and alone.counting.named and tally.came_up and not tally.against:
@@ -231,7 +232,8 @@ def _summary(line: Line, rule: RuleCount, today: date) -> Iterator[str]:
         words = [f"done in {followed} {facts.occasion or 'sessions'}"]
     asks = facts.has_words and not facts.forbids
     if not words and asks and facts.occasion and facts.counts.came_up:
-        words = [f"done in {facts.counts.done:,} of {facts.counts.came_up:,} {facts.occasion}"]
+        occasion = counted_occasion(facts.counts.came_up, facts)
+        words = [f"done in {facts.counts.done:,} of {occasion}"]
     if facts.is_before:
         words = [text.replace("done in", "done before it in") for text in words]
     number = counted(facts.counts.sessions, "session")

@@ -13,6 +13,7 @@ from datetime import date
 from typing import NamedTuple
 
 from reflector.audit.checked import CheckedLine
+from reflector.check.elsewhere import Elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,7 @@ class PageFacts:
     sessions    that were looked at, the first of them on the day `first`; None without one
     since_edit  sessions since the last edit of the files; None if that is unknown
     agent       the agent that wrote the sessions, in a sentence
+    elsewhere   sessions of another folder that may be this project's; looked for if there are none
     was_sent    whether a judge was asked just now
     closing     the next commands, the last lines of the page
     """
@@ -178,5 +180,6 @@ class PageFacts:
     first: date | None = None
     since_edit: int | None = None
     agent: str = "your agent"
+    elsewhere: Elsewhere | None = None
     was_sent: bool = False
     closing: tuple[Step, ...] = ()

@@ -108,7 +108,7 @@ def _nothing_words(facts: PageFacts) -> str:
     if not facts.rules:
         return "No line of these files is a rule that a session could follow or break."
     if not facts.sessions:
-        return "LOOK AT THESE: none, because no session of this project was found yet."
+        return "LOOK AT THESE: none, because no session of this folder was found."
     if not any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
         is_older = any(rule.before.sessions for rule in facts.rules)
         reason = "every session is older than these rules" if is_older else "nothing was counted"

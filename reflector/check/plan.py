@@ -7,7 +7,6 @@ or allowed. The price is None if the price of one judge is not known.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -24,7 +23,7 @@ from reflector.judges.offers import priced_model
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
 from reflector.playbook_files.births import Births, births_of
 from reflector.playbook_files.watching import Line, watching
-from reflector.prices import Usage, cost
+from reflector.prices import ANSWER_TOKENS, estimated_cost
 from reflector.project import Project
 from reflector.reflection.checking import ROOM
 from reflector.sessions import checks
@@ -37,8 +36,6 @@ APIS = tuple(name for name, is_model in BACKENDS.items() if is_model and name !=
 #: The one that is asked if the user has no agent that can judge, and the command that names it.
 DEFAULT_API = "anthropic"
 _API_COMMAND = f"export ANTHROPIC_API_KEY=… && reflector check --judge {DEFAULT_API}"
-#: Tokens of an answer, for an estimate.
-_ANSWER_TOKENS = 1_000
 _BYTES_PER_TOKEN = 3
 
 
@@ -73,15 +70,24 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of one judge: questions, tokens at most, and USD if its price is known."""
+    """The part of one judge: the ids of sessions, questions, tokens at most, and USD if its price
+    is known.
+    """
 
+    sessions: frozenset[str] = frozenset()
     questions: int = 0
     tokens: int = 0
     price: Decimal | None = Decimal(0)
 
-    def with_session(self, questions: int, usage: Usage, price: Decimal | None) -> Share:
-        known = None if price is None or self.price is None else self.price + price
-        return Share(self.questions + questions, self.tokens + usage.total, known)
+    def joined(self, other: Share) -> Share:
+        """Return both parts as one."""
+        is_unknown = self.price is None or other.price is None
+        return Share(
+            self.sessions | other.sessions,
+            self.questions + other.questions,
+            self.tokens + other.tokens,
+            None if is_unknown else (self.price or 0) + (other.price or Decimal(0)),
+        )
 
 
 @dataclass(slots=True)
@@ -91,13 +97,13 @@ class Plan:
     lacks   the command that gets a judge; "" if there is one
     files   the transcripts that are asked about; none if a judge is lacking
     shares  the part of each judge, by its name
-    barred  how many transcripts their own agent may not judge, by its name as a judge
+    barred  the sessions that their own agent may not judge, by its name as a judge
     """
 
     lacks: str
     files: list[FoundTranscript] = field(default_factory=list)
     shares: dict[str, Share] = field(default_factory=dict)
-    barred: Counter[str] = field(default_factory=Counter)
+    barred: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def questions(self) -> int:
@@ -179,14 +185,15 @@ def _planned(
         reader = checks.reader_of(file)
         judge = _judge_for(config, plan.lacks, reader)
         if _is_agent(config, judge) and judge not in agreed and not plan.lacks:
-            plan.barred[judge] += 1
+            plan.barred.setdefault(judge, set()).add(checks.session_of(file))
             continue
         if not plan.lacks:
             plan.files.append(file)
         most = min(file.bytes // _BYTES_PER_TOKEN + line_tokens, ROOM, config.request_tokens)
-        usage = Usage(questions * most, questions * _ANSWER_TOKENS)
-        share = plan.shares.get(judge, Share())
-        plan.shares[judge] = share.with_session(questions, usage, _price(config, judge, usage))
+        tokens = questions * (most + ANSWER_TOKENS)
+        price = _price(config, judge, [most] * questions)
+        share = Share(frozenset([checks.session_of(file)]), questions, tokens, price)
+        plan.shares[judge] = plan.shares.get(judge, Share()).joined(share)
     return plan
 
 
@@ -210,10 +217,10 @@ def _is_agent(config: Config, judge: str) -> bool:
     return judge not in BACKENDS and judge not in config.judges
 
 
-def _price(config: Config, judge: str, usage: Usage) -> Decimal | None:
+def _price(config: Config, judge: str, prompts: Sequence[int]) -> Decimal | None:
     if judge not in JUDGES and judge not in BACKENDS:
         return None
-    return cost(priced_model(config, judge), usage)
+    return estimated_cost(priced_model(config, judge), prompts)
 
 
 def judge_title(judge: str) -> str:
@@ -228,14 +235,14 @@ def skipped_words(plan: Plan) -> Iterator[str]:
     faults = unfit_agents(plan)
     for fault in faults.values():
         yield f"{fault}. Or choose another judge (--judge NAME)."
-    for judge, number in plan.barred.items():
+    for judge, barred in plan.barred.items():
         title = judge_title(judge)
         reason = f"{title} may not judge yet. Allow it ({CONSENT}) or choose another judge"
         if judge not in JUDGES:
             reason = f"{title} cannot judge. Choose another judge"
         if judge not in faults:
-            sessions = f"{number:,} {title} session{'s' if number > 1 else ''}"
-            yield f"{sessions} skipped: {reason} (--judge NAME)."
+            sessions = f"{title} session{'s' if len(barred) > 1 else ''}"
+            yield f"{len(barred):,} {sessions} skipped: {reason} (--judge NAME)."
 
 
 def unfit_agents(plan: Plan) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ from reflector.project import Project, project_of
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts
 from reflector.text.width import cut, width
-from reflector.transcripts.readers import stores
+from reflector.transcripts.readers import is_subagents, stores
 
 #: Days of sessions in the table.
 _DAYS = 30
@@ -115,12 +115,7 @@ def _sessions(each: Each, oldest: float) -> Iterator[tuple[Path, list[FoundTrans
         with suppress(OSError, ValueError):
             folder = Path(file.cwd)
             is_new = file.path.stat().st_mtime >= oldest
-            if (
-                is_new
-                and folder.is_absolute()
-                and folder.is_dir()
-                and not checks.is_subagents(file)
-            ):
+            if is_new and folder.is_absolute() and folder.is_dir() and not is_subagents(file.path):
                 by_root[project_of(folder.resolve())].append(file)
     yield from by_root.items()
 

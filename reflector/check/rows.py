@@ -125,6 +125,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' if number != 1 else ''}"
 
 
+def counted_occasion(number: int, rule: RuleFacts) -> str:
+    """Return a number of sessions with the occasion of a rule."""
+    return counted(number, "session") + rule.occasion.removeprefix("sessions")
+
+
 def day_words(day: date, today: date) -> str:
     """Return a day in a sentence: today, on Friday, on 3 Oct."""
     if day == today:
@@ -199,7 +204,8 @@ def _never_came_up(rule: RuleFacts) -> bool:
     counts = rule.counts
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
-    is_counted = rule.has_words and counts.sessions > 0
+    is_due = rule.names_command and not (rule.occasion or rule.forbids)
+    is_counted = rule.has_words and counts.sessions > 0 and not is_due
     return is_counted and not (counts.came_up or counts.run or counts.written)
 
 
@@ -276,7 +282,7 @@ def _missed(rule: RuleFacts) -> int:
 def _missed_words(rule: RuleFacts, _: Speech) -> str:
     counts = rule.counts
     verb = "run first" if rule.is_before else "run"
-    words = f"{verb} in {counts.run:,} of {counts.came_up:,} {rule.occasion}"
+    words = f"{verb} in {counts.run:,} of {counted_occasion(counts.came_up, rule)}"
     return words + _before_words((rule.before.run, rule.before.came_up))
 
 

@@ -25,6 +25,7 @@ from reflector.judges.consent import JudgeRefused
 from reflector.judges.offers import Candidate, Estimate, Offer
 from reflector.judges.registry import described, judge_kind
 from reflector.prices import estimated_cost, price_words
+from reflector.reflection.checking import ROOM
 
 _VERDICTS = {"helpful", "harmful", "neutral"}
 #: The judges that ask nobody.
@@ -176,6 +177,11 @@ def ask_who(place: Place) -> bool:
     cells.append((nobody, "none (built-in rules)", "free, offline", "nowhere; few verdicts"))
     sessions = counted(len(newest.prompts), "session")
     table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
+    click.echo(
+        "These are the last sessions of all your projects, at most "
+        f"{config.request_tokens:,} tokens each.\n"
+        f"`check` reads this project alone, at most {ROOM:,} of each, so its price differs."
+    )
     click.echo("How often each judge is right: reflector help judging")
     numbers = [str(number) for number in range(1, nobody + 1)]
     answer = click.prompt(
@@ -345,7 +351,7 @@ def estimate_words(config: Config) -> str:
     if not newest.prompts:
         return ""
     sessions = counted(len(newest.prompts), "session")
-    return f" (your last {sessions}: at most {_tokens(newest)})"
+    return f" (your last {sessions} in all projects: at most {_tokens(newest)})"
 
 
 def end_first(project: Path) -> None:

@@ -41,7 +41,8 @@ class ListedJson(BulletRow):
     share          the helpful share of the votes, null without any; `low` and `high` are the ends
                    of its 90 % interval
     told           whether a session that starts now is told it; null for a moment
-    told_sessions  sessions that were told it; null where none is recorded
+    told_sessions  sessions that were told it, or whose client loaded it from your file; null where
+                   none is recorded
     demoted        why it gives way to others; null where it does not
     checked        what `reflector check` found, in words; null where nobody was asked about it
     place          the file and line of a rule that stays in your file; null for one of the playbook
@@ -88,6 +89,7 @@ class Uses(NamedTuple):
     rows: list[BulletRow]
     usage: Usage
     told: set[str] | None
+    has_tellings: bool
     standing: Standing
     shown: Mapping[str, Votes]
     found: Checked | None
@@ -122,7 +124,8 @@ class Uses(NamedTuple):
         checked = {line.name: line for line in lines if line.sessions}
         votes = observed(rows, past, usage.bullets, rates=project.config.finding_rates)
         in_files = places(asked.ledger, project.root, rows)
-        return cls(rows, usage, told, standing, votes, found, checked, in_files)
+        has_tellings = any(used.shown for used in usage.bullets.values())
+        return cls(rows, usage, told, has_tellings, standing, votes, found, checked, in_files)
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
         """Return a bullet as `list --json` has it; the interval may be left out (0 to 1)."""
@@ -148,7 +151,7 @@ class Uses(NamedTuple):
             high=high,
             corrected=votes.rates is not None,
             told=None if self.told is None or row.status == "watched" else row.name in self.told,
-            told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
+            told_sessions=used.shown if self.has_tellings else None,
             demoted=self.demoted(row),
             checked=checked.result if checked is not None else None,
             place=self.places.get(row.name),

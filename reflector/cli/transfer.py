@@ -55,6 +55,7 @@ from reflector.playbook_files.places import is_loaded
 from reflector.sessions import machines
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.injection import headings_of, moved_text, told_text
+from reflector.sessions.loaded import tell_recorded
 from reflector.text.words import context_tokens
 from reflector.trials.trial import Trial
 
@@ -155,6 +156,7 @@ def _name_rules(
         with waiting_pipeline(project, write=False) as pipeline:
             naming = plan_naming(pipeline.ledger, project, files)
             positions = name_rules(pipeline.ledger, naming)
+            tell_recorded(project, pipeline.ledger)
         if positions:
             undo = place.command("undo", span(positions[0], positions[-1]))
     lines = [f"{name}  {line.place}  {line.text}" for name, line in naming.watching.lines.items()]
@@ -209,6 +211,10 @@ def _move(
     number = counted(len(move.stays), "rule")
     stay = f"{number} in a longer text {verb} there: {places_that_stay}"
     notes = [stay] if move.stays else []
+    notes += [
+        f"{line.place} repeats {first.place}: one rule, so both lines go"
+        for line, first in move.repeats
+    ]
     lines = [bullet.line for bullet in move.bullets]
     diff = [line for cut in move.cuts if cut.rules for line in cut.difference]
     result = AdoptedJson("moved", move.count, notes, True, lines, None, *tokens, diff)

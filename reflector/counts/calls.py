@@ -27,6 +27,13 @@ _HEREDOC = re.compile(
 _INTO_FILE = re.compile(
     r"(?<![<>&\d-])>{1,2}\s*(?P<file>[\w./~$-]+)|\btee (?:-a )?(?P<tee>[\w./~$-]+)"
 )
+#: A string of a shell, and a command that has words for people, such as the message of a commit.
+_STRING = r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*')(?:\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*')*"
+_WRITING = re.compile(rf"\b(?:git|gh|glab|hg) (?:\\.|{_STRING}|[^;&|\n\"'\\])*", re.DOTALL)
+_WORDS = re.compile(
+    rf"(?P<option>\s(?:-[a-z]*m|--message|--body|--title|--notes)[ =]?|\bbody=){_STRING}", re.DOTALL
+)
+_COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 #: The number of calls that wait for their results.
 _MOST_WAITING = 64
 _PATCH = "*** Begin Patch"
@@ -95,16 +102,24 @@ def acts_of(call: ToolCall) -> Iterator[Act]:
 
 def _acts_of_shell(command: str) -> Iterator[Act]:
     """Yield a command without the texts in it, and the texts that it writes into files."""
-    if "<<" not in command:
-        yield Act(command)
-        return
-    yield Act(_HEREDOC.sub(r"\g<line>", command))
+    yield Act(_without_words(_HEREDOC.sub(r"\g<line>", command) if "<<" in command else command))
     for text in _HEREDOC.finditer(command):
         target = _INTO_FILE.search(text["line"])
         if _PATCH in text["body"]:
             yield from _acts_of_patch(text["body"])
         elif target:
             yield Act(file=target["file"] or target["tee"], added=text["body"])
+
+
+def _without_words(command: str) -> str:
+    """Return a command without its comments and without words for people, such as the message of a
+    commit: they run nothing.
+    """
+    if "#" in command:
+        command = _COMMENT.sub("", command)
+    if "'" not in command and '"' not in command:
+        return command
+    return _WRITING.sub(lambda writing: _WORDS.sub(r'\g<option>"…"', writing[0]), command)
 
 
 def _acts_of_editor(arguments: Mapping[str, Any]) -> Iterator[Act]:

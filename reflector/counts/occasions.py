@@ -84,12 +84,23 @@ _KINDS_OF_TESTS = {
     r"\bacceptance tests?\b": r"accept",
     r"\b(?:smoke|regression|snapshot|performance|functional|browser|load|contract) tests?\b": "",
 }
+#: A rule about tests alone: "don't use `time.Sleep` in tests".
+_IN_TESTS = (
+    r"(?<![\w-])(?:in|inside|within|en|em|n[oa]s)[ \t]+(?:\w+[ \t]+)?"
+    r"(?:tests?|specs|pruebas|testes)\b(?![ \t]+(?!code|files?)\w)"
+    r"|(?:测试|テスト)(?:代码|コード)?(?:中|里|内|で|の中)"
+)
 _TEST_CODE = r"\btests?[- ](?:code|files?)\b|测试代码|テストコード|\bcódigo de (?:prueba|teste)"
 #: A rule that asks for something before its occasion: "before you commit", "提交之前".
 _BEFORE = (
     r"(?:\b(?:before|prior to|ahead of|antes)\b[^.!?;]{{0,40}}?(?:{named}))"
     r"|(?:{named})(?:[^。，,.]{{0,8}}?(?:之前|以前|前)"
     r"|[^.!?;]{{0,60}}?\b(?:without|until|unless|only (?:after|once)|sin|sem|hasta|até)\b)"
+)
+#: An occasion at one place alone, as in "never commit to `main`": no command shows the place.
+_AT_PLACE = (
+    r"(?:{named})\w*(?:[ \t]+\w+)?[ \t]+(?:to|on|onto|into|against)[ \t]+(?:the[ \t]+|an?[ \t]+)?"
+    r"(?:\w+[ \t]+branch\b|`|main\b|master\b|trunk\b)"
 )
 #: Endings of files by the language that a rule names.
 _LANGUAGES = {
@@ -118,7 +129,9 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
     prose = _CODE.sub(" ", text)
     for occasion in _OCCASIONS:
         if re.search(occasion.named, prose, re.IGNORECASE):
-            return None if _is_deed_of(occasion, tokens) else occasion
+            is_at_place = _AT_PLACE.format(named=occasion.named)
+            is_unknown = _is_deed_of(occasion, tokens) or re.search(is_at_place, text, re.I)
+            return None if is_unknown else occasion
     paths = [_path_expression(token.text) for token in tokens if token.is_path]
     asked_for = [token for token in tokens if not token.scope]
     is_only_path = asked_for != [] and all(
@@ -161,9 +174,11 @@ def is_before(text: str, occasion: Occasion) -> bool:
     return bool(named) and re.search(named, _CODE.sub(" ", text), re.IGNORECASE) is not None
 
 
-def scope_of(tokens: Iterable[Token]) -> str:
+def scope_of(text: str, tokens: Iterable[Token]) -> str:
     """Return an expression for the files to which a rule is restricted; "" for all files."""
     places = [token for token in tokens if token.scope == "place"]
+    if not places and re.search(_IN_TESTS, _CODE.sub(" ", text), re.IGNORECASE):
+        return _TESTS.files
     return "|".join(
         _path_expression(token.text)
         if token.is_path or token.is_pattern

@@ -28,7 +28,7 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
 
 #: How tokens, occasions and likeness are read: it changes whenever a count would.
-VERSION = "counts/2"
+VERSION = "counts/3"
 #: In `came_up`, beside the bit of the occasion: a rule that asks for a command before it had the
 #: occasion first, or the command first.
 CAME_UP, LATE, IN_TIME = 1, 2, 4
@@ -355,7 +355,7 @@ def _counting(rule: Rule) -> Counting:
         bits[True] = 0  # what the rule forbids has more than one part
     occasion = occasion_of(rule.text, tokens)
     asks_before = bits[False] > 0 and occasion is not None and is_before(rule.text, occasion)
-    scope = scope_of(tokens)
+    scope = scope_of(rule.text, tokens)
     features = features_of(rule.text)
     needs_all = are_all_asked_for(rule.text, tokens)
     return Counting(
@@ -365,9 +365,11 @@ def _counting(rule: Rule) -> Counting:
 
 def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
     """Return whether a call with the token shows something of its rule: it does not only describe
-    files, and is not a word of English beside a clearer token.
+    files, and is not a word of English beside a clearer token. A word in capitals, such as
+    `DELETE`, has too many uses to break one.
     """
-    if token.is_pattern or token.scope:
+    is_capitals = token.text.isalpha() and token.text.isupper()
+    if token.is_pattern or token.scope or (token.negated and is_capitals):
         return False
     if token.negated and token.is_program:
         return True
@@ -387,13 +389,13 @@ def _expression(text: str) -> re.Pattern[str]:
 
 @cache
 def _command(token: Token) -> re.Pattern[str]:
-    """Return an expression for a token in a command. Options may follow its first word."""
+    """Return an expression for a token in a command. Options may follow each of its words."""
     exact = _expression(token.text)
     if not token.is_command:
         return exact
-    first, _, rest = exact.pattern.partition(r"\ ")
+    first, *words = exact.pattern.split(r"\ ")
     script = r"(?:run +)?" if token.text.partition(" ")[0] in _RUNNERS else ""
-    return re.compile(f"{first}{_OPTIONS} +{script}{rest}")
+    return re.compile(f"{first}{_OPTIONS} +{script}" + rf"{_OPTIONS} +".join(words))
 
 
 @cache

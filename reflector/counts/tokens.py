@@ -89,6 +89,20 @@ _CONDITION = re.compile(
     r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
     re.IGNORECASE,
 )
+#: What a rule forbids a token for: other uses of it break nothing. "for" says so of programs alone:
+#: "never use `print(` for logging" is about nearly all of its uses.
+_PURPOSE = re.compile(
+    r"`?(?:[ \t]*(?:,|or|and|o|y|ou|e)[ \t]*`[^`\n]*`)*[ \t]+(?:(?:in|on|into)[ \t]+[\w-]+[ \t]+)?"
+    r"(?P<word>to|for|as|para|como)[ \t]+[a-z]",
+    re.IGNORECASE,
+)
+#: Whether the rule is broken depends on your words.
+_ASKS_YOU = re.compile(
+    r"\b(?:without|unless|before|sin|sem)[ \t]+(?:\w+[ \t]+){0,2}?"
+    r"(?:ask\w*|approv\w*|permission|confirm\w*|consent|told|request\w*|pregunt\w*|permiso|pergunt\w*"
+    r"|permissão)\b",
+    re.IGNORECASE,
+)
 #: What joins commands that are all asked for.
 _AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?"
 _AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
@@ -155,6 +169,8 @@ def tokens_of(text: str) -> tuple[Token, ...]:
 def _token(text: str, match: re.Match[str], written: str) -> Token:
     token = Token(written, _is_negated(text, match))
     before = _BOUNDARY.split(text[: match.start()])[-1]
+    if token.negated and _ASKS_YOU.search(text):
+        return token._replace(scope="part")
     return token._replace(scope=_scope_of(token, before, text[match.end() :]))
 
 
@@ -171,13 +187,21 @@ def _scope_of(token: Token, before: str, after: str) -> str:
         return "purpose"
     is_file = token.is_path or token.is_pattern
     is_part = not is_file and _PART.search(before.rstrip("`")) is not None
-    if token.negated and (is_part or _CONDITION.match(after)):
+    purpose = None if _is_choice(before) else _PURPOSE.match(after)
+    is_for = purpose is not None and (token.is_program or purpose["word"] == "to")
+    if token.negated and (is_part or is_for or _CONDITION.match(after)):
         return "part"
     if placed is None:
         return ""
     is_folder = placed["folder"] is not None or _FOLDER_AFTER.match(after) is not None
     is_place = is_folder or token.is_pattern or (token.is_path and token.negated)
     return "place" if is_place else ""
+
+
+def _is_choice(before: str) -> bool:
+    """Return whether a rule asks for another token before it speaks against one."""
+    cues = _CUE.finditer(re.sub(r"`[^`\n]*`", "`", before))
+    return any(cue["against"] is None for cue in cues)
 
 
 def are_all_asked_for(text: str, tokens: Sequence[Token]) -> bool:

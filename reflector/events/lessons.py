@@ -158,14 +158,14 @@ TYPES = (
         name=ev.ADVICE_TOLD,
         meaning="Lessons and bullets were shown to a session or a task.",
         fields={
-            # A query, the text at a start, or the lessons of a task.
-            "via": f.needed(f.one_of("recall", "injection", "retrieval")),
+            # A query, the text at a start, the lessons of a task, or a file that the client loads.
+            "via": f.needed(f.one_of("recall", "injection", "retrieval", "file")),
             "lessons": f.needed(f.several(f.EVENT_ID, MOST_TOLD, "ids of lessons")),
             "bullets": f.NAMES,
             "task": f.WORD_OR_PROSE,
             "query": _WHY,
-            # Of the text at a start: its SHA-256, and the seed of the draw that chose among what
-            # did not fit.
+            # Of the text at a start: its SHA-256 (of a file, that of its rules), and the seed of
+            # the draw that chose among what did not fit.
             "digest": f.WORD,
             "seed": f.WORD,
             # Who says so: the agent's own transcript, or the hook that printed the text.

@@ -30,7 +30,7 @@ from reflector.judges.registry import judge_kind
 from reflector.locate import user_folder
 from reflector.prices import ANSWER_TOKENS, estimated_cost
 from reflector.settings_file import store_setting
-from reflector.transcripts.readers import stores
+from reflector.transcripts.readers import is_subagents, stores
 
 #: The newest sessions of an estimate.
 _SESSIONS = 10
@@ -84,11 +84,14 @@ class Estimate(NamedTuple):
 
 
 def estimate(config: Config) -> Estimate:
-    """Return the newest sessions of all agents and projects, as questions."""
+    """Return the newest sessions of all agents and projects, as questions. Sessions of subagents
+    are parts of others.
+    """
     transcripts = []
     for store in stores():
         with suppress(OSError):
-            transcripts += [path.stat() for path in store.kept.folder.rglob(store.kept.pattern)]
+            paths = store.kept.folder.rglob(store.kept.pattern)
+            transcripts += [path.stat() for path in paths if not is_subagents(path)]
     newest = nlargest(_SESSIONS, transcripts, key=lambda transcript: transcript.st_mtime)
     sizes = (transcript.st_size // _BYTES_PER_TOKEN for transcript in newest)
     return Estimate(tuple(min(size, config.request_tokens) for size in sizes))

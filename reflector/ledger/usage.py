@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
-_VERSION = 7
+_VERSION = 8
 #: After so many events the row is written again; fewer are counted at each question.
 _STEP = 1000
 _HEAD_AND_ROW = (
@@ -95,7 +95,7 @@ _Heirs = Mapping[str, Collection[str]]
 class Used:
     """A bullet's counts, in sessions.
 
-    told        sessions that were told it
+    told        sessions that were told it, with its name
     cited       sessions whose agent cited it
     judged      sessions with a verdict on it, neutral included
     decided     sessions with a helpful or harmful verdict on it
@@ -105,6 +105,7 @@ class Used:
     last_cited  when the latest window that cites it was, as the ledger writes time
     helped      the position of its last helpful verdict, retracted or not
     told_then   sessions that had been told it by that position
+    shown       sessions that were told it, or whose client loaded it from your file
     """
 
     told: int = 0
@@ -117,6 +118,7 @@ class Used:
     last_cited: str = ""
     helped: int = 0
     told_then: int = 0
+    shown: int = 0
 
     @property
     def neither(self) -> int:
@@ -183,7 +185,10 @@ class _FirstDeeds(dict[_Deed, int]):
         for telling in tellings:
             session = telling.session_id or telling.target_id
             if session is not None:  # else it told a task of an embedder
-                self.add("told", telling.facts.get("bullets", ()), session, telling.position)
+                names = telling.facts.get("bullets", ())
+                self.add("shown", names, session, telling.position)
+                if not _is_of_file(telling):
+                    self.add("told", names, session, telling.position)
 
     def add_tags(self, tags: Iterable[_Tag]) -> None:
         for tag in tags:
@@ -199,6 +204,11 @@ class _FirstDeeds(dict[_Deed, int]):
             }
             for verb in filter(verbs.get, verbs):
                 self.add(verb, (tag.name,), tag.session_id, tag.position)
+
+
+def _is_of_file(telling: Event) -> bool:
+    """Return whether a client loaded rules from your file: no session can cite them."""
+    return bool(telling.facts.get("via") == "file")
 
 
 class _Tag(NamedTuple):
@@ -265,7 +275,7 @@ def _count_page(sql: Statements, after: int, upto: int, usage: Usage, heirs: _He
     events = between(sql, TELLING_TYPES, after, upto)
     tellings = [telling for telling in events if telling.data is not None]
     tags = _tags(sql, _OF_PAGE, after, upto)
-    usage.texts += len(tellings)
+    usage.texts += sum(not _is_of_file(telling) for telling in tellings)
     helped = _add_helpful(tags, usage, heirs)
     windows = [*between(sql, WINDOW_TYPES, after, upto)]
     deeds = _FirstDeeds(heirs)
@@ -428,7 +438,8 @@ def told_texts(ledger: Reader) -> int:
     where = of_types(TELLING_TYPES)
     with ledger.asking() as sql:
         query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {where}"  # noqa: S608
-        return int(sql.run(query).fetchone()[0])
+        of_files = " AND (data IS NULL OR data NOT LIKE ?)"
+        return int(sql.run(query + of_files, '%"via":"file"%').fetchone()[0])
 
 
 #: The state before the first event.

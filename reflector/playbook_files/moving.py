@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from reflector.events.event import Event, NewEvent, identity, tx_of
 from reflector.files import Changed, read_bounded, replace_read
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
+from reflector.playbook.admissible import same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import MAX_BYTES
@@ -82,7 +83,15 @@ class Move:
 
     @property
     def count(self) -> int:
-        return sum(len(cut.rules) for cut in self.cuts)
+        return sum(len(cut.rules) for cut in self.cuts) - len(self.repeats)
+
+    @property
+    def repeats(self) -> Sequence[tuple[Line, Line]]:
+        """The lines with the words of an earlier one, each with that one: the same rule."""
+        firsts = _first_lines(self.cuts)
+        lines = [line for cut in self.cuts for line in cut.rules.values()]
+        pairs = [(line, firsts[same_words(line.text)]) for line in lines]
+        return [(line, first) for line, first in pairs if line is not first]
 
     @property
     def stays(self) -> list[Line]:
@@ -98,7 +107,7 @@ def plan_move(ledger: Ledger, project: Project, files: Sequence[Path]) -> Move:
     """
     cuts = [_cut(project.root, file) for file in files]
     rows = {row.name: row for row in ledger.rows()}
-    lines, new = matched(rows, [line for cut in cuts for line in cut.rules.values()])
+    lines, new = matched(rows, [*_first_lines(cuts).values()])
     changes = [Change("restore", name) for name in lines if rows[name].status != "live"]
     changes += [Change("add", section=line.section, text=line.text) for line in new]
     steps = plan_changes(ledger, changes, first=project.first_number)
@@ -107,6 +116,15 @@ def plan_move(ledger: Ledger, project: Project, files: Sequence[Path]) -> Move:
     places = {name: line.heading for name, line in lines.items()}
     places |= {bullet.name: headings.get(bullet.text, "") for bullet in moved}
     return Move(cuts, changes, headings, moved, places)
+
+
+def _first_lines(cuts: Iterable[Cut]) -> Mapping[str, Line]:
+    """Return the first line of each rule, by its words."""
+    firsts: dict[str, Line] = {}
+    for cut in cuts:
+        for line in cut.rules.values():
+            firsts.setdefault(same_words(line.text), line)
+    return firsts
 
 
 def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move) -> int:
@@ -214,8 +232,10 @@ def _cut(root: Path, file: Path) -> Cut:
     advice = advice_of(root, [file])
     shown = next(iter(advice.files))
     text = _text(raw, shown)
-    rules = {line.number: line for line in advice.rules if line.file == shown}
     without_mark = text.removeprefix(_BOM)
+    words = {same_words(line.text) for line in advice.rules if line.file == shown}
+    every = [line for line in lines_in(shown, without_mark) if line.is_rule]
+    rules = {line.number: line for line in every if same_words(line.text) in words}
     outline = Outline(without_mark)
     blocks = outline.removable(rules)
     chosen = {number: line for number, line in rules.items() if number in blocks}

@@ -477,9 +477,12 @@ def playbook_lines(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> 
 
 
 def watched_lines(ledger: Ledger) -> list[Line]:
-    """Return the lines of files that are watched, as they were last seen. Raises LedgerError."""
-    file_of = files_of(ledger)
-    return [Line(file_of[row.name], 0, row.section, row.text) for row in _watched(ledger.rows())]
+    """Return the lines of files that are watched, as they were last seen, with the names of their
+    bullets. Raises LedgerError.
+    """
+    rows = _watched(ledger.rows())
+    file_of = files_of(ledger) if rows else {}
+    return [Line(file_of[row.name], 0, row.section, row.text, row.name) for row in rows]
 
 
 def _watched(rows: Iterable[BulletRow]) -> list[BulletRow]:

@@ -34,9 +34,10 @@ from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
+from reflector.sessions.loaded import tell_recorded
 from reflector.transcripts.heads import read_head
-from reflector.transcripts.readers import Reader, stores
-from reflector.transcripts.reading import UnknownTranscript, read_messages
+from reflector.transcripts.readers import Reader, is_subagents, stores
+from reflector.transcripts.reading import UnknownTranscript, open_session, read_messages
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -128,14 +129,9 @@ def sessions_of(
     for file in each(_transcripts_in(folders, known)):
         with suppress(OSError):
             written = file.path.stat().st_mtime
-            if written >= since and not is_subagents(file) and is_in_project(root, file):
+            if written >= since and not is_subagents(file.path) and is_in_project(root, file):
                 dated.append((-written, str(file.path), file))
     return [file for _, _, file in sorted(dated, key=lambda row: row[:2])]
-
-
-def is_subagents(file: FoundTranscript) -> bool:
-    """Return whether a transcript is of a subagent, by its name."""
-    return file.path.name.startswith("agent-") or file.path.parent.name == "subagents"
 
 
 def project_sessions(
@@ -171,6 +167,15 @@ def readable(project: Project, files: Sequence[FoundTranscript]) -> list[FoundTr
 def reader_of(file: FoundTranscript) -> Reader:
     """Return the reader of the agent in whose folder a transcript is."""
     return next(store.reader for store in stores() if file.path.is_relative_to(store.kept.folder))
+
+
+def session_of(file: FoundTranscript) -> str:
+    """Return the id of a transcript's session, by its first records; the file's name without it."""
+    with suppress(OSError, UnknownTranscript), open_session(file.path) as reading:
+        for _ in reading:
+            if session_id := reading.conversation.session_id:
+                return session_id
+    return file.path.stem
 
 
 def _transcripts_in(
@@ -268,6 +273,7 @@ def check_sessions(
     with waiting_pipeline(project, write=False) as pipeline:
         watched = watching(pipeline.ledger, subject.lines, first=project.first_number)
         watch(pipeline.ledger, watched)
+        tell_recorded(project, pipeline.ledger)
         known = recorded_files(project, pipeline.ledger)
         left = deque(
             asked_sessions(

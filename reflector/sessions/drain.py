@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from reflector.reflection.recorder import Reflected
     from reflector.reflection.runner import Retry, Runner
     from reflector.sessions.intake import Source, Taken, WindowMode
+    from reflector.sessions.loaded import LoadedRules
     from reflector.sessions.spool import Delivery
     from reflector.transcripts.message import Message
     from reflector.transcripts.reading import Scan
@@ -430,7 +431,7 @@ class Pipeline:
         from reflector.sessions.intake import take_in
 
         source = replace(source, project=self.project.root)
-        taken = take_in(self.ledger, source, window=window, rules=self._rules)
+        taken = take_in(self.ledger, source, window=window, rules=self._rules, loaded=self._loaded)
         if taken.event_id is not None:
             self.people_messages[taken.event_id] = taken.scan.people
             self._messages[taken.event_id] = taken.scan.messages if taken.scan.cited else ()
@@ -445,6 +446,15 @@ class Pipeline:
         from reflector.sessions.counted import rules_of
 
         return rules_of(self.project, self.ledger.rows())
+
+    @cached_property
+    def _loaded(self) -> LoadedRules | None:
+        """The rules in place; None if a file cannot be read."""
+        from reflector.sessions.loaded import loaded_rules
+
+        with suppress(OSError):
+            return loaded_rules(self.project, self.ledger)
+        return None
 
     @cached_property
     def has_lessons(self) -> bool:

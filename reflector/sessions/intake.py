@@ -34,6 +34,7 @@ from reflector.reflection.window import keys_of, last_line, transcript_of, twins
 from reflector.sessions import answers
 from reflector.sessions.counted import counted_event
 from reflector.sessions.injection import is_fork, told_by_hook
+from reflector.sessions.loaded import LoadedRules, is_from_file
 from reflector.sessions.opencode_store import is_export
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
@@ -153,6 +154,7 @@ def take_in(
     scanned: Scan | None = None,
     beside: Collection[str] | None = None,
     rules: RuleSet | None = None,
+    loaded: LoadedRules | None = None,
 ) -> Taken:
     """Record the source's window in the ledger, with the bullets that it cites and the texts that
     its session was shown.
@@ -163,16 +165,17 @@ def take_in(
              None if it was shown no other. A window that does not concern a playbook beside another
              is left out, and its records stay new
     rules    the rules that are counted in it; None for no count
+    loaded   the rules in place, which its session was shown if it started with them
 
     Raises:
         OSError, UnknownTranscript: the file cannot be read, or is not a transcript
         LedgerError: the window cannot be appended
     """
     try:
-        return _record(ledger, source, window, scanned, beside, rules)
+        return _record(ledger, source, window, scanned, beside, rules, loaded)
     except Conflict:
         # Another machine recorded the same window a moment ago, and its records are seen by now.
-        return _record(ledger, source, window, scanned, beside, rules)
+        return _record(ledger, source, window, scanned, beside, rules, loaded)
 
 
 def _record(
@@ -182,6 +185,7 @@ def _record(
     scanned: Scan | None,
     beside: Collection[str] | None,
     rules: RuleSet | None,
+    loaded: LoadedRules | None,
 ) -> Taken:
     reading = _read_source(ledger, source, mode, scanned)
     nothing_new = Taken(reading.session_id, None, 0, (), reading.scan)
@@ -204,6 +208,8 @@ def _record(
     events = [recorded, *_telling_events(ledger, reading, recorded, mentions)]
     if reading.agent_id is None and mode == "new":
         events += _result_events(ledger, source, reading, recorded, rules)
+        if loaded is not None and reading.scan.answered is not None:
+            events += _loaded_events(reading, loaded, events)
     first, *_ = ledger.append([*events, *copied])
     if not first.added:
         return nothing_new
@@ -548,7 +554,8 @@ def _tellings(source: Source, reading: _Reading) -> list[Telling]:
     if not session_id or scan.agent_id or scan.answered not in new_keys:
         return []
     noted = told_by_hook(source.project, session_id)
-    recorded = [event.facts for event in reading.past.of_type(ev.ADVICE_TOLD)]
+    tellings = reading.past.of_type(ev.ADVICE_TOLD)
+    recorded = [event.facts for event in tellings if not is_from_file(event)]
     if any(facts.get("source") == "transcript" for facts in recorded):
         return []  # the echo is in records that were read before
     digests = {facts.get("digest") for facts in recorded}
@@ -575,6 +582,23 @@ def _telling_events(
             )
         )
     return events
+
+
+def _loaded_events(
+    reading: _Reading, loaded: LoadedRules, new_events: Sequence[NewEvent]
+) -> Iterator[NewEvent]:
+    """Yield the event of the rules in place that the session was shown at its start.
+
+    new_events  those of the window, the window first
+    """
+    outcomes = [event.facts for event in reading.past.of_type(ev.SESSION_OUTCOME)]
+    outcomes += [event.data for event in new_events if event.type == ev.SESSION_OUTCOME]
+    starts = [time_of(facts.get("began")) for facts in outcomes]
+    started = min(filter(None, starts), default=None)
+    tellings = reading.past.of_type(ev.ADVICE_TOLD)
+    telling = loaded.telling(new_events[0], str(reading.scan.agent), started, tellings)
+    if telling is not None:
+        yield telling
 
 
 def _recorded_event(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, NamedTuple
 
@@ -118,6 +119,11 @@ def stores(among: Sequence[Reader] | None = None) -> list[Store]:
         for reader in (readers() if among is None else among)
         for kept in reader.kept
     ]
+
+
+def is_subagents(path: Path) -> bool:
+    """Return whether a transcript is of a subagent, by its name."""
+    return path.name.startswith("agent-") or path.parent.name == "subagents"
 
 
 def folder_named_in(record: dict[str, Any], among: Sequence[Reader]) -> str:

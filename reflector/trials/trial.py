@@ -561,7 +561,11 @@ def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
     of a known root.
     """
     tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=trial.opened.position, upto=upto)
-    told = {event.session_id for event in tellings if trial.compares(first_origin(event.meta))}
+    told = {
+        event.session_id
+        for event in tellings
+        if event.facts.get("via") != "file" and trial.compares(first_origin(event.meta))
+    }
     told.discard(None)
     if not told:
         return 0

@@ -75,13 +75,14 @@ def learn(seed: str) -> None:
         windows = list(ledger.events(types=WINDOW_TYPES))
         names = [bullet.name for bullet in ledger.bullets()]
         if windows and names:
-            _tell(ledger, chance.choice(windows).event_id, chance.choice(names), seed)
+            via = chance.choice(["injection", "file"])
+            _tell(ledger, chance.choice(windows).event_id, chance.choice(names), seed, via)
 
 
-def _tell(ledger: Ledger, window_id: str, name: str, seed: str) -> None:
+def _tell(ledger: Ledger, window_id: str, name: str, seed: str, via: str) -> None:
     window = ledger.event(window_id)
     assert window is not None
-    data: dict[str, Any] = {"via": "injection", "lessons": [], "bullets": [name]}
+    data: dict[str, Any] = {"via": via, "lessons": [], "bullets": [name]}
     event_id = identity(ev.ADVICE_TOLD, seed)
     about = {"session_id": window.session_id, "target_id": window_id}
     ledger.append([NewEvent(ev.ADVICE_TOLD, event_id, data, "agent", **about)])  # type: ignore[arg-type]

@@ -255,3 +255,12 @@ def test_a_project_without_a_ledger_keeps_no_counts(
     bare = Project.at(agent.project)
     _counts(bare, _found(tmp_path, _linted()), LINT)
     assert bare.read_kept("counts.json") is None
+
+
+def test_mention_of_a_path_is_no_change(project: Project, tmp_path: Path) -> None:
+    """Only a changed file below the path is the occasion of the rule."""
+    rule = rule_of("Run `make test` after changes to `src/lib/`.")
+    session = Session("s-1").runs("cat > notes.md <<'E'\nsee src/lib/a.ts\nE", "ok")
+    changed = Session("s-2").runs("cat > src/lib/a.ts <<'E'\nlet a\nE", "ok")
+    count = _counts(project, _found(tmp_path, session, changed), rule).by_rule[rule.key]
+    assert (count.since.sessions, count.since.came_up) == (2, 1)

@@ -2,6 +2,7 @@
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_session_has_its_deed_and_a_line(
 
 def test_count_comes_first(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, _command("git commit").runs("make lint", ""))
-    assert shown[0] == "counted  run first in 0 of 1 sessions that committed"
+    assert shown[0] == "counted  run first in 0 of 1 session that committed"
 
 
 def test_refused_call_is_not_shown(agent_here: Agent) -> None:
@@ -120,3 +121,29 @@ def test_page_names_the_first_row(agent_here: Agent) -> None:
     _lines(agent_here, LINT, _command("eval()"), Session("s-2").runs("git commit", ""))
     shown = agent_here.call("check").out
     assert "The sessions behind a row: reflector blame CLAUDE.md:4" in shown
+
+
+def test_place_of_a_rule_is_no_evidence(agent_here: Agent) -> None:
+    """The line with the forbidden word is shown, not a file of the folder that the rule names."""
+    (agent_here.project / "CLAUDE.md").write_text("- Never use `console.log` in `src/api/`.\n")
+    made = Session("s-1").user("Fix it.")
+    for name, text in (("a.ts", "let a = 1"), ("b.ts", "console.log(a)")):
+        call = {"file_path": f"/shop/src/api/{name}", "content": text}
+        made.records.append(_call_of("Write", call, made))
+    assert "wrote     console.log(a)" in _lines(agent_here, 1, made)[1]
+
+
+def _call_of(tool: str, arguments: dict[str, str], made: Session) -> dict[str, Any]:
+    """Return the record of a call, for the end of a session."""
+    copy = Session(made.id)
+    copy.records = [*made.records]
+    copy.runs("", "", tool=tool)
+    record = copy.records[-2]
+    record["message"]["content"][0]["input"] = arguments
+    return record
+
+
+def test_changed_file_without_the_command_is_shown(agent_here: Agent) -> None:
+    (agent_here.project / "CLAUDE.md").write_text("- Run `make test` after changes to `src/`.\n")
+    made = _command("cat > src/a.ts <<'E'\nlet a = 'src/b'\nE")
+    assert "not done  src/a.ts" in _lines(agent_here, 1, made)[1]

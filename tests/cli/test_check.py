@@ -183,7 +183,7 @@ def test_free_check_sends_and_leaves_nothing(fresh: Agent, api: Api) -> None:
 def test_price_of_a_judge_is_before_its_command(fresh: Agent) -> None:
     shown = " ".join(fresh.call("check").out.split())
     priced = (
-        r"To judge the 5: 4 transcripts read by Anthropic's API, "
+        r"To judge the 5: 4 sessions read by Anthropic's API, "
         r"at most [\d,]+ tokens, \$0\.\d\d: "
     )
     assert re.search(priced + "reflector check --judge anthropic", shown)

@@ -99,6 +99,7 @@ def test_each_token_has_its_bit() -> None:
         ("提交前运行检查。", runs("git commit")),
         ("コミットの前に確認する。", runs("git commit")),
         ("Open a pull request as a draft.", runs("gh pr create --draft")),
+        ("Commit to Git often, with `git add -p`.", runs("git commit")),
         ("Keep tests small.", runs("mise run test")),
         ("Keep tests small.", edits("x", file="/app/tests/test_a.py")),
         ("Nunca borres las pruebas.", runs("pytest -q")),
@@ -118,6 +119,9 @@ def test_occasion_comes_up(rule: str, message: Message) -> None:
         ("Keep tests small.", runs("cat README.md")),
         ("Files in `src/*.sql` are frozen.", edits("x", file="/app/src/a/b.sql")),
         ("Be brief.", runs("git commit")),
+        ("Never commit to `main`; use `git checkout -b` first.", runs("git commit")),
+        ("Don't commit directly to main: use `git switch -c`.", runs("git commit")),
+        ("Run `make lint` before you push to the release branch.", runs("git push")),
     ],
 )
 def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
@@ -220,6 +224,9 @@ NEW_FORM = "In the `cli` package: Use `NewForm()` instead of `huh.NewForm()`."
         ("Never use `eval()` in `src/`.", "/app/src/a/b.py", 0),
         ("Use `NewForm()` in `*.go` files.", "/app/a.go", 1),
         ("Use `NewForm()` in `*.go` files.", "/app/a.py", 0),
+        ("Avoid `NewForm()` in unit tests.", "/app/form_test.go", 1),
+        ("Avoid `NewForm()` in unit tests.", "/app/form.go", 0),
+        ("Never use `NewForm()` in test data.", "/app/form.go", 1),
     ],
 )
 def test_place_restricts_written(rule: str, file: str, written: int) -> None:
@@ -314,6 +321,11 @@ def test_saved_rules_are_restored() -> None:
         ("Use `bun`, not `node`.", "CI=1 node server.js"),
         ("Never edit files with `sed -i` or `python3`.", "python3 - fix.py"),
         ("Never use `git add .`.", "git add . && git commit"),
+        ("Never use `git add .`.", "git commit -m 'Add it' && git add ."),
+        ("Use `uv`, not `pip`, for packages.", "pip install x"),
+        ("Use `uv` and never `pip` to install.", "pip install x"),
+        ("Never use `print(` for logging.", "python -c 'print(1)'"),
+        ("Never use `--no-verify`.", "git commit -m 'It'\\''s fixed' --no-verify"),
     ],
 )
 def test_forbidden_command_is_run(rule: str, command: str) -> None:
@@ -335,6 +347,17 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Never run `git push` without asking.", runs("git push")),
         ("Never use `console.log`.", edits("// console.log is not used", file="/a.ts")),
         ("Never use `console.log`.", edits("console.log is not used", file="/a.md")),
+        ("Avoid `as any`.", runs("git commit -am 'Remove `as any` casts' && git push")),
+        ("Avoid `as any`.", runs("gh api x --raw-field body='It isn'\\''t `as any`.' | tail")),
+        ("Avoid `as any`.", runs("# 5: as any\ngh api x")),
+        ("Do not `ssh` into production to edit files.", runs("ssh host journalctl")),
+        ("Do not use `node` or `python3` to parse JSON.", runs("node a.js; python3 a.py")),
+        ("Do not use `useEffect` to fetch data.", edits("useEffect(draw)", file="/a.tsx")),
+        ("Do not use `curl` for health checks.", runs("curl example.org")),
+        ("Don't install without asking: no `npm install`.", runs("npm install x")),
+        ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
+        ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
+        ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
     ],
 )
 def test_harmless_call_breaks_no_rule(rule: str, message: Message) -> None:
@@ -348,6 +371,19 @@ def test_harmless_call_breaks_no_rule(rule: str, message: Message) -> None:
 )
 def test_command_may_have_options(command: str) -> None:
     assert _marks("Run `pnpm test` before you push.", runs(command)).run == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("go test -v -run 'Test_X' ./...", 1),
+        ("go -C app test -count=1 ./...", 1),
+        ("go test && ls ./...", 0),
+        ("go test cmd ./...", 0),
+    ],
+)
+def test_options_follow_each_word(command: str, run: int) -> None:
+    assert _marks("Run `go test ./...` before you push.", runs(command)).run == run
 
 
 @pytest.mark.parametrize(

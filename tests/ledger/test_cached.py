@@ -34,6 +34,7 @@ def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
         "digest": "x",
     }
     shown = [about(ev.ADVICE_TOLD, first, again, **said) for again in range(2)]
+    shown.append(about(ev.ADVICE_TOLD, first, 2, **said | {"via": "file"}))
     answered, again = (
         replace(
             about(ev.REFLECTION_ANSWERED, first, model, model=model, answer="x"),

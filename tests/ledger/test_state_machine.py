@@ -162,10 +162,11 @@ class LedgerMachine(RuleBasedStateMachine):
         window=windows,
         names=st.lists(_NAME, max_size=3, unique=True),
         what=st.sampled_from(["digest", "task"]),
+        via=st.sampled_from(["injection", "file"]),
     )
-    def tell(self, window: NewEvent, names: list[str], what: str) -> None:
-        """What a session was told at a start, or besides."""
-        said = {"via": "injection", "lessons": [], "bullets": names, what: "x"}
+    def tell(self, window: NewEvent, names: list[str], what: str, via: str) -> None:
+        """What a session was told at a start, by a file that its client loads, or besides."""
+        said = {"via": via, "lessons": [], "bullets": names, what: "x"}
         self._append(about(ev.ADVICE_TOLD, window, next(self.number), **said))
 
     @rule(

@@ -46,11 +46,14 @@ class UsageFold:
                     used.last_cited = max(used.last_cited, as_written(event.occurred_at))
                     sessions["cited", name].add(event.session_id or event.event_id)
             elif event.type == ev.ADVICE_TOLD and event.data is not None:
-                usage.texts += 1
+                is_of_file = facts.get("via") == "file"
+                usage.texts += not is_of_file
                 session = event.session_id or event.target_id
                 if session is not None:
                     for name in self._counted_for(facts.get("bullets", ())):
-                        sessions["told", name].add(session)
+                        sessions["shown", name].add(session)
+                        if not is_of_file:
+                            sessions["told", name].add(session)
             elif event.type == ev.BULLET_TAGGED:
                 self._judge(event, usage, sessions)
         for name in {name for _, name in sessions}:

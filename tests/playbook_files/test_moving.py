@@ -253,3 +253,28 @@ def test_killed_command_leaves_no_rule_nowhere(agent: Agent, command: str) -> No
 
 
 RULES = ("Never force-push to main.", "Put translations into `locales/`.")
+
+
+_AGAIN = f"{TEXT}\n## Later\n\n- Never  force-push to main.\n- Never force-push to main.\n"
+
+
+def test_repeated_rule_moves_with_each_line(ledger: Ledger, project: Project) -> None:
+    file_of(project).write_text(_AGAIN)
+    move = plan_move(ledger, project, [file_of(project)])
+    assert move.count == 3
+    assert [line.number for line, _ in move.repeats] == [17, 18]
+    carry_out_move(ledger, project, move, shown=move)
+    assert file_of(project).read_text() == "# Shop\n\nA shop with a cart.\n"
+    assert len(ledger.bullets()) == 3
+
+
+def test_undo_brings_back_repeated_lines(ledger: Ledger, project: Project) -> None:
+    file_of(project).write_text(_AGAIN)
+    undo(ledger, project, moved(ledger, project))
+    assert (file_of(project).read_text(), ledger.bullets()) == (_AGAIN, ())
+
+
+def test_repetition_in_a_sentence_stays(ledger: Ledger, project: Project) -> None:
+    file_of(project).write_text(f"{TEXT}\nNever force-push to main. It is shared.\n")
+    move = plan_move(ledger, project, [file_of(project)])
+    assert ([line.number for line in move.stays], move.count) == ([15], 3)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from reflector.events import event as ev
-from reflector.events.event import Appended, NewEvent, identity, time_of, written
+from reflector.events.event import Appended, Event, NewEvent, identity, time_of, written
 from reflector.events.lessons import MAX_LESSON, POLARITY
 from reflector.events.registry import fields_of
 from reflector.ledger.errors import Conflict
@@ -146,31 +146,33 @@ def record_told(
 
 
 def told_at_start(
-    window: NewEvent,
+    window: NewEvent | Event,
     digest: str,
     *,
     bullets: Sequence[str],
     lessons: Sequence[str],
-    source: str,
+    source: str | None,
     seed: str = "",
+    via: str = "injection",
 ) -> NewEvent:
     """Return the event that records the advice in the text at a session's start.
 
     window  the session's window that began with the text
     digest  SHA-256 of the text, in hex: a window is told a text once
-    source  the evidence: transcript or hook
+    source  the evidence: transcript or hook; None for rules of a file that the client loads
     seed    of the draw that chose the bullets; "" if all of them were shown
     """
     data: dict[str, Any] = {
-        "via": "injection",
+        "via": via,
         "lessons": list(lessons),
         "bullets": list(bullets),
         "digest": digest,
-        "source": source,
     }
+    if source:
+        data["source"] = source
     if seed:
         data["seed"] = seed
-    parts = ("injection", window.session_id or "", window.event_id, digest)
+    parts = (via, window.session_id or "", window.event_id, digest)
     return NewEvent(
         ev.ADVICE_TOLD,
         identity(ev.ADVICE_TOLD, *parts),
