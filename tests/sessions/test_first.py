@@ -1,8 +1,10 @@
 """The first reading: after one answer in a terminal, a judge reads old sessions."""
 
 import json
+import os
 import re
 import signal
+import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,6 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
+from reflector.__main__ import main
 from reflector.project import Project
 from reflector.sessions import checks, first
 from tests.judges.api import Api, Asked, Behaviour, answer as tagged, sound
@@ -72,12 +75,18 @@ def answer(agent: Agent, *command: str, limits: str = "\n\n\n") -> str:
     return agent.sent(80, *command, typed=f"1\n{limits}n\n".encode(), code=None)
 
 
-_DRAIN = ("drain", "--background")
+def _run_drain(agent: Agent) -> None:
+    os.chdir(agent.project)
+    words = ["reflector", "--project", str(agent.project), "drain", "--background"]
+    with environ(agent.env()), patch.object(sys, "argv", words):
+        main()
 
 
 def start_drain(agent: Agent) -> BaseProcess:
-    """Start the drain in a process, a fork of this one: to load the SDK takes two seconds."""
-    process = get_context("fork").Process(target=agent.call, args=_DRAIN)
+    """Start the drain as a hook does, in a fork of this process: to load the SDK takes two
+    seconds.
+    """
+    process = get_context("fork").Process(target=_run_drain, args=(agent,))
     process.start()
     return process
 
@@ -88,7 +97,7 @@ def exit_code(process: BaseProcess) -> int | None:
 
 
 def drain(agent: Agent) -> None:
-    agent.call(*_DRAIN)
+    assert exit_code(start_drain(agent)) == 0
 
 
 def started(agent: Agent) -> str:
@@ -562,5 +571,5 @@ def test_ledger_that_cannot_be_written_sends_nothing(old: Agent, api: Api) -> No
     state = old.project / ".claude" / "reflector"
     state.parent.mkdir(exist_ok=True)
     state.write_text("not a folder")
-    start_drain(old).wait(120)
+    exit_code(start_drain(old))
     assert not api.asked
