@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest_httpserver
 from werkzeug import Request, Response
 
 from reflector.judges.api_settings import ModelSettings
-from reflector.judges.messages_api import AnthropicClient
+
+if TYPE_CHECKING:
+    from reflector.judges.messages_api import AnthropicClient
 
 KEY = "key-of-the-tests-0001"
 MODEL = "claude-sonnet-5-5"
@@ -151,6 +153,8 @@ class Api:
 
     def hurried(self, settings: ModelSettings) -> AnthropicClient:
         """A client whose pauses are noted down in `waits` instead of waited for."""
+
+        from reflector.judges.messages_api import AnthropicClient  # two seconds for the SDK
 
         async def sleep(seconds: float) -> None:
             self.waits.append(seconds)
