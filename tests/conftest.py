@@ -201,18 +201,23 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def isolated(monkeypatch: pytest.MonkeyPatch, homes: Iterator[str]) -> None:
+def isolated(monkeypatch: pytest.MonkeyPatch, homes: Iterator[str]) -> str:
     """A home of the test's own, and none of the variables that reflector or the agent read."""
     for name in list(os.environ):
         if name.startswith(("REFLECTOR_", "CLAUDE_", "ANTHROPIC_", "XDG_")):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", next(homes))
+    home = next(homes)
+    monkeypatch.setenv("HOME", home)
+    return home
 
 
 @pytest.fixture
-def tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """pytest's folder of a test, with the test's home in it. Most tests need no folder."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+def tmp_path(tmp_path: Path, isolated: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """pytest's folder of a test, with the test's home in it unless a fixture chose another one.
+    Most tests need no folder.
+    """
+    if os.environ.get("HOME") == isolated:
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path
 
 
