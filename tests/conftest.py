@@ -147,7 +147,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def migrated_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A connection to a migrated SQLite ledger without a playbook."""
     path = tmp_path_factory.mktemp("template") / "ledger.db"
     engine = open_engine(sqlite_url(path))
@@ -168,7 +168,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def migrated(template: Any) -> Iterator[None]:
+def migrated(migrated_template: Any) -> Iterator[None]:
     """Copy the template into a new SQLite ledger that a test opens in this process, unless it is
     marked `migrates`.
     """
@@ -177,7 +177,7 @@ def migrated(template: Any) -> Iterator[None]:
         is_empty = engine.dialect == "sqlite" and not engine.is_guest and _is_new(engine.url)
         if is_empty and not _MIGRATES:
             with engine.connection() as connection:
-                template.backup(connection)
+                migrated_template.backup(connection)
         return ensure_current(engine, **options)
 
     with pytest.MonkeyPatch.context() as patched:
