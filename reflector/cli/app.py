@@ -312,8 +312,11 @@ class Place:
 
             notes = refresh_project(project, ledger)
             try:
-                is_current = before is not None and spool.current_state(project, ledger) == before
-                if is_current and not notes:
+                if (
+                    not notes
+                    and before is not None
+                    and spool.current_state(project, ledger) == before
+                ):
                     spool.keep_seen(project, before)
                 with ledger.snapshot():
                     yield ledger
