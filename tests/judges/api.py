@@ -127,6 +127,9 @@ class Api:
     """
 
     def __init__(self, server: pytest_httpserver.HTTPServer) -> None:
+        from reflector.judges.messages_api import AnthropicClient  # two seconds for the SDK
+
+        self._client = AnthropicClient
         self.url = server.url_for("").rstrip("/")
         self._let_go = threading.Event()
         self.reset()
@@ -154,12 +157,10 @@ class Api:
     def hurried(self, settings: ModelSettings) -> AnthropicClient:
         """A client whose pauses are noted down in `waits` instead of waited for."""
 
-        from reflector.judges.messages_api import AnthropicClient  # two seconds for the SDK
-
         async def sleep(seconds: float) -> None:
             self.waits.append(seconds)
 
-        return AnthropicClient(settings, sleep, lambda: self.jitter)
+        return self._client(settings, sleep, lambda: self.jitter)
 
     def environ(self, **more: str) -> dict[str, str]:
         """The variables by which a process finds it."""
