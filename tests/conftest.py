@@ -194,19 +194,19 @@ def _is_new(url: Url) -> bool:
 
 
 @pytest.fixture(scope="session")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def unmade_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Homes for tests without a folder, none of which is there yet."""
     folder = tmp_path_factory.mktemp("homes")
     return (str(folder / f"{number}") for number in count())
 
 
 @pytest.fixture(autouse=True)
-def isolated(monkeypatch: pytest.MonkeyPatch, homes: Iterator[str]) -> str:
+def isolated(monkeypatch: pytest.MonkeyPatch, unmade_homes: Iterator[str]) -> str:
     """A home of the test's own, and none of the variables that reflector or the agent read."""
     for name in list(os.environ):
         if name.startswith(("REFLECTOR_", "CLAUDE_", "ANTHROPIC_", "XDG_")):
             monkeypatch.delenv(name)
-    home = next(homes)
+    home = next(unmade_homes)
     monkeypatch.setenv("HOME", home)
     return home
 
