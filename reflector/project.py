@@ -13,7 +13,6 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +226,8 @@ class Project:
         except LedgerCorrupt as error:
             back = entries.way_back(self.root, self.ledger_file)
             raise type(error)(f"{error}; {back}") if back else error from error
-        ledger.on_close = partial(self._keep, opened=entries.file_identity(self.ledger_file))
+        ledger.on_close = self._keep
+        ledger.file = entries.file_identity(self.ledger_file)
         ledger.draw = authorship.draw
         return ledger
 
@@ -236,9 +236,13 @@ class Project:
         """Where the ledger lies, as a person's own folder knows it."""
         return entries.Place(self.root, self.ledger_file, self.config.playbook)
 
-    def _keep(self, ledger: Ledger, opened: tuple[int, int]) -> None:
+    def _keep(self, ledger: Ledger) -> None:
         with suppress(OSError, LedgerError):  # `doctor` says what is wrong with the copy
-            entries.update_copy(ledger, self.place, opened)
+            entries.update_copy(ledger, self.place, ledger.file)
+
+    def is_in_place(self, ledger: Ledger) -> bool:
+        """Return whether the ledger's file is still the one that was opened."""
+        return entries.file_identity(self.ledger_file) == ledger.file
 
 
 def _is_users(root: Path) -> bool:

@@ -147,7 +147,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def migrated_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A connection to a migrated SQLite ledger without a playbook."""
     path = tmp_path_factory.mktemp("template") / "ledger.db"
     engine = open_engine(sqlite_url(path))
@@ -157,23 +157,32 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     engine.close()
 
 
-@pytest.fixture(autouse=True)
-def migrated(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, template: Any
-) -> None:
+#: Whether the test that runs is marked `migrates`.
+_MIGRATES = False
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note whether a test is marked `migrates`: a hook costs less than a fixture of each test."""
+    global _MIGRATES
+    _MIGRATES = item.get_closest_marker("migrates") is not None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def migrated(migrated_template: Any) -> Iterator[None]:
     """Copy the template into a new SQLite ledger that a test opens in this process, unless it is
     marked `migrates`.
     """
-    if request.node.get_closest_marker("migrates"):
-        return
 
     def copied(engine: Engine, **options: bool) -> Upgraded | None:
-        if engine.dialect == "sqlite" and not engine.is_guest and _is_new(engine.url):
+        is_empty = engine.dialect == "sqlite" and not engine.is_guest and _is_new(engine.url)
+        if is_empty and not _MIGRATES:
             with engine.connection() as connection:
-                template.backup(connection)
+                migrated_template.backup(connection)
         return ensure_current(engine, **options)
 
-    monkeypatch.setattr(store, "ensure_current", copied)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "ensure_current", copied)
+        yield
 
 
 def _is_new(url: Url) -> bool:
@@ -184,13 +193,32 @@ def _is_new(url: Url) -> bool:
     return path.is_file() and path.stat().st_size == 0
 
 
+@pytest.fixture(scope="session")
+def unmade_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Homes for tests without a folder, none of which is there yet."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (str(folder / f"{number}") for number in count())
+
+
 @pytest.fixture(autouse=True)
-def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def isolated(monkeypatch: pytest.MonkeyPatch, unmade_homes: Iterator[str]) -> str:
     """A home of the test's own, and none of the variables that reflector or the agent read."""
     for name in list(os.environ):
         if name.startswith(("REFLECTOR_", "CLAUDE_", "ANTHROPIC_", "XDG_")):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    home = next(unmade_homes)
+    monkeypatch.setenv("HOME", home)
+    return home
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path, isolated: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """pytest's folder of a test, with the test's home in it unless a fixture chose another one.
+    Most tests need no folder.
+    """
+    if os.environ.get("HOME") == isolated:
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path
 
 
 class Postgres:

@@ -61,6 +61,7 @@ DRIFT = "reflector/playbook_files/drift.py"
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
+OPENED_ONCE = ("tests/road/test_statements.py",)
 PIPELINE = ("tests/road/test_drain.py", "tests/cli/test_trouble.py")
 GATED = tuple(
     f"tests/embed/gated/test_{name}.py" for name in ("step", "config", "writing", "measure")
@@ -251,6 +252,19 @@ EVIDENCE_SHARE = "reflector/playbook/evidence.py"
 USE_OF_RULES = "reflector/audit/citations.py"
 
 MUTATIONS = [
+    # A question opens the ledger once.
+    Mutation(
+        "reflector/sessions/drain.py",
+        "if ledger is None or not project.is_in_place(ledger):",
+        "if ledger is None:",
+        OPENED_ONCE,
+    ),
+    Mutation(
+        "reflector/sessions/drain.py",
+        "wait=False, write=False, opened=ledger)",
+        "wait=False, write=False)",
+        OPENED_ONCE,
+    ),
     # The log of memory files.
     Mutation(MEMORY_NAMING, "    if active:\n", "    if False:\n", MEMORY_NAMED),
     Mutation(

@@ -14,6 +14,7 @@ from reflector.cli.app import reflector as program
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Path(__file__).with_name("prose.tsv")
+KINDS = ("words", "sentences", "heads")
 MOST_WORDS = 25
 MOST_CHARACTERS = 50
 #: What each expression should be instead.
@@ -97,15 +98,10 @@ def long_summaries() -> list[str]:
 
 def _texts(path: Path) -> Iterator[str]:
     """Yield the strings of a module, without docstrings; `X` stands for a value."""
-    tree = ast.parse(path.read_text("utf-8"))
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    parts = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        for part in node.values
-    }
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    bare = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield "".join(
                 str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values
@@ -122,6 +118,11 @@ def messages() -> list[str]:
         for text in _texts(path)
         if len(text.split()) >= 5 and not _QUERY.search(text) and not _PATTERN.search(text)
     ]
+
+
+def places() -> list[str]:
+    """Return the names of all texts that are counted."""
+    return [*pages(), "help", "messages"]
 
 
 def counts() -> dict[str, dict[str, list[str]]]:

@@ -106,9 +106,13 @@ def check(command: str, document: Any) -> None:
         for name in ANSWERS
         if name == first or (name.startswith(f"{first} ") and first not in ("lessons",))
     ]
-    found = [error for error in (_wrong(name, document) for name in named) if error is not None]
-    if len(found) == len(named):
-        raise found[0] if found else KeyError(command)
+    errors: list[Exception] = []
+    for name in named:
+        error = _wrong(name, document)
+        if error is None:
+            return
+        errors.append(error)
+    raise errors[0] if errors else KeyError(command)
 
 
 def _wrong(name: str, document: Any) -> ValidationError | None:

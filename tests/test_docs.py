@@ -225,9 +225,9 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
 
 
 @pytest.fixture(autouse=True)
-def home() -> None:
+def home(tmp_path: Path) -> None:
     """Who follows a page has a home."""
-    Path.home().mkdir(exist_ok=True)
+    (tmp_path / "home").mkdir(exist_ok=True)
 
 
 @pytest.fixture

@@ -177,7 +177,11 @@ def test_new_repository_in_its_place_gets_nothing(
 
 
 @pytest.mark.parametrize(
-    "how", ["renamed", "copied", "a linked worktree removed", "at another path of a container"]
+    "how",
+    slow_except(
+        ["renamed", "copied"],
+        ["renamed", "copied", "a linked worktree removed", "at another path of a container"],
+    ),
 )
 def test_moved_project_takes_its_ledger_along(agent: Agent, tmp_path: Path, how: str) -> None:
     before, there = said(agent), tmp_path / "there"

@@ -23,9 +23,10 @@ def playbook(folder: Path) -> Path:
 
 
 @pytest.fixture
-def home() -> Path:
-    Path.home().mkdir()
-    return Path.home()
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    made.mkdir()
+    return made
 
 
 def _by_the_hook(folder: Path) -> Path:

@@ -308,11 +308,10 @@ class Place:
                     yield ledger
                     self.note(self._unjudged(ledger))
                     return
-        from reflector.sessions.drain import refresh_project
+            from reflector.sessions.drain import refresh_project
 
-        notes = refresh_project(project)
-        try:
-            with project.open_ledger() as ledger:
+            notes = refresh_project(project, ledger)
+            try:
                 if (
                     not notes
                     and before is not None
@@ -322,8 +321,8 @@ class Place:
                 with ledger.snapshot():
                     yield ledger
                 notes += self._unjudged(ledger)
-        finally:  # below the answer, where a long one leaves them in sight
-            self.note(notes)
+            finally:  # below the answer, where a long one leaves them in sight
+                self.note(notes)
 
     def _unjudged(self, ledger: Ledger) -> list[str]:
         """Return a note on the sessions that the counts lack, for a command that shows counts."""

@@ -68,11 +68,13 @@ class Ledger(Reader):
     """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it.
 
     on_close  called with the ledger before its connections are released
+    file      the (device, inode) of a project's ledger when it was opened
     draw      returns a new transaction id for a command; a project's ledger has ids that its user's
               own folder knows
     """
 
     on_close: Callable[[Ledger], None] | None = None
+    file: tuple[int, int] = (0, 0)
     draw: Callable[[], str] = staticmethod(drawn)
     #: The folder of the copy that is asked, None of the ledger itself.
     _copy: TemporaryDirectory[str] | None = None

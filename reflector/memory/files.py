@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from reflector.files import Folder, read_all
 from reflector.locate import home_folder
 from reflector.transcripts.building import Load
-from reflector.transcripts.readers import Reader, readers
+from reflector.transcripts.readers import readers
 
 #: `project`: below the project, for its ledger. `user`: the user's own, for the user's ledger.
 Scope = Literal["project", "user"]
@@ -133,13 +133,9 @@ class Table:
         self.root = root
         self.scope = scope
         self._home = Path(home_folder() or "/nowhere")
-        self._patterns = [
-            pattern
-            for reader in readers()
-            for pattern in _patterns_of(reader, root, scope, in_any=in_any)
-        ]
+        self._patterns = [*_patterns_of(root, scope, in_any=in_any)]
         #: The ends of the names of all files.
-        self.endings = tuple({Path(each.load.pattern).suffix for each in self._patterns})
+        self.endings = tuple({os.path.splitext(each.load.pattern)[1] for each in self._patterns})  # noqa: PTH122
 
     def watch_of(self, path: str, base: str = "") -> Watched | None:
         """Return the file of a path that a tool call names, None for a file that is not watched.
@@ -262,19 +258,22 @@ def _fixed_part(pattern: _Pattern) -> str:
     return pattern.prefix if "*" in pattern.load.pattern else pattern.load.pattern
 
 
-def _patterns_of(reader: Reader, root: Path, scope: Scope, *, in_any: bool) -> Iterator[_Pattern]:
-    loads = reader.loads
+def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> Iterator[_Pattern]:
     if scope == "project":
         real = root.resolve()
-        for load in loads.project:
-            yield _Pattern(root, real, load, reader.name)
+        for reader in readers():
+            for load in reader.loads.project:
+                yield _Pattern(root, real, load, reader.name)
         return
-    real = loads.own.folder.resolve()
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))
     name = "*" if in_any else slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
-    for load in (*loads.user, *loads.memory):
-        filled = load._replace(pattern=load.pattern.replace("{slug}", name))
-        yield _Pattern(loads.own.folder, real, filled, reader.name)
+    for reader in readers():
+        loads = reader.loads
+        folder = loads.own.folder
+        real = folder.resolve()
+        for load in (*loads.user, *loads.memory):
+            filled = load._replace(pattern=load.pattern.replace("{slug}", name))
+            yield _Pattern(folder, real, filled, reader.name)
 
 
 def _admitted(pattern: _Pattern, path: Path, file: str, found: Found) -> Path | None:

@@ -331,10 +331,15 @@ def _is_without_words(pipeline: Pipeline, delivery: Delivery, transcript: Path) 
 
 @contextmanager
 def open_pipeline(
-    project: Project, *, wait: bool = True, write: bool = True, drained: Drained | None = None
+    project: Project,
+    *,
+    wait: bool = True,
+    write: bool = True,
+    drained: Drained | None = None,
+    opened: Ledger | None = None,
 ) -> Iterator[Pipeline | None]:
-    """Hold the project's lock and open its ledger; None when another process holds the lock and
-    `wait` is False.
+    """Hold the project's lock and open its ledger, unless it is open; None when another process
+    holds the lock and `wait` is False.
 
     Edits of playbook.json are recorded first, so that they are known when they are cited; the
     files are written last, playbook.json itself only if `write`. A question to a ledger that may
@@ -350,7 +355,10 @@ def open_pipeline(
         if not is_held:
             yield None
             return
-        with project.open_ledger() as ledger, ExitStack() as closing:
+        with ExitStack() as closing:
+            ledger = opened
+            if ledger is None or not project.is_in_place(ledger):
+                ledger = closing.enter_context(project.open_ledger())
             pipeline = Pipeline(project, ledger, Drained() if drained is None else drained)
             if not project.is_users and _has_users_playbook():
                 pipeline.users = Users(pipeline, closing)
@@ -754,7 +762,7 @@ def unread_notes(project: Project) -> list[str]:
     return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
 
 
-def refresh_project(project: Project) -> list[str]:
+def refresh_project(project: Project, ledger: Ledger) -> list[str]:
     """Process the spool before a question is answered, unless another process is at it; return
     notes for the user, also on what the answer lacks.
 
@@ -762,7 +770,7 @@ def refresh_project(project: Project) -> list[str]:
     alone, where proposals that can no longer be applied fall away. Questions to a model wait for
     the drain.
     """
-    with open_pipeline(project, wait=False, write=False) as pipeline:
+    with open_pipeline(project, wait=False, write=False, opened=ledger) as pipeline:
         if pipeline is None:
             reason = "another command is using this playbook"
             if spool.pending_for(project.root):

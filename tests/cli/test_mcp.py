@@ -2,6 +2,8 @@
 pipes.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -9,19 +11,20 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import anyio
 import pytest
-from mcp import Client
-from mcp.server import MCPServer
 
 from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
 from reflector.embed.lessons.recording import record_lesson
 from tests.road.agent import Agent
 from tests.road.sessions import Session
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 ADVICE = {
     "kind": "add",
@@ -35,6 +38,9 @@ def talk(agent: Agent, conversation: Callable[[Client], Awaitable[Any]], *argume
     """What came of a conversation with a server in this process, which sees the agent's
     environment alone.
     """
+
+    from mcp import Client  # half a second, which only these tests need
+    from mcp.server import MCPServer
 
     async def run() -> Any:
         server = MCPServer("reflector", log_level="WARNING")

@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest_httpserver
 from werkzeug import Request, Response
 
 from reflector.judges.api_settings import ModelSettings
-from reflector.judges.messages_api import AnthropicClient
+
+if TYPE_CHECKING:
+    from reflector.judges.messages_api import AnthropicClient
 
 KEY = "key-of-the-tests-0001"
 MODEL = "claude-sonnet-5-5"
@@ -125,6 +127,9 @@ class Api:
     """
 
     def __init__(self, server: pytest_httpserver.HTTPServer) -> None:
+        from reflector.judges.messages_api import AnthropicClient  # two seconds for the SDK
+
+        self._client = AnthropicClient
         self.url = server.url_for("").rstrip("/")
         self._let_go = threading.Event()
         self.reset()
@@ -155,7 +160,7 @@ class Api:
         async def sleep(seconds: float) -> None:
             self.waits.append(seconds)
 
-        return AnthropicClient(settings, sleep, lambda: self.jitter)
+        return self._client(settings, sleep, lambda: self.jitter)
 
     def environ(self, **more: str) -> dict[str, str]:
         """The variables by which a process finds it."""

@@ -8,6 +8,7 @@ import pytest
 
 from reflector.locate import own_folder
 from reflector.text.width import width
+from tests.conftest import slow_except
 from tests.memory.world import Sitting, World
 from tests.road.agent import Agent
 
@@ -218,7 +219,11 @@ _LONG = "- " + " ".join(f"word{number}" for number in range(40))
 
 
 @pytest.mark.parametrize(
-    "words", [["show", "2"], ["blame", "CLAUDE.md:3"], ["undo", "1", "--yes"], ["undo", "2"]]
+    "words",
+    slow_except(
+        [["show", "2"], ["undo", "2"]],
+        [["show", "2"], ["blame", "CLAUDE.md:3"], ["undo", "1", "--yes"], ["undo", "2"]],
+    ),
 )
 def test_lines_fit_a_terminal(world: World, asked: Agent, words: list[str]) -> None:
     asked.call("log", "--memory")

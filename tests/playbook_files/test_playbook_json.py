@@ -29,9 +29,9 @@ FIRST = "Write the failing test first."
 
 
 @pytest.fixture(autouse=True)
-def home() -> None:
+def home(tmp_path: Path) -> None:
     """A person has a home, and their ledgers are noted there."""
-    Path.home().mkdir(exist_ok=True)
+    (tmp_path / "home").mkdir(exist_ok=True)
 
 
 @pytest.fixture

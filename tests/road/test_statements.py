@@ -1,14 +1,18 @@
 """How many SQL statements an everyday command runs: a count is the same on any machine."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from reflector.ledger import sqlite_file
 from reflector.ledger.statements import Statements
-from tests.road.agent import Agent
+from reflector.project import Project
+from reflector.sessions.drain import open_pipeline
+from tests.road.agent import Agent, environ
 
 #: What SQLite ran, by its own trace: with the statements of triggers and what opens a file.
 _MAX_OF_A_SESSION_END = 110
@@ -69,3 +73,24 @@ def test_list_asks_the_ledger_little(steady: Agent, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Statements, "execute", execute_counted)
     steady.call("list")
     assert len(asked) <= _MAX_ASKED_BY_LIST, "\n".join(asked)
+
+
+def test_question_opens_the_ledger_once(steady: Agent) -> None:
+    steady.ended(id="s-3")
+    opening = Project.open_ledger
+    with patch.object(Project, "open_ledger", autospec=True, side_effect=opening) as opened:
+        steady.call("list")
+    assert opened.call_count == 1
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_replaced_ledger_is_opened_again(steady: Agent, is_replaced: bool) -> None:
+    with environ(steady.env()):
+        project = Project.at(steady.project)
+        with project.open_ledger() as ledger:
+            if is_replaced:
+                steady.ledger.rename(steady.home / "replaced.db")
+                shutil.copyfile(steady.home / "replaced.db", steady.ledger)
+            with open_pipeline(project, opened=ledger) as pipeline:
+                assert pipeline is not None
+                assert (pipeline.ledger is ledger) != is_replaced

@@ -1,18 +1,22 @@
 """The first reading: after one answer in a terminal, a judge reads old sessions."""
 
 import json
+import os
 import re
 import signal
-import subprocess
+import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from reflector.__main__ import main
 from reflector.project import Project
 from reflector.sessions import checks, first
 from tests.judges.api import Api, Asked, Behaviour, answer as tagged, sound
@@ -71,13 +75,29 @@ def answer(agent: Agent, *command: str, limits: str = "\n\n\n") -> str:
     return agent.sent(80, *command, typed=f"1\n{limits}n\n".encode(), code=None)
 
 
-def start_drain(agent: Agent) -> subprocess.Popen[str]:
-    """Start the drain as a hook does."""
-    return agent.start("--project", agent.project, "drain", "--background")
+def _run_drain(agent: Agent) -> None:
+    os.chdir(agent.project)
+    words = ["reflector", "--project", str(agent.project), "drain", "--background"]
+    with environ(agent.env()), patch.object(sys, "argv", words):
+        main()
+
+
+def start_drain(agent: Agent) -> BaseProcess:
+    """Start the drain as a hook does, in a fork of this process: to load the SDK takes two
+    seconds.
+    """
+    process = get_context("fork").Process(target=_run_drain, args=(agent,))
+    process.start()
+    return process
+
+
+def exit_code(process: BaseProcess) -> int | None:
+    process.join(120)
+    return process.exitcode
 
 
 def drain(agent: Agent) -> None:
-    assert start_drain(agent).wait(120) == 0
+    assert exit_code(start_drain(agent)) == 0
 
 
 def started(agent: Agent) -> str:
@@ -383,7 +403,7 @@ def test_two_installs_read_once(old: Agent, api: Api) -> None:
     answer(old, "judge", "allow")
     answer(old, "install")
     drains = [start_drain(old) for _ in range(2)]
-    assert [started.wait(120) for started in drains] == [0, 0]
+    assert [exit_code(started) for started in drains] == [0, 0]
     assert len(api.asked) == 10
 
 
@@ -391,8 +411,8 @@ def test_killed_reading_goes_on(old: Agent, api: Api) -> None:
     answer(old, "install")
     killed = start_drain(old)
     api.wait_until_asked(3)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait(30)
+    killed.kill()
+    assert exit_code(killed) == -signal.SIGKILL
     drain(old)
     assert row(old)["followed"]["no"] == 10
     assert len(api.asked) <= 11
@@ -439,7 +459,7 @@ def test_forbid_stops_a_reading_at_work(old: Agent, api: Api) -> None:
     reading = start_drain(old)
     api.wait_until_asked(2)
     old.call("judge", "forbid")
-    reading.wait(60)
+    assert exit_code(reading) == 0
     assert len(api.asked) < 6
 
 
@@ -587,5 +607,5 @@ def test_ledger_that_cannot_be_written_sends_nothing(old: Agent, api: Api) -> No
     state = old.project / ".claude" / "reflector"
     state.parent.mkdir(exist_ok=True)
     state.write_text("not a folder")
-    start_drain(old).wait(120)
+    exit_code(start_drain(old))
     assert not api.asked
