@@ -472,7 +472,8 @@ MUTATIONS = [
     Mutation(FAST, "text = as_json  # Gemini", "pass  # Gemini", SHOWN_AT_START),
     Mutation(AGENT, 'return "forbidden"', 'return ""', JUDGED),
     Mutation(AGENT, "if client.name in consent.askable_clients():", "if True:", JUDGED),
-    Mutation(AGREED, "and choice.id and by_environment", "and by_environment", READ_FIRST),
+    Mutation(AGREED, "choice.id and by_environment", "choice.id", RUNNER),
+    Mutation(AGREED, "and choice.id and by_environment", "and by_environment", RUNNER),
     Mutation(
         "reflector/judges/agent_clients.py",
         "JUDGES[judge].at_once if judge in JUDGES else 1",

@@ -17,7 +17,7 @@ from tests.servers import until
 _ASKED = re.findall(r"^# .*$", (resource_dir("prompts") / "reflector.txt").read_text(), re.M)[-1]
 _RULE = "Never mock the database"
 _BROKEN = "I mock the database for this test."
-_PATIENCE = 240.0
+_PATIENCE = 600.0
 #: The clients that show their user no text of a hook.
 _WITHOUT_LINE = (Copilot, OpenCode)
 #: The file of rules that each client reads, where it is not AGENTS.md.
@@ -103,7 +103,7 @@ def _shown_at_start(client: Client | Other) -> str:
     return f"{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_one_answer_brings_first_verdicts(newcomer: Client | Other) -> None:
     agent = newcomer.agent
     _work(newcomer, 10)
@@ -120,7 +120,7 @@ def test_one_answer_brings_first_verdicts(newcomer: Client | Other) -> None:
     assert (line in _shown_at_start(newcomer)) == shows_line
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_forbid_and_uninstall_take_it_back(newcomer: Client | Other) -> None:
     agent = newcomer.agent
     _work(newcomer, 1)

@@ -109,7 +109,7 @@ def wait_for_the_end(played: Played) -> None:
     until(lambda: not child.exists() or "Z" in (child / "stat").read_text().split()[2], "it ended")
 
 
-@pytest.mark.slow
+@only_claude
 def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
     played.mode("hanging")
 

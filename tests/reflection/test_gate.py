@@ -432,6 +432,30 @@ def test_another_address_is_only_asked_by_hand(
 
 
 @pytest.mark.parametrize(
+    ("choice", "layer", "is_asked"),
+    [
+        (Choice("agent", None, "1"), "environment", False),
+        (Choice("agent", None, "1"), "user", True),
+        (Choice(), "environment", True),
+    ],
+    ids=["agents chosen", "your own file", "nothing chosen"],
+)
+def test_environment_replaces_no_chosen_agents(
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    choice: Choice,
+    layer: str,
+    is_asked: bool,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    keep_choice(choice)
+    asking = gate(layer=layer, monthly_tokens=0)
+    reason = check(ledger, recorded(ledger, tmp_path, "SessionEnd"), asking)
+    assert (reason is None) == is_asked
+
+
+@pytest.mark.parametrize(
     ("folder", "reason"), [("secret", NEVER_READ), ("secret/a", NEVER_READ), ("open", None)]
 )
 def test_own_folder_of_a_session_is_never_read(

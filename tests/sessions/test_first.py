@@ -559,21 +559,6 @@ def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chose_agents", [True, False])
-def test_environment_replaces_no_chosen_agents(old: Agent, api: Api, chose_agents: bool) -> None:
-    old.call("add", "pat", "Write the failing test first")
-    if chose_agents:
-        choice = old.home / ".local/share/reflector/judge/choice.json"
-        choice.parent.mkdir(parents=True, mode=0o700)
-        choice.write_text(json.dumps({"backend": "agent", "address": None, "id": "a"}))
-    old.environ["REFLECTOR_BACKEND"] = "anthropic"
-    api.else_ = answer_citations
-    old.hands("SessionEnd", leave(old, "new", Session("new").cites("pat-001", "helpful")))
-    drain(old)
-    assert bool(api.asked) != chose_agents
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "variable"),
     [
