@@ -128,7 +128,7 @@ def test_damaged_ledger_is_named_with_its_copy(agent: Agent) -> None:
     before = said(agent)
     agent.ledger.write_bytes(b"X" * 100 + agent.ledger.read_bytes()[100:])
     for words in ("list", "verify"):
-        assert "the next command puts them back" in agent.call(words, code=1).err
+        assert "the next command restores them" in agent.call(words, code=1).err
     agent.ledger.rename(agent.home / "damaged")
     assert said(agent) == before
 
@@ -257,7 +257,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     agent.ledger.with_name("ledger.db-wal").touch()
     program = [sys.executable, "-I", "-B", "-m", "reflector"]
     err = agent.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=few_blocks).err
-    assert "left as it is. Check the disk, the space left there" in err
+    assert "Check the disk, its free space" in err
     assert "move it away" not in err
 
 

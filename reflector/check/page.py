@@ -201,7 +201,7 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]
             )
     change = change_of([rule for rules in rules_by_part.values() for rule in rules])
     if change is not None:
-        yield f"All rules: followed in {change:+} points of sessions since their lines exist."
+        yield f"All rules together: followed {change:+} percentage points since they were written."
 
 
 def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:

@@ -313,7 +313,9 @@ def _merged_text(rules: Sequence[Bullet]) -> str:
     """Return the text that you give the merge of unlike rules."""
     if not sys.stdin.isatty():
         names = " and ".join(rule.name for rule in rules)
-        raise click.UsageError(f"{names} differ; give the text of the merged rule with --text")
+        raise click.UsageError(
+            f"{names} have different texts; give the text of the merged rule with --text"
+        )
     for rule in rules:
         note(f"{rule.name}  {rule.text}")
     text: str = click.prompt("Text of the merged rule", err=True)
@@ -354,7 +356,9 @@ def undo(
     only the lines of the change. --memory SESSION takes back all that a session wrote there.
     """
     if memory and what is None:
-        raise click.UsageError("--memory needs the SESSION whose changes are undone")
+        raise click.UsageError(
+            "--memory needs the id of a session, such as `reflector undo --memory 5f2a91c0`"
+        )
     if what is not None and (memory or is_watched(place, what)):
         undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
         return
@@ -364,8 +368,8 @@ def undo(
         if dry_run:
             if act.evidence and not act.changes:
                 raise click.UsageError(
-                    "--dry-run shows changes of rules, and this is evidence; `reflector blame` "
-                    "lists it"
+                    "--dry-run shows changes of rules, not of verdicts; `reflector blame` lists "
+                    "the verdicts of a rule"
                 )
             changes = undoing(ledger, act.changes).changes
             first = place.project().first_number
@@ -375,9 +379,8 @@ def undo(
     if len(removed) > 1:
         names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
         removal = f"removes {len(removed)} rules ({names})"
-        agreed(
-            f"This {removal}. Remove them?", f"it {removal}; to undo without a question", yes=yes
-        )
+        refusal = f"this undo {removal}; to undo without a question"
+        agreed(f"This {removal}. Remove them?", refusal, yes=yes)
     _take_back(place, act, why, as_json=as_json)
 
 
@@ -417,8 +420,8 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         print_changed(lessons)
         if not taken.moved and not lessons:
             note(
-                "No counter changed: its evidence did not count before, or is excluded for "
-                "another reason too."
+                "No counter changed, because these verdicts did not count before, or do not count "
+                "for another reason."
             )
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
     _tell(

@@ -116,7 +116,7 @@ def check(
         last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
         _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
         if judge is not None and look.plan.lacks and not ran.asked:
-            note(f"{judge} was not asked: no program or key of it was found on this machine.")
+            note(f"{judge} was not asked: this machine has neither its program nor its key.")
         for text in _notes(place, answer.document, look, ran, whole=whole):
             note(text)
     if ran.failed:
@@ -188,4 +188,4 @@ def _notes(
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
         again = place.command("check", "--retry-failed")
-        yield f"{number} without an answer, asked {MOST_QUESTIONS} times. Next: {again}"
+        yield f"No answer about {number} after {MOST_QUESTIONS} questions. To ask again: {again}"

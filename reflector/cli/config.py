@@ -106,7 +106,7 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
-        note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} wins")
+        note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} overrides it")
 
 
 @config.command(short_help="Remove a setting, also a misspelt one.")

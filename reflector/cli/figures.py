@@ -97,7 +97,7 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
         _doubles(asked, name)
         return
     if name is not None:
-        raise click.UsageError(f"to list double counts of a rule, add --doubles: {name} --doubles")
+        raise click.UsageError(f"a NAME needs --doubles: reflector stats {name} --doubles")
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
@@ -142,7 +142,7 @@ def _doubles(asked: Question, name: str | None) -> None:
     table(columns, rows, prose=("double count", "for example"), extra=("for example",))
     if found.copies:
         click.echo(
-            "\nSessions that begin with copies of another session's records, which count once:"
+            "\nThese sessions begin with a copy of another session. The copied part counts once:"
         )
         copied = [
             (short_id(copy.session), short_id(copy.of), copy.records)

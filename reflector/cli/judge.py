@@ -49,7 +49,7 @@ class _Judge(click.Group):
                 hint = f"nothing was sent; to record your verdict: reflector {shlex.join(words)}"
             case _:
                 hint = (
-                    f"{args[0]!r} is not a command of judge; to judge a session: reflector "
+                    f"{args[0]!r} is not a command of `judge`; to judge a session: reflector "
                     f"reflect {shlex.quote(args[0])}"
                 )
         raise click.UsageError(hint, ctx)
@@ -127,7 +127,7 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
             click.echo(f"No judge reads your sessions. Later: {CONSENT}")
         return
     if who in _OFFLINE:
-        click.echo(f"{who} may always judge: it sends nothing.")
+        click.echo(f"{who} needs no permission, because it sends nothing.")
         return
     if who in config.judges:
         _allow_extension(place, config, str(who), yes=yes)
@@ -156,7 +156,7 @@ def one_run(place: Place, name: str | None, price: str = "", *, yes: bool) -> It
     _show_terms(place, place.project().config, ready)
     title = JUDGES[name].title
     sessions = f"these sessions ({price})" if price else "these sessions"
-    agreed(f"Let {title} read {sessions}, in this run only?", f"{title} asks you first", yes=yes)
+    agreed(f"Let {title} read {sessions} in this run?", f"{title} asks you first", yes=yes)
     with consent.only_now({candidate.name: candidate.terms for candidate in ready}):
         yield True
 
@@ -326,7 +326,7 @@ def _allow_api(place: Place, config: Config, *, yes: bool) -> None:
     receiver = consent.masked_address(model_settings(config).base_url or "")
     click.echo(safe(f"Your text goes to: {receiver}"))
     offers.needs_key(config, place.folder())
-    _ask(config, "Anthropic's API", "the API judges only if you agree", yes=yes)
+    _ask(config, "Anthropic's API", "Anthropic's API needs your permission to judge", yes=yes)
     offers.allow_api(config, place.folder())
     click.echo("Anthropic's API may judge from the next session on.")
 
@@ -360,7 +360,7 @@ def end_first(project: Path) -> None:
     config = load_config(project)
     if config.asks_model and config.layer("backend") != "user":
         where = place_of(config, "backend", project)
-        note(f"reflector: {where} is still {config.backend!r}; remove it there")
+        note(f"reflector: {where} still has {config.backend!r}; remove it there")
 
 
 @judge.command()

@@ -135,7 +135,7 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
         values = [
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
         ]
-        yield f"{different.of}: {rule.name} {rule.value}: {values[0]}, by the events {values[1]}"
+        yield f"{different.of}: {rule.name} {rule.value}: {values[0]}; the events give {values[1]}"
 
 
 def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> None:
@@ -202,7 +202,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
         if not project.config.ledger_url and (
             back := entries.way_back(project.root, project.ledger_file)
         ):
-            note(f"reflector: if nothing else repairs it, {back}")
+            note(f"reflector: if none of this repairs it, {back}")
         raise click.exceptions.Exit(1)
 
 
@@ -335,7 +335,7 @@ def assert_(place: Place, name: str, counters: str) -> None:
     with place.changing() as opened:
         name = find_bullet(opened, name).name
         appended = opened.assert_counters(name, int(helpful), int(harmful), actor="human")
-    click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")
+    click.echo(f"{name} at {int(helpful)}/{int(harmful)}, recorded at position {appended.position}")
 
 
 @ledger.command()
@@ -355,7 +355,7 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@click.option("--force", is_flag=True, help="Even if the backup lacks events of the ledger.")
+@click.option("--force", is_flag=True, help="Restore even if the backup lacks some events.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger by a backup.
@@ -375,12 +375,12 @@ def restore(place: Place, file: Path, force: bool) -> None:
     if restored.playbook is not None:
         note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
         shared = (
-            ", after `git checkout .claude/playbook.json`, which brings back the advice that "
+            ". Before that, run `git checkout .claude/playbook.json` to restore the rules that "
             "git has"
         )
         own = (
-            f"; after that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
-            "advice that only that file has"
+            f". After that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
+            "rules that only that file contains"
         )
         again += shared if is_shared(project.root) else own
     note(f"{again}.")
@@ -414,8 +414,8 @@ def _go_on(place: Place) -> None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")
         note(
-            f"The ledger's trial goes on here: {trial.withheld_share:.0%} of sessions go without "
-            f"{withheld}; `{stop}` ends it."
+            f"The ledger's trial continues here: {trial.withheld_share:.0%} of sessions do not get "
+            f"{withheld}. To end it: {stop}"
         )
 
 

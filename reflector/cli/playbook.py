@@ -259,7 +259,7 @@ def _list_by_model(asked: Question, names: Collection[str]) -> None:
         (rule.name, rule.model or UNKNOWN, f"{rule.helped:.3g}", f"{rule.harmed:.3g}", rule.text)
         for rule in chosen
     ]
-    empty = "No rule here has a vote yet."
+    empty = "None of these rules has a vote yet."
     table(("NAME", "MODEL", "HELPED", "HARMED", "RULE"), rows, empty=empty, whole=True)
 
 

@@ -295,10 +295,10 @@ def _blame_rule(asked: Question, name: str) -> None:
     click.echo(safe(f"{row.name}  {row.text}"))
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
+        click.echo(safe(f"It was {row.end}. Its verdicts also count for that rule: {into}"))
     elif row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
-        click.echo(safe(f"It stays in {where or 'your file'}."))
+        click.echo(safe(f"It is in {where or 'your file'}."))
     elif row.end:
         click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
     marks = recent(steps, asked.then or Past(asked.ledger))

@@ -111,9 +111,9 @@ def _confirmed(place: Place, project: Project) -> int | None:
     config = project.config
     tokens = surplus.windows * config.request_tokens
     question = (
-        f"{counted(surplus.windows, 'session')} to judge, {surplus.requests_left} of "
-        f"{config.daily_requests} requests left today. Judge all of them now, at most about "
-        f"{tokens:,} tokens?"
+        f"{counted(surplus.windows, 'session')} to judge, and {surplus.requests_left} of today's "
+        f"{config.daily_requests} requests are left. Judge all of them now, with about "
+        f"{tokens:,} tokens at most?"
     )
     return surplus.windows if click.confirm(question, err=True) else None
 
@@ -139,7 +139,7 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
     if recorded is None or recorded.data is None:
         note(f"{short}: the session's event was redacted")
     elif recorded.type == TRAJECTORY_RECORDED:
-        note(f"{short}: is a trajectory, whose prompts follow from each other's answers")
+        note(f"{short}: a trajectory's prompts depend on earlier answers, so they cannot be shown")
     else:
         _print_prompt(runner.backend, runner.request(runner.session(recorded)))
 

@@ -266,10 +266,10 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         return number
     position = decided[-1].position
     if position == _KEPT:
-        note("You kept that change; take it back with undo.")
+        note("You kept that change. To take it back, use undo.")
         return number
     if position is None:
-        note("A declined proposal stays declined; make the change yourself, for example with add.")
+        note("A declined proposal cannot be restored. Make the change yourself, such as with add.")
         return number
     undo.main([str(position), "--yes"], obj=place, standalone_mode=False)
     return decided.pop().number
@@ -303,7 +303,7 @@ class _CitationCase:
             text = find_bullet(ledger, citation.name).text
         session = f"{citation.name}, session {short_id(citation.session_id)}"
         when = short_time(citation.window.occurred_at)
-        click.secho(f"\n{number}  a citation without a verdict  {session}, {when}", bold=True)
+        click.secho(f"\n{number}  citation without a verdict  {session}, {when}", bold=True)
         print_facts([("rule", text), *self._facts()], 7)
         return True
 
@@ -491,8 +491,8 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
     def decide(ledger: Ledger, proposal: Proposal) -> None:
         if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
             raise ProposalRefused(
-                f"proposal {short_id(proposal.id)} has the words of a tool: read its quotes, and "
-                "approve it alone"
+                f"proposal {short_id(proposal.id)} quotes a tool's output: read it, and approve "
+                "it alone"
             )
         _approve(place, ledger, proposal, None)
 
@@ -635,10 +635,10 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     _print_found(found)
     for name, where in places_by_name.items():
         move = place.command("adopt", "--move", shlex.quote(where.rpartition(":")[0] or where))
-        note(f"{name} harms, and stays in {where}: edit the file, or run {move}")
+        note(f"{name} harms. It is in {where}: edit the file, or run {move}")
     note(_found_words(place, found, pruned, dry_run=dry_run))
     if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
-        note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
+        note(f"{counted(left, 'more removal')} can be proposed later: decide, then run find again.")
 
 
 def _move(place: Place, first: Bullet, second: Bullet) -> str | None:

@@ -39,9 +39,9 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
         place.write(project)
     attributes = changes[0]
     if all(change.is_none for change in changes):
-        click.echo(safe(f"{root} {'is not' if off else 'is'} set up already."))
+        click.echo(safe(f"{root} {'does not share' if off else 'already shares'} its playbook."))
     elif off:
-        click.echo(safe(f"{project.playbook_json} holds the counts again."))
+        click.echo(safe(f"{project.playbook_json} contains the counts again."))
     else:
         merged = "playbook.json is shared, and merged rule by rule in this clone."
         click.echo(safe(f"{attributes.path}: {merged}"))
@@ -94,7 +94,7 @@ def _add(place: Place, names: list[str]) -> None:
             click.echo(safe(f"{name} {effect} and follows its changes. To stop: {stop}"))
     if "CLAUDE.md" in names:
         note(
-            "Claude Code's hook shows the playbook, too. If the hook is installed, remove the "
+            "Claude Code's hook also shows the playbook. If you use the hook, remove the "
             "playbook from CLAUDE.md."
         )
 
@@ -111,5 +111,5 @@ def _remove(place: Place, names: list[str]) -> None:
             if remove_mirror(project, name):
                 effect = "is without the playbook."
                 if not (project.root / name).exists():
-                    effect = "had nothing else, and was removed."
+                    effect = "contained only the playbook, so it was removed."
             click.echo(safe(f"{name} {effect}"))

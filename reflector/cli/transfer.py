@@ -128,7 +128,7 @@ def adopt(
     elif len(files) == 1:
         result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
     else:
-        raise click.UsageError("to adopt a file that no agent loads, name it alone")
+        raise click.UsageError("agents do not load one of these files; adopt that file alone")
     if as_json:
         print_json(result)
 
@@ -207,7 +207,7 @@ def _move(
     places_that_stay = ", ".join(line.place for line in move.stays)
     verb = "stays" if len(move.stays) == 1 else "stay"
     number = counted(len(move.stays), "rule")
-    stay = f"{number} in a longer text {verb} there: {places_that_stay}"
+    stay = f"{number} inside a longer text {verb} in the file: {places_that_stay}"
     notes = [stay] if move.stays else []
     lines = [bullet.line for bullet in move.bullets]
     diff = [line for cut in move.cuts if cut.rules for line in cut.difference]
@@ -297,7 +297,7 @@ def _result_of(adoption: Adoption, *, dry_run: bool = False) -> AdoptedJson:
 def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
     for line in adoption.omitted:
         note(line)
-    _name(adoption.known, "… and {:,} more that rules say already; --json lists them")
+    _name(adoption.known, "… and {:,} more are rules already; --json lists them")
     if not result.lines:
         click.echo("Nothing new in this file.")
         return
@@ -362,7 +362,7 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
     place.write(project)
     if loaded.kept is not None:
         note(
-            "playbook.json belonged to another history and was written again; the old file is "
+            "playbook.json belonged to another ledger and was written again; the old file is "
             f"kept as {loaded.kept}"
         )
     if as_json:
@@ -381,7 +381,7 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
     if is_moved:
         way = (
             f"if this is your own ledger and it moved here, `{place.command('ledger take')}` "
-            "goes on with the trial"
+            "continues the trial"
         )
     for trial in trials:
         note(
@@ -393,9 +393,9 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
 def _print_merged(place: Place, merged: Merged) -> None:
     click.echo(merged.head)
     for old, new in merged.renamed.items():
-        click.echo(f"{old} of the file is {new} here")
+        click.echo(f"{old} in the file is named {new} here")
     if merged.forward:
-        note("This ledger was an earlier state of the file's ledger, and equals it now.")
+        note("This ledger was an older state of the file's ledger. Now both are equal.")
         return
     added = (
         f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already "
@@ -412,18 +412,15 @@ def _print_merged(place: Place, merged: Merged) -> None:
         )
     if merged.restated:
         note(
-            f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector "
-            "log`."
+            f"Both ledgers changed {', '.join(merged.restated)}. The later change counts; see "
+            "`reflector log`."
         )
     if merged.set_aside:
         aside = counted(merged.set_aside, "reflection")
-        note(
-            f"{aside} set aside: another judge's on the same window counts; see `reflector blame`."
-        )
+        note(f"{aside} not counted, because another judge's counts; see `reflector blame`.")
     if merged.overlapping:
         shared = (
-            f"{counted(merged.overlapping, 'window')} of the file share records with windows "
-            "that were here"
+            f"{counted(merged.overlapping, 'window')} of the file and of this ledger share records"
         )
         note(f"{shared}; `reflector stats --doubles` lists double counts.")
     if merged.merged_at is not None:
@@ -569,7 +566,7 @@ def _redaction_target(
         )
     if session is None and is_session:
         raise click.UsageError(
-            f"session {named.id} has many events; erase all with `redact --session {event}`"
+            f"{named.id} is a session; to erase all of its text: redact --session {event}"
         )
     if is_session:
         recorded = [window.data for window in named.events if window.data]
@@ -602,7 +599,7 @@ def _print_found(plan: RedactionPlan) -> None:
         for path in plan.lasting
     ]
     rows += [
-        (event.position, event.type, "outside of its prose, which stays")
+        (event.position, event.type, "not in its prose, so it stays")
         for event in plan.erasure.stays
     ]
     table(("position", "what", "text"), rows, empty="No event or file contains this text.")
@@ -622,7 +619,7 @@ def _ask(target: _Target, *, yes: bool) -> None:
         more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
     agreed(
         f"Erase this{more} {target.where} permanently?",
-        "erased text cannot be restored, and this is not a terminal",
+        "erased text cannot be restored, and this is not a terminal to confirm it",
         yes=yes,
     )
 
@@ -635,9 +632,7 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         removed = counted(len(redacted.removed), "file")
         click.echo(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
     elif redacted.earlier is not None:
-        click.echo(
-            f"redacted already, at position {redacted.earlier}; the ledger's files were swept again"
-        )
+        click.echo(f"already redacted at position {redacted.earlier}; the files were cleaned again")
     if redacted.trouble:
         note(
             f"the copy of the ledger could not be written again ({redacted.trouble}); make that "
@@ -649,7 +644,7 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         note(f"the text is still in {path}")
     _name([f"the text is still in {path}" for path in others], "and in {} more files")
     echoes = [
-        f"position {event.position} ({event.type}) contains the same text or belongs to it; see "
+        f"position {event.position} ({event.type}) has the same text or a part of it; see "
         f"`reflector log`, then `reflector redact {event.position} --why …`"
         for event in redacted.echoes
     ]

@@ -135,11 +135,11 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
     for name, path in read.items():
         note(f"{name} is shown in every session, because {path} contains it")
     withheld = safe(", ".join(bullets)) or "the playbook"
-    arms = f"{planned.share:.0%} of sessions go without {withheld}"
+    arms = f"{planned.share:.0%} of sessions do not get {withheld}"
     if placebo:
         arms = (
-            f"a third of your sessions goes without {withheld}, and another third is shown neutral "
-            "lines instead"
+            f"a third of your sessions do not get {withheld}, and another third get neutral lines "
+            "instead"
         )
     click.echo(f"From now on {arms}; see `{place.command('trial status')}`")
 
@@ -152,8 +152,8 @@ def _refuse_useless(
     if mirrored:
         end = place.command("mirror --off", mirrored[0])
         raise click.UsageError(
-            f"{', '.join(mirrored)} contains the whole playbook, and the agent reads it: end the "
-            f"mirror with `{end}`. Move rules of a file into the playbook with "
+            f"{', '.join(mirrored)} contains the whole playbook, so the agent always reads it. End "
+            f"the mirror with `{end}`. Move the file's own rules into the playbook with "
             f"`{place.command('adopt --move')}`"
         )
     for name in bullets:
@@ -163,7 +163,7 @@ def _refuse_useless(
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(
-            f"there is nothing to withhold: {why}; add a rule with `{place.command('add')}`"
+            f"a trial has nothing to withhold: {why}; add a rule with `{place.command('add')}`"
         )
 
 
@@ -303,13 +303,13 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         )
         return
     sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
-    ended = f"{found.rate:.0%} {found.outcome}, outcome known for {found.known:.0%}"
+    ended = f"{found.rate:.0%} {found.outcome}, and the outcome is known for {found.known:.0%}"
     used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
     click.echo(f"{sessions}: {ended}{used}.")
-    click.echo(f"If {found.share:.0%} of sessions go without the playbook, a trial can detect")
+    click.echo(f"If {found.share:.0%} of sessions do not get the playbook, a trial can detect")
     for length in found.lengths:
         late = "not in a year" if length.late is None else f"in {length.late}"
-        half = f"half of such trials end in {length.weeks} weeks, 9 of 10 {late}"
+        half = f"half of the trials end in {length.weeks} weeks, 9 of 10 {late}"
         ends = "not in a year" if length.weeks is None else half
         click.echo(f"  {length.points:2} points: {ends}")
     costs = [
@@ -319,9 +319,9 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     ]
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
-        note(f"{needed} takes half as long again: half of the trials find {', '.join(costs)}.")
+        note(f"{needed} makes a trial 50 % longer: half of the trials find {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
-        note("That takes too many sessions; `reflector trial run` compares on tasks instead.")
+        note("A trial needs too many sessions here; compare on tasks with `reflector trial run`.")
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:
@@ -337,9 +337,9 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
         rows.append((name, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(
-        ("open", f"{found.unsettled} younger than a day, {found.unknown} without an outcome")
+        ("open", f"{found.unsettled} younger than a day, {found.unknown} with an unknown outcome")
     )
     withheld = safe(", ".join(found.bullets)) or "the playbook"
     state = ELSEWHERE if found.state == "elsewhere" else found.state
-    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions without {withheld}"))
+    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions do not get {withheld}"))
     print_facts([*rows, *heads], 9)

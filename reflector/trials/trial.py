@@ -88,7 +88,7 @@ _STOP_OF_ALL = {
 _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 
 #: What a person reads of a trial that is open elsewhere.
-ELSEWHERE = "open elsewhere; it withholds nothing here"
+ELSEWHERE = "open in another ledger, and without effect here"
 
 #: The arms, each with its mark in the digest of the sessions.
 ArmName = Literal["told", "without", "placebo"]
@@ -528,12 +528,12 @@ def _sentence(
     low = round(100 * low)
     high = round(100 * high)
     if verdict == "early":
-        return f"{n} of the first {LEAST} sessions: no result yet"
+        return f"no result yet: {n} of the first {LEAST} sessions"
     if verdict in ("helps", "harms"):
         least, most = sorted((abs(low), abs(high)))
         return f"{verdict} by {round(100 * abs(difference))} points, {least} to {most}"
     if verdict == "no-difference":
-        return f"no difference of more than {max(-low, high)} points either way"
+        return f"no difference of more than {max(-low, high)} points"
     return f"not decided, {low:+d} to {high:+d} points{more}"
 
 
@@ -613,9 +613,8 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     trial = running(ledger, root)
     if trial is None and (others := elsewhere(ledger, root)):
         raise Mistake(
-            f"no trial runs here; {others[-1].opened.event_id[:8]} withholds nothing here, "
-            "because it was opened "
-            "elsewhere: stop it there, then import that ledger again"
+            f"no trial runs here; the trial {others[-1].opened.event_id[:8]} was opened in another "
+            "ledger: stop it there, then import that ledger again"
         )
     if trial is None:
         raise Mistake("no trial runs; `reflector trial plan` shows how long one would take")
@@ -734,7 +733,7 @@ def trial_findings(ledger: Reader) -> list[Finding]:
                 "the trial's result does not follow from the key, the sessions and their "
                 "outcomes before it"
             )
-            remedy = "see `reflector trial status` for the true one"
+            remedy = "see the true result with `reflector trial status`"
             findings.append(Finding("trial", closed.position, message, remedy))
     return findings
 

@@ -105,7 +105,7 @@ def test_proposal_that_repeats_an_erased_session_is_named(told: Agent, tmp_path:
     told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
     (proposed,) = told.events("change.proposed")
     said = told.call("redact", "--session", "s-2", "--why", "a customer", "--yes").err
-    assert f"position {proposed['position']} (change.proposed) contains the same text" in said
+    assert f"position {proposed['position']} (change.proposed) has the same text" in said
     told.call("redact", str(proposed["position"]), "--why", "a customer", "--yes")
     assert "Jane" not in told.call("export", "--format", "ndjson").out
 

@@ -240,7 +240,7 @@ def test_word_silences_hooks_only_with_its_file(tmp_path: Path) -> None:
 def test_projects_file_cannot_allow_judges_or_raise_limits(tmp_path: Path, line: str) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "reflector.toml").write_text(line + "\n")
-    with pytest.raises(ConfigError, match=r"only you may let|own file only|may only be lowered"):
+    with pytest.raises(ConfigError, match=r"cannot let your agent|own file only|can only lower"):
         load_config(tmp_path, environ={"HOME": str(tmp_path / "home")})
 
 
@@ -307,8 +307,8 @@ def test_daily_limit_holds_and_others_are_not_delayed(
     assert skipped["data"]["reason"] == (
         "the daily budget is spent: 1 of 1 requests (setting daily_requests)"
     )
-    assert "1 of the skipped wait for a budget" in agent.call("status", code=1).out
-    asked = "2 sessions to judge, 0 of 1 requests left today. Judge all of them now, at most about "
+    assert "1 skipped because of a budget" in agent.call("status", code=1).out
+    asked = "2 sessions to judge, and 0 of today's 1 requests are left. Judge all of them now, with about "
     assert asked in agent.sent(200, "reflect", typed=b"n\n", code=None)
     assert len(agent.events("reflection.answered")) == 1
     assert asked in agent.sent(200, "reflect", typed=b"y\n", code=None)
