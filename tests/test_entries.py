@@ -384,7 +384,7 @@ def test_without_a_home_no_ledger_is_trusted(
     for words in (["list"], ["add", "pat", "Without a home."]):
         refused = agent.call(*words, code=1).err
         assert "set HOME to a folder of yours" in refused
-    assert "no copy of the ledger is kept" in agent.call("doctor", code=None).out
+    assert "the ledger has not been copied" in agent.call("doctor", code=None).out
     agent.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{agent.ledger}"
     agent.call("list")
 

@@ -210,7 +210,7 @@ def test_a_broken_reader_is_named_with_its_setting(
         module.write(f"{change}\n")
     list_names(agent, readers="odd")
     error = agent.call("ingest", odd_file(tmp_path), code=1).err
-    assert f"odd (odd-pack 1.5), which the setting readers lists, {fault}" in error
+    assert f"odd (odd-pack 1.5) in the setting readers {fault}" in error
     assert "update odd-pack, or remove 'odd' from readers" in error
 
 

@@ -106,8 +106,8 @@ def _copies(project: Project) -> Iterator[Check]:
     try:
         handover.open_own(str(project.root))
     except OSError as error:
-        what = f"no copy of the ledger is kept: {files.error_words(error)}"
-        yield Check("copy", what, "check that ~/.local/share is yours to write")
+        what = f"the ledger has not been copied: {files.error_words(error)}"
+        yield Check("copy", what, "check that you can write in ~/.local/share")
     for one in entries.entries():
         if not os.path.isdir(one.root):  # noqa: PTH112
             what = f"{one.root} is gone, and a copy of its ledger is kept"
@@ -126,7 +126,7 @@ def _software(_: Project) -> Iterator[Check]:
         )
         return
     text = (
-        f"{version}: before {sound} a checkpoint that races a writer can lose a commit; "
+        f"{version}: before {sound}, a checkpoint during a write can lose a commit; "
         "reflector checkpoints under "
     )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
@@ -174,7 +174,7 @@ def _place(project: Project) -> Check:
     )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text = (
-            f"{project.root}; its linked worktrees count here, but there is a separate ledger in "
+            f"{project.root}; its linked worktrees count here, but a separate ledger is in "
             f"{', '.join(apart)}"
         )
         return Check("project", text, "merge it, then remove it: see docs/git.md")
@@ -210,10 +210,7 @@ def _playbook(project: Project) -> Iterator[Check]:
     elif loaded is not None:
         yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
-        text = (
-            "playbook.json was written by another ledger, or by a later state of this one; "
-            f"kept as {kept}"
-        )
+        text = f"another ledger, or a later state of this one, wrote playbook.json; kept as {kept}"
         back = (
             "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
         )
@@ -377,12 +374,10 @@ def _beside(project: Project) -> Iterator[Check]:
     if (beside := told_beside(project)) is None:
         return
     bullets, hidden = beside
-    text = f"{_counted(bullets, 'rule')} of your own, in addition to the project's"
+    text = f"{_counted(bullets, 'rule')} in your own playbook"
     mend = ""
     if hidden:
-        text += (
-            f"; not shown here, because the project gave their names to others: {', '.join(hidden)}"
-        )
+        text += f"; hidden here by the project's rules of the same name: {', '.join(hidden)}"
         mend = (
             f"give them other names in {project.playbook_json}; those of your own begin at "
             f"{USER_FIRST}"
@@ -479,14 +474,14 @@ def _own_prompt(template: Template, project: Project) -> Check:
         return Check("prompt", said)
     if template.counts_unquoted(allowed):
         return Check(
-            "prompt", (f"{said}; it does not require quotes, so its verdicts count without a quote")
+            "prompt", (f"{said}; it does not ask for quotes, so verdicts count without a quote")
         )
     way_out = shlex.join(
         ("reflector", "config", "set", "--global", "templates", *allowed, template.sha256)
     )
     return Check(
         "prompt",
-        f"{said}; it does not require quotes, so its verdicts do not count until you allow it",
+        f"{said}; it does not ask for quotes, so its verdicts do not count until you allow it",
         way_out,
     )
 

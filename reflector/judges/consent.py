@@ -268,8 +268,8 @@ def address_fault(address: str) -> str | None:
     if agreed is None or address == agreed:
         return None
     return (
-        f"the API is now {masked_address(address)}, and you let {masked_address(agreed)} judge; to "
-        "let the new one judge, run: reflector judge allow anthropic"
+        f"you allowed {masked_address(agreed)} to judge, but the API is now "
+        f"{masked_address(address)}; to allow it, run: reflector judge allow anthropic"
     )
 
 
@@ -318,9 +318,7 @@ def open_folder(below: str = "") -> str:
     """
     folder = judge_folder()
     if not folder:
-        raise FileNotFoundError(
-            2, "this user does not have a home folder, so none of their agents can judge"
-        )
+        raise FileNotFoundError(2, "this user does not have a home folder, so agents cannot judge")
     Path(folder).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     files.private_folder(folder)
     return files.private_folder(f"{folder}/{below}") if below else folder

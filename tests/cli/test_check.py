@@ -233,7 +233,7 @@ def test_command_of_a_block_is_a_fact(fresh: Agent) -> None:
 def test_whole_page_names_text_that_is_not_checked(fresh: Agent) -> None:
     ran = fresh.call("check", "--all")
     assert "CLAUDE.md: line 10 repeats line 6" in ran.err
-    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words except: always" in ran.err
+    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words, apart from: always" in ran.err
     assert "CLAUDE.md:8  Don't use cents for prices" in ran.out
 
 
