@@ -157,8 +157,8 @@ def test_a_distribution_below_a_project_is_skipped(
         monkeypatch.chdir(folder)
     list_names(agent, readers="odd")
     ran = agent.call("ingest", odd_file(tmp_path), code=1)
-    assert f"odd-pack is below {folder}" in ran.err
-    assert f"odd-pack is below {folder}" in agent.call("doctor", code=1).out
+    assert f"odd-pack is in {folder}" in ran.err
+    assert f"odd-pack is in {folder}" in agent.call("doctor", code=1).out
     assert not imported(site)
 
 
@@ -171,7 +171,7 @@ def test_a_module_in_the_working_folder_is_skipped(
     monkeypatch.chdir(work)
     monkeypatch.syspath_prepend(work)
     list_names(agent, readers="odd")
-    assert "odd-pack is below" in agent.call("ingest", odd_file(tmp_path), code=1).err
+    assert "odd-pack is in" in agent.call("ingest", odd_file(tmp_path), code=1).err
     assert not imported(work)
     assert not imported(site)
 

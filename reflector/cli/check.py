@@ -83,13 +83,13 @@ def check(
 ) -> None:
     """Show which rules your agent breaks.
 
-    FILE is a file of advice. Default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
-    load in this project, and the rules of its playbook. In a folder without any of them, you see a
-    table of your projects.
+    FILE is a file with rules. By default, `check` reads the files that agents load in this
+    project, such as CLAUDE.md and AGENTS.md, and the rules of its playbook. In a folder without
+    such files, it shows a table of your projects.
 
     Without a judge, `check` is free and sends nothing. With --judge, a judge reads the sessions
-    that your agents keep of this project, newest first. You see the tokens and the price first. If
-    you stop it, the same command goes on, and asks nothing twice.
+    that your agents keep of this project, newest first. It shows the tokens and the price first. If
+    you stop it, run the same command again: it continues, and asks nothing twice.
     """
     typed = Typed(files, most, since, judge, learn, retry_failed)
     project = _with_judge(place, judge)

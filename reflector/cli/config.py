@@ -48,8 +48,8 @@ _global = click.option(
 def config(ctx: click.Context) -> None:
     """Show or change settings.
 
-    The nearest one wins: a command's flag, the environment, the project's file, your own file, the
-    default.
+    If a setting has several values, the first of these applies: a command's option, the
+    environment, the project's file, your own file, the default.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -141,10 +141,11 @@ def _print_in_force(place: Place, key: str) -> Config:
 @click.command()
 @click.pass_obj
 def off(place: Place) -> None:
-    """Turn it off in this project (disable).
+    """Turn reflector off in this project (disable).
 
-    Sessions here are not recorded, shown any rule or judged. Your playbook, its history and all
-    commands stay. It is one setting of this project, `enabled`; `reflector on` removes it.
+    reflector then does not record or judge sessions here, and your agent gets no rules. You keep
+    your playbook and its history, and all commands work. The command sets `enabled` in this
+    project. `reflector on` removes this setting.
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)
@@ -156,7 +157,7 @@ def off(place: Place) -> None:
 @click.command()
 @click.pass_obj
 def on(place: Place) -> None:
-    """Turn it on again in this project (enable)."""
+    """Turn reflector on in this project (enable)."""
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):

@@ -85,13 +85,13 @@ class StatsJson:
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.
 
-    The figures are by judge, by prompt and by day (UTC). OVERRULED: verdicts that you replaced.
-    WORKED: the model that worked in most of a session, with the votes of its sessions on your
-    rules.
+    The tables show the figures by judge, by prompt and by day (UTC). OVERRULED: verdicts that you
+    replaced with your own. WORKED: the models that did the work in your sessions, with the votes
+    of these sessions on your rules.
 
 
-    --json has all days. --doubles lists verdicts that a counting policy may count more than once,
-    and each rule's totals under each policy; NAME selects one rule.
+    --json contains all days. --doubles lists verdicts that may count more than once, and each
+    rule's totals under each counting policy. NAME selects one rule.
     """
     if doubles:
         _doubles(asked, name)

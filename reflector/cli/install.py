@@ -50,7 +50,7 @@ _scope = click.option(
     type=click.Choice(SCOPES),
     default="user",
     show_default=True,
-    help="Users and projects (default: you, everywhere).",
+    help="Where to add the hooks (default: all projects).",
 )
 _dry_run = click.option(
     "--dry-run", is_flag=True, help="Show the change to the file without making it."

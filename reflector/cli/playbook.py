@@ -214,14 +214,14 @@ def list_(
 ) -> None:
     """List your rules with their counts.
 
-    Rules of your files are listed with their place.
+    A rule of a file is listed with its place.
 
-    WORDS select the rules that contain one of them, best match first.
+    With WORDS, it lists only rules that contain one of them, best match first.
 
-    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one each. FOLLOWED:
-    sessions that followed it, where a judge could tell. Columns that may follow: `counters` of
-    playbook.json where they differ from the votes; `shown` to new sessions, if some rules are not;
-    `demoted`, the sessions that saw a rule since it last helped.
+    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one for each session.
+    FOLLOWED: sessions that followed the rule, of those in which a judge could tell. COUNTERS: the
+    numbers in playbook.json, if they differ from the votes. SHOWN: whether new sessions get the
+    rule, if not all rules fit. DEMOTED: sessions that were shown the rule since it last helped.
     """
     uses = Uses.of(asked)
     query = " ".join(words)

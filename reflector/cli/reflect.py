@@ -43,11 +43,11 @@ def reflect(
 ) -> None:
     """Let a judge judge recorded sessions.
 
-    Without SESSION it judges all sessions that are not judged yet, including those that failed or
-    waited for a budget. A named SESSION, or the beginning of its id, is judged regardless of
-    budgets and earlier failures. A session that is judged already is not judged again. --judge
-    chooses the judge of this run. If that agent may not judge yet, you are asked. --dry-run prints
-    the prompt that a model would get, and sends nothing.
+    Without SESSION, it judges all sessions that are not judged yet, also those that failed or
+    waited for a budget. SESSION is an id, or the beginning of it: budgets and earlier failures
+    then do not matter. A judged session is not judged again. --judge chooses the judge of this
+    run. If this judge needs your permission, the command asks you. --dry-run prints the prompt
+    that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)
@@ -130,7 +130,7 @@ def _show_prompts(
         for window in windows:
             _show_prompt(runner, window)
     if not windows:
-        note("Every session is judged already. To judge one again, name it.")
+        note("Every session is judged already. To see the prompt of one, name it.")
 
 
 def _show_prompt(runner: Runner, window: WindowRow) -> None:

@@ -113,10 +113,10 @@ class WaitingJson:
 def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     """Decide on open citations and on proposals.
 
-    In a terminal, one key decides, and the evidence is on the screen. Your verdict replaces the
-    others on that rule in that session. Each decision is recorded at once, and u takes back the
-    last one. Without a terminal, review lists what waits. ID is a proposal's id, or the beginning
-    of it.
+    In a terminal, you see the evidence and decide with one key. Your verdict replaces the other
+    verdicts on this rule in this session. Each decision is recorded at once, and the key u takes
+    the last one back. Without a terminal, `review` lists the open decisions. ID is a proposal's
+    id, or the beginning of it.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -467,13 +467,13 @@ _Case = _CitationCase | _ProposalCase | _MemoryCase
 )
 @click.argument("name", type=NAME, metavar="")
 @click.argument("verdict", type=click.Choice(["helpful", "harmful", "neutral"]))
-@click.option("--session", required=True, metavar="SESSION", help="The session that cites it.")
+@click.option("--session", required=True, metavar="SESSION", help="Session that cites the rule.")
 @why_option
 @click.pass_obj
 def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str | None) -> None:
     """Record your verdict on the rule NAME in a session.
 
-    It replaces the verdicts of judges on that rule in that session, and your own earlier one.
+    Your verdict replaces all other verdicts on this rule in this session.
     """
     with place.reading() as ledger:
         row = find_bullet(ledger, name)
@@ -527,8 +527,8 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Keep the rules of proposed merges apart.
 
-    reflector does not propose to merge them again. Name a change of a memory file by its place,
-    such as u41, to keep it.
+    reflector does not propose to merge them again. To keep a change of a memory file, name its
+    place, such as u41.
     """
     changes = [id for id in ids if is_memory(place, id)]
     for change in changes:
@@ -566,7 +566,8 @@ def _decide_each(
 def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
     """Stop waiting for a judge of sessions.
 
-    Their citations then wait for your verdict. `reflector reflect SESSION` still judges one.
+    You can then decide their citations yourself, with `review`. To judge one of these sessions
+    later, run `reflector reflect SESSION`.
     """
     place.needs_playbook()
     backend = place.project().config.backend
@@ -592,13 +593,13 @@ class FoundJson:
 def find(place: Place, dry_run: bool, as_json: bool) -> None:
     """Propose merges and removals of rules.
 
-    Two rules are duplicates if they have the same words, apart from words without meaning, a few
-    synonyms and the order of a list. A number, a name, a path, a command or a negation that differs
-    makes them different rules. Contradictions, and pairs of two sections, are only shown.
+    Two rules are duplicates if they have the same words. Words such as "always", some synonyms and
+    the order of a list make no difference. Another number, name, path, command or negation makes a
+    different rule. Contradictions, and pairs in two sections, are shown but not proposed.
 
-    A removal is proposed for a rule that harmed too often for chance, or that `prune_after`
-    sessions were shown and none cited. Pinned rules stay. With the setting `prune` = "apply" they
-    are removed at once.
+    It also proposes to remove rules that harmed too often for chance, and rules that `prune_after`
+    sessions were shown and no session cited. Pinned rules stay. With the setting `prune` =
+    "apply", these rules are removed at once.
     """
     config = place.project().config
     with place.reading() as ledger:

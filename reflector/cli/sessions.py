@@ -193,9 +193,9 @@ def history(
 ) -> None:
     """Record earlier sessions of this project.
 
-    Sessions are recorded oldest first, and no record counts twice, so you can stop and repeat it.
-    A session from before you had a playbook cites no rule. Your own requests in it, such as "always
-    run the linter", become proposals. Claude Code removes its sessions after a month.
+    It records the oldest session first and counts no record twice, so you can stop and repeat it.
+    Sessions from before your playbook do not cite rules. But your requests in them, such as
+    "always run the linter", become proposals. Claude Code removes its sessions after a month.
     """
     from reflector.sessions.history import plan_history
 

@@ -25,8 +25,8 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 def team(place: Place, off: bool, dry_run: bool) -> None:
     """Share the playbook with your team through git.
 
-    playbook.json then holds the rules without counts, which stay in each clone's history, and git
-    merges two versions of it rule by rule. Run it once in each clone.
+    playbook.json then contains the rules without their counts, which stay in each clone's ledger.
+    git merges two versions of the file rule by rule. Run the command once in each clone.
     """
     root = place.folder()
     changes = git_merge.share(root, out=off, dry_run=dry_run)
@@ -59,9 +59,9 @@ def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
     """Keep the playbook in a file such as AGENTS.md.
 
     FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
-    .cursor/rules/playbook.mdc. The playbook is written between two marks; nothing else in the file
-    changes. Each change of the playbook is written there, and each edit there is recorded. Without
-    FILE, list the files that have it.
+    .cursor/rules/playbook.mdc. The playbook is between two marks, and nothing else in the file
+    changes. reflector writes each change of the playbook there, and records each of your edits
+    there. Without FILE, the command lists the files that contain the playbook.
     """
     names = [agent_file_name(name) for name in files]
     if not names and off:

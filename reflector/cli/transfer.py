@@ -112,11 +112,12 @@ def adopt(
     You can repeat it.
 
     The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there, and the
-    file does not change. `list` shows each rule with its line, and `check` counts for it. --move
-    moves them into the playbook: it shows the lines that go, and waits for your confirmation.
+    file does not change. `list` shows each rule with its line, and `check` counts for it. With
+    --move, the rules move into the playbook. The command shows the lines that it would remove from
+    the file, and waits for your confirmation.
 
-    A FILE that no agent loads, such as any other Markdown, a playbook.json, or a playbook of
-    another system, brings its rules into the playbook. Counts in a playbook are kept. reflector
+    From a FILE that no agent loads, the rules are copied into the playbook. This can be any
+    Markdown, a playbook.json or a playbook of another system, whose counts are kept. The command
     lists each part of the file that it omits.
     """
     for file in files:
@@ -324,9 +325,9 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
 
     You can repeat it.
 
-    FILE was written by `reflector export --format ndjson`. It fills an empty ledger with its events
-    and its chain. A ledger with events keeps them, and each event of FILE is appended once. Both
-    histories stay verifiable, and both machines end with the same rules and counts. If a line is
+    Write FILE on the other machine, with `reflector export --format ndjson`. An empty ledger gets
+    its events and its chain. A ledger with events keeps them, and gets each event of FILE once.
+    After an import in both directions, both machines have the same rules and counts. If a line is
     wrong, nothing is imported.
     """
     if not machines.is_export(file):
@@ -458,17 +459,16 @@ def _print_file(content: bytes) -> None:
     type=click.Choice(FORMATS),
     default="json",
     show_default=True,
-    help="The format.",
+    help="Format of the output.",
 )
 @as_of_option
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None) -> None:
     """Print the playbook or the events.
 
-    json is playbook.json byte for byte, and md has one line for each rule, as prompts show it;
-    `adopt` reads both. ndjson is the whole ledger: a header and one CloudEvent per line, for
-    `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson
-    ends there.
+    json is playbook.json, byte for byte. md has one line for each rule. `adopt` reads both. ndjson
+    is the whole ledger, for `import` on another machine: a header, then one CloudEvent on each
+    line. With --as-of, the output is the state at that moment.
     """
     with place.reading() as ledger:
         then = past(ledger, moment)
@@ -510,12 +510,12 @@ def redact(
 ) -> None:
     """Erase text permanently; the counts stay.
 
-    Name an event by its position in `reflector log` or its id; of a reflection, that erases its
-    analysis. --where erases each whole text that contains TEXT; case matters. It looks in events,
-    in copies of adopted playbooks and in waiting sessions, which are still recorded. --session
-    erases the text of a session's events, and names its transcript. The ledger still verifies.
-    Commits in git, older exports and backups keep the text. The exit code is 1 if a file of
-    reflector could not be written again.
+    Name an event by its position in `reflector log` or by its id. With --where, it erases each
+    whole text that contains TEXT (case matters), in events, in copies of adopted playbooks and in
+    waiting sessions. With --session, it erases the text of all events of a session, and shows the
+    session's transcript, which it does not change. The ledger still verifies. Commits in git,
+    older exports and backups keep the text. The exit code is 1 if a file of reflector could not be
+    written again.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 

@@ -78,7 +78,7 @@ def trial() -> None:
 def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     """Show how long a trial would take here.
 
-    The trial withholds the playbook, or the rules NAME.
+    The trial would withhold the playbook, or only the rules NAME.
 
     Starts nothing.
     """
@@ -97,9 +97,9 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="Measure of a good session.",
+    help="Sign of a good session.",
 )
-@click.option("--placebo", is_flag=True, help="Show a third of the sessions neutral lines.")
+@click.option("--placebo", is_flag=True, help="Give a third of the sessions neutral lines.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
@@ -107,9 +107,9 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
 
     Half of your next sessions are not shown the playbook, or the rules NAME.
 
-    With --placebo a third of your sessions is shown the rules, a third neutral lines of the same
-    length, and a third neither. Pinned rules, and rules that the agent reads in another file, are
-    never withheld.
+    With --placebo, a third of your sessions get the rules, a third get neutral lines of the same
+    length, and a third get neither. Pinned rules, and rules that the agent reads in another file,
+    are never withheld.
     """
     project = place.project()
     with place.reading() as ledger:
@@ -204,13 +204,13 @@ def stop_(place: Place) -> None:
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
     """Compare on tasks, with advice and without.
 
-    Does each task four times: with advice, without, without and with it.
+    Runs each task four times: twice with the advice and twice without.
 
     The advice is the playbook, the rule NAME or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
-    exits 0 if the task is done. Files of the task are in a folder named files. Nothing is recorded
-    or counted. You agree once to the command and to each file that it runs, and again after a
-    change.
+    exits 0 if the task is done. Files of the task are in a folder named files. It records and
+    counts nothing. It asks you to confirm the command and each file that it runs: before the first
+    run, and after a change.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)

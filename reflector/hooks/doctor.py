@@ -244,9 +244,7 @@ def _git(project: Project) -> Iterator[Check]:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check(
-            "ledger", ("none yet; `reflector add` starts it, or a session that has a playbook")
-        )
+        yield Check("ledger", ("none yet; `reflector add` or a session with a playbook creates it"))
         return
     try:
         with project.open_ledger() as ledger:
@@ -271,7 +269,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check(
             "copy",
             what,
-            "make its folder writable, or free space there; the next command writes the copy",
+            "make its folder writable, or free some space; the next command writes the copy",
         )
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)
@@ -287,7 +285,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if (trial := running(ledger, trial_place(project))) is not None:
         what = ", ".join(trial.data["bullets"]) or "the playbook"
         text = (
-            f"a trial runs: {trial.withheld_share:.0%} of sessions go without {what} until "
+            f"a trial runs: {trial.withheld_share:.0%} of sessions do not get {what} until "
             f"{trial.data['until'][:10]}"
         )
         yield Check("trial", text)
@@ -379,8 +377,8 @@ def _beside(project: Project) -> Iterator[Check]:
     if hidden:
         text += f"; hidden here by the project's rules of the same name: {', '.join(hidden)}"
         mend = (
-            f"give them other names in {project.playbook_json}; those of your own begin at "
-            f"{USER_FIRST}"
+            f"give the project's rules other names in {project.playbook_json}; numbers from "
+            f"{USER_FIRST} are for your own rules"
         )
     yield Check("yours", text, mend)
 

@@ -164,7 +164,7 @@ class AgentClient:
             )
         rest = consent.client_state(name).until - time.time()
         if rest > 0:
-            limited = f"{JUDGES[name].title} hit its limit; it is asked again later"
+            limited = f"{JUDGES[name].title} hit its limit; it is asked again"
             raise _refusal(limited, "access", rest)
         return JUDGES[name], agreed[name]
 

@@ -26,7 +26,7 @@ class Measure(NamedTuple):
 
 MEASURES: Final = (
     Measure("cited", "sessions", "Sessions whose agent cited the rule."),
-    Measure("judged", "sessions", "Sessions with a verdict on the rule, neutral ones included."),
+    Measure("judged", "sessions", "Sessions with a verdict on the rule, also a neutral one."),
     Measure(
         "helped",
         "votes",
@@ -39,7 +39,7 @@ MEASURES: Final = (
         "sessions",
         "Sessions with neutral verdicts alone; in `stats`, verdicts that are neither.",
     ),
-    Measure("undecided", "sessions", "Sessions that cited the rule without a verdict on it."),
+    Measure("undecided", "sessions", "Sessions that cited the rule, but without a verdict on it."),
     Measure(
         "followed",
         "sessions",
@@ -67,7 +67,7 @@ MEASURES: Final = (
     ),
     Measure("helpful", "verdicts", "Helpful verdicts: of a rule, the first of its counters."),
     Measure("harmful", "verdicts", "Harmful verdicts: of a rule, the second of its counters."),
-    Measure("total", "verdicts", "The counters after a verdict."),
+    Measure("total", "verdicts", "The rule's counters after this verdict."),
     Measure("shown", "sessions", "Sessions that were shown the rule when they started."),
     Measure("demoted", "sessions", "Sessions that were shown the rule since it last helped."),
     Measure("relevant", "sessions", "Sessions in which a check found that the rule came up."),

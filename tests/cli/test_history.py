@@ -70,7 +70,7 @@ def test_own_sessions_are_recorded_once_oldest_first(agent: Agent) -> None:
     agent.loses_its_copy()
     agent.write_playbook(BULLETS)
     for new in (3, 0):
-        assert f"{new} of 3 files had something new" in agent.call("history").err
+        assert f"{new} of 3 files had new records" in agent.call("history").err
         assert sessions(agent) == ["s-1", "s-2", "s-0"]
         assert agent.counters()["pat-001"] == (3, 0)
 
@@ -117,7 +117,7 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
     put(bare, "bare", "2026-01-01", None, Session("bare").user("Rename it.").agent("Done."))
     assert bare.call("history").err.splitlines() == [
         "A session from before you had a playbook cites no rule and changes no count.",
-        "bare: 1 of 1 file had new records;  2 records, 0 rules cited, 0 changes asked for",
+        "bare: 1 of 1 file had new records; 2 records, 0 rules cited, 0 changes asked for",
         "Next: reflector check (1 rule in AGENTS.md)",
     ]
     put(
@@ -139,7 +139,7 @@ def test_paid_judge_needs_consent_for_new_sessions(agent: Agent) -> None:
         del agent.environ["REFLECTOR_BACKEND"]
         agent.call("history", "--since", since)
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
-    assert ("0 of 3 files had new records;  0 records, 0 rules cited") in agent.call("history").err
+    assert ("0 of 3 files had new records; 0 records, 0 rules cited") in agent.call("history").err
 
 
 def test_missing_sessions_are_no_error(agent: Agent) -> None:

@@ -354,7 +354,7 @@ def test_other_callers_are_reported_with_their_removal(
     ]
     agent.call("install", "--agent", "codex")
     assert (
-        "names your own interpreter"
+        "the hooks use the Python of this machine"
         in agent.call("install", "--agent", "codex", "--scope", "project").err
     )
     told = agent.call("uninstall").err

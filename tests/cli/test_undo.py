@@ -152,7 +152,7 @@ def test_removing_several_bullets_needs_consent(agent: Agent, tmp_path: Path) ->
     agent.call("adopt", file)
     before = live(agent)
     said = agent.call("undo", "2", code=2)
-    assert "it removes 2 rules (oth-001, oth-002)" in said.err
+    assert "this undo removes 2 rules (oth-001, oth-002)" in said.err
     assert "--yes" in said.err
     assert live(agent) == before
 

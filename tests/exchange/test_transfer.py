@@ -168,7 +168,7 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (_edited(1, data={"format": "reflector.ledger", "version": 2}), 1, "version 2"),
     (lambda lines: lines[:-1], 20, "cut off"),
     (lambda lines: [*lines[:-1], lines[-1][:50]], 21, "cut off"),
-    (lambda lines: [*lines, lines[-1]], 22, "ends at position 20"),
+    (lambda lines: [*lines, lines[-1]], 22, "the history at position 20"),
     (lambda lines: [*lines[:4], *lines[5:]], 5, "4 must follow 3"),
     (lambda lines: [*lines[:9], "", *lines[9:]], 10, "not JSON"),
     (_edited(3, data={"name": "pat-001"}), 3, "section is missing"),
