@@ -248,7 +248,7 @@ MORE: Final[dict[str, Entry]] = {
             "bench fixtures",
         ),
     ),
-    "on": Entry("config", "on", "Turn reflector on here"),
+    "on": Entry("config", "on", "Turn it on again here"),
     "off": Entry("config", "off", "Turn it off here (disable)"),
     "uninstall": Entry("install", "uninstall", "Disconnect your agent", ("", "--agent codex")),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),

@@ -45,6 +45,7 @@ from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
+from reflector.sessions.checks import kept_sessions, open_or_empty
 from reflector.sessions.drain import drain_project
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
@@ -73,6 +74,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
         _playbook,
         _git,
         _ledger,
+        _sessions,
         _beside,
     ]
     parts += [_spool, checks_of_hooks, _backend, _prompts]
@@ -252,6 +254,25 @@ def _ledger(project: Project) -> Iterator[Check]:
     except LedgerError as refused:
         what, _, way_out = str(refused).partition("; ")
         yield Check("ledger", what, way_out or "reflector verify", is_error=True)
+
+
+def _sessions(project: Project) -> Iterator[Check]:
+    """Yield how many sessions the agents keep of a project, and how many the ledger has. `_ledger`
+    reports a ledger that cannot be read.
+    """
+    if project.is_users:
+        return
+    try:
+        with open_or_empty(project) as ledger:
+            kept = kept_sessions(project, ledger)
+            windows = ledger.events(types=[SESSION_RECORDED])
+            recorded = len({window.session_id or window.event_id for window in windows})
+    except LedgerError:
+        return
+    agents = ", ".join(f"{agent} {number:,}" for agent, number in kept.most_common())
+    text = f"{kept.total():,} of this project on this machine{f' ({agents})' if agents else ''}"
+    way_out = "reflector history" if kept and not recorded else ""
+    yield Check("sessions", f"{text}, {recorded:,} recorded", way_out)
 
 
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:

@@ -528,7 +528,7 @@ def _sentence(
     low = round(100 * low)
     high = round(100 * high)
     if verdict == "early":
-        return f"no result yet: {n} of the first {LEAST} sessions"
+        return f"{n} of the first {LEAST} sessions: no result yet"
     if verdict in ("helps", "harms"):
         least, most = sorted((abs(low), abs(high)))
         return f"{verdict} by {round(100 * abs(difference))} points, {least} to {most}"

@@ -57,6 +57,26 @@ def sessions(agent: Agent) -> list[str]:
     ]
 
 
+def test_doctor_counts_kept_and_recorded_sessions(agent: Agent) -> None:
+    def counted() -> tuple[str, str]:
+        (found,) = [one for one in agent.json("doctor", code=None) if one["name"] == "sessions"]
+        return found["text"], found["mend"]
+
+    kept = "3 of this project on this machine (Claude Code 3)"
+    assert counted() == (f"{kept}, 0 recorded", "reflector history")
+    agent.call("history")
+    assert counted() == (f"{kept}, 3 recorded", "")
+
+
+def test_report_names_sessions_to_record(agent: Agent) -> None:
+    way_out = "Nothing is recorded yet. Record 3 sessions of this project: reflector history"
+    page = agent.project / "report.html"
+    assert way_out in agent.call("report", "--out", page).out.splitlines()
+    assert "Your agents keep 3 sessions of this project" in page.read_text("utf-8")
+    agent.call("history")
+    assert "Nothing is recorded yet" not in agent.call("report", "--out", page).out
+
+
 def test_own_sessions_are_recorded_once_oldest_first(agent: Agent) -> None:
     dry = agent.json("history", "--dry-run")
     (claude,) = dry["agents"]
