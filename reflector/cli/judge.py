@@ -124,7 +124,7 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     _refuse_unknown(who, config)
     if who is None and not yes and sys.stdin.isatty():
         if not ask_who(place):
-            click.echo(f"No judge chosen. To choose one later: {CONSENT}")
+            click.echo(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
         return
     if who in _OFFLINE:
         click.echo(f"{who} needs no permission, because it sends nothing.")

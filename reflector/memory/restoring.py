@@ -239,7 +239,7 @@ def _without(change: Change, content: bytes | None) -> bytes:
     if not change.before or not change.after:
         verb = "created" if change.after else "removed"
         raise UndoRefused(
-            f"{change.place} {verb} the file {name}, which has changed since; change the file by hand"
+            f"{change.place} {verb} {name}, which has changed since; change the file by hand"
         )
     if before is not None and after is not None:
         rest = without_change(before, after, content)
