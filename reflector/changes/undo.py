@@ -246,9 +246,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
             baselines[name] = _baseline_again(ledger, bullet.before)
         changes += _with_counts(moments, name, bullet_changes)
     if any(change.text == REDACTED for change in changes):
-        raise BulletRefused(
-            "the text that was there before was erased from the ledger; nothing was undone"
-        )
+        raise BulletRefused("the earlier text was erased from the ledger, so nothing was undone")
     if not changes:
         span = f"position {first}" if first == last else f"positions {first} to {last}"
         raise NothingToUndo(f"nothing to undo at {span}; see `reflector log`")

@@ -194,7 +194,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
-    help="Sort order, or `model`: votes by model.",
+    help="Sort order. `model` shows votes by model.",
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")

@@ -564,7 +564,7 @@ def _decide_each(
 @why_option
 @click.pass_obj
 def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
-    """Stop waiting for a judge of sessions.
+    """Stop waiting for a judge's verdicts on sessions.
 
     You can then decide their citations yourself, with `review`. To judge one of these sessions
     later, run `reflector reflect SESSION`.

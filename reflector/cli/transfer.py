@@ -418,7 +418,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
         )
     if merged.set_aside:
         aside = counted(merged.set_aside, "reflection")
-        note(f"{aside} not counted, because another judge's counts; see `reflector blame`.")
+        note(f"{aside} not counted: another judge's answer counts. See `reflector blame`.")
     if merged.overlapping:
         shared = (
             f"{counted(merged.overlapping, 'window')} of the file and of this ledger share records"

@@ -90,7 +90,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
         _print_plan(planned)
 
 
-@trial.command("start", short_help="Start a trial: some sessions go without.")
+@trial.command("start", short_help="Start a trial, which withholds rules.")
 @_names
 @click.option(
     "--outcome",

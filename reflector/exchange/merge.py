@@ -75,7 +75,7 @@ _ERASE_REDACTED = (
 def _collision_error(collisions: list[Collision]) -> LedgerError:
     """Return the error of names that mean one bullet here and another one in the file."""
     count = len(collisions)
-    means = "1 name has another rule" if count == 1 else f"{count} names have other rules"
+    means = "1 name is of another rule" if count == 1 else f"{count} names are of other rules"
     lines = [
         f"{means} here than in the file; nothing was merged. With --rename, the rules of the "
         f"file get the next free names:"

@@ -718,8 +718,8 @@ def trial_findings(ledger: Reader) -> list[Finding]:
             continue
         if stray := _stray_placebos(ledger, trial, closed.position):
             message = (
-                f"{stray} sessions were shown the placebo without drawing it, so the texts of "
-                f"this trial were exchanged"
+                f"{stray} sessions got the placebo although they drew another text, so the texts "
+                f"of this trial were exchanged"
             )
             remedy = "do not rely on this trial; open another"
             findings.append(Finding("trial", closed.position, message, remedy))
