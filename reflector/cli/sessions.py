@@ -267,7 +267,7 @@ def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
     if not kept:
         note(_nothing_words(plan))
     elif not as_json:
-        note("A session from before you had a playbook cites no rule and changes no count.")
+        note("Sessions from before your playbook cite no rules and change no counts.")
         new = ("new", "cites") if dry_run else ()
         rows = [_plan_row(plan, agent, dry_run=dry_run) for agent in kept]
         table(("agent", "files", *new, "MB", "from", "to"), rows, extra=("from", "to"))
