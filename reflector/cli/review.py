@@ -597,8 +597,8 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     the order of a list make no difference. Another number, name, path, command or negation makes a
     different rule. Contradictions, and pairs in two sections, are shown but not proposed.
 
-    It also proposes to remove a rule if it harmed too often for chance, or if `prune_after`
-    sessions were shown the rule and none cited it. Pinned rules stay. With the setting `prune` =
+    It also proposes to remove a rule that harmed too often for chance. It does the same with a
+    rule that `prune_after` sessions were shown but none cited. Pinned rules stay. With the setting `prune` =
     "apply", these rules are removed at once.
     """
     config = place.project().config
