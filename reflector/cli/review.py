@@ -597,9 +597,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     the order of a list make no difference. Another number, name, path, command or negation makes a
     different rule. Contradictions, and pairs in two sections, are shown but not proposed.
 
-    It also proposes to remove a rule that harmed too often for chance. It does the same with a
-    rule that `prune_after` sessions were shown but none cited. Pinned rules stay. With the setting `prune` =
-    "apply", these rules are removed at once.
+    It also proposes to remove a rule that harmed too often for chance. It also proposes to remove a
+    rule that was shown in `prune_after` sessions and never cited. Pinned rules stay. With the
+    setting `prune` = "apply", these rules are removed at once.
     """
     config = place.project().config
     with place.reading() as ledger:
