@@ -422,7 +422,7 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     event = later[-1]
     summary = EVENT_TYPES[event.type].summary(event.facts)[:_MAX_SUMMARY_CHARACTERS]
     return (
-        f"{name} was changed since, at position {event.position} ({event.type}: {summary}), so "
+        f"{name} was changed later, at position {event.position} ({event.type}: {summary}), so "
         "nothing was undone; "
-        f"undo that first with `reflector undo {event.position}`"
+        f"first undo that change with `reflector undo {event.position}`"
     )

@@ -212,7 +212,7 @@ def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:
     elif part is Part.NEW and (words := followed_words(rule)):
         yield words
     if is_followed_before(rule):
-        yield "followed before this line existed, too"
+        yield "also followed before this line existed"
 
 
 def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:

@@ -635,8 +635,8 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         click.echo(f"already redacted at position {redacted.earlier}; the files were cleaned again")
     if redacted.trouble:
         note(
-            f"the copy of the ledger could not be written again ({redacted.trouble}); make that "
-            "possible, and run this again"
+            f"the copy of the ledger could not be written again ({redacted.trouble}); make "
+            "it writable, then run the same command again"
         )
     ours = [path for path in redacted.left if plan.places.is_ours(path)]
     others = [path for path in redacted.left if path not in ours]

@@ -322,7 +322,7 @@ class Ledger(Reader):
             ) from error
         if removed is not None:
             reflector.ledger.tell(
-                f"{removed} was removed: this copy from the upgrade contained the erased text"
+                f"{removed} was removed: this copy of the older ledger had the erased text"
             )
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:

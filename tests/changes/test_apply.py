@@ -166,7 +166,7 @@ def test_changed_or_erased_text_is_not_undone(ledger: Ledger) -> None:
     with pytest.raises(
         BulletRefused,
         match=(
-            rf"changed since, at position {later.position} "
+            rf"changed later, at position {later.position} "
             r"\(bullet.revised: .*undo "
         ),
     ):
