@@ -284,7 +284,7 @@ def load_config(
     is_on_disk = user_file not in texts
     if config.api_key and is_on_disk and user_file.stat().st_mode & 0o077:
         raise ConfigError(
-            f"{user_file} holds api_key and others may read it; run: chmod 600 {user_file}"
+            f"{user_file} contains api_key, and other users can read it; run: chmod 600 {user_file}"
         )
 
     project_file = project_config(project)
@@ -338,11 +338,12 @@ def _with_project(
             )
     if values.get("backend") == "agent":
         raise ConfigError(
-            f"{project_file}: only you may let your agent judge; remove backend and run: {CONSENT}"
+            f"{project_file}: a project cannot let your agent judge; remove backend, and run: "
+            f"{CONSENT}"
         )
     if values.get("backend") in users.judges:
         raise ConfigError(
-            f"{project_file}: only you may let the judge of another package judge; move backend to "
+            f"{project_file}: a project cannot choose another package's judge; move backend to "
             f"{user_file}"
         )
     with_projects = _over(users, values, "project", project_file)
@@ -388,7 +389,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         projects_limit = getattr(projects, key)
         if users_limit and not 0 < projects_limit <= users_limit:
             raise ConfigError(
-                f"{path}: {key} is {projects_limit}; here it may only be lowered, from "
+                f"{path}: {key} is {projects_limit}, but a project can only lower your own "
                 f"{users_limit}; raise it in {home}"
             )
     for key, power in _POWERS.items():
@@ -480,7 +481,7 @@ def _typed(key: str, value: Any, where: str) -> Any:
     if is_list and all(isinstance(text, str) for text in value):
         return tuple(value)
     shown = "(not shown)" if key == "api_key" else repr(value)
-    raise ConfigError(f"{where} is {shown}; it takes {_TYPE_WORDS[setting_type]}")
+    raise ConfigError(f"{where} is {shown}; it must be {_TYPE_WORDS[setting_type]}")
 
 
 def _hint(word: str, plural: str, choices: Iterable[str]) -> str:
@@ -572,7 +573,7 @@ def _measured_fault(value: str) -> str:
     if len(found) == 1:
         return "give both helpful and harmful, such as 'helpful=36 harmful=73', or neither"
     if any(not measured[word] for word in found):
-        return "a judge that finds none of the cases cannot be corrected; use at least 1"
+        return "helpful and harmful must be at least 1, because 0 cannot be corrected"
     return ""
 
 
@@ -591,8 +592,8 @@ _EXTENSION_NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
 def _check_extension(name: str, where: str) -> None:
     if len(name) > 40 or _EXTENSION_NAME.fullmatch(name) is None:
         raise ConfigError(
-            f"{where} has {name!r}; the name of an entry point here is 1 to 40 small letters, "
-            "digits, '-' and '_', such as 'qwen'"
+            f"{where} has {name!r}; a name here has 1 to 40 small letters, digits, '-' and '_', "
+            "such as 'qwen'"
         )
     if name in _OWN_NAMES:
         raise ConfigError(f"{where} has {name!r}, which is a name of reflector's own; remove it")

@@ -111,7 +111,7 @@ def find_extension(kind: Kind, name: str) -> Extension:
     if len(allowed) > 1:
         distributions = ", ".join(extension.distribution for extension in allowed)
         raise ExtensionError(
-            f"the setting {kind} lists {name!r}, which several packages offer: {distributions}; "
+            f"several packages offer {name!r} of the setting {kind}: {distributions}; "
             f"uninstall all but one"
         )
     return allowed[0]
@@ -134,7 +134,7 @@ def load_extension(extension: Extension) -> object:
 def broken(extension: Extension, fault: str) -> ExtensionError:
     """Return the error about an extension that is listed and does not work."""
     return ExtensionError(
-        f"{extension.words}, which the setting {extension.kind} lists, {fault}; update "
+        f"{extension.words} in the setting {extension.kind} {fault}; update "
         f"{extension.distribution}, or remove {extension.name!r} from {extension.kind}"
     )
 
@@ -158,7 +158,7 @@ def _reason_to_refuse(location: str, module: str) -> str:
     for path in (location, *map(os.path.realpath, files)):
         for folder in _untrusted_folders():
             if f"{path}/".startswith(f"{folder.rstrip('/')}/"):
-                return f"is below {folder}, whose files are not yours alone"
+                return f"is in {folder}, where other people's files may be"
     return ""
 
 

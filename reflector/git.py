@@ -71,7 +71,7 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
         )
     except subprocess.TimeoutExpired as error:
         raise GitUnavailable(
-            f"git did not answer within {_TIMEOUT_S} s; check whether its disk hangs"
+            f"git did not answer within {_TIMEOUT_S} s; check the repository's disk"
         ) from error
     except OSError as error:
         raise GitUnavailable(f"git cannot be run ({error.strerror})") from error

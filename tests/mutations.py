@@ -147,6 +147,7 @@ JUDGE = ("tests/cli/test_review.py",)
 DECIDED = ("tests/cli/test_proposals.py",)
 LAB = ("tests/cli/test_trajectories.py", "tests/cli/test_reflection.py")
 REPORTED = ("tests/cli/test_doctor.py",)
+KEPT = ("tests/cli/test_history.py",)
 PLACEBO = ("tests/trials/test_draw.py", "tests/trials/test_placebo.py")
 TRIALS = (
     "tests/trials/test_trials.py",
@@ -1135,6 +1136,10 @@ MUTATIONS = [
         " is True",
         ("tests/cli/test_doctor.py", "tests/cli/test_install.py"),
     ),
+    # Sessions that no ledger has yet: counted, and named with their command.
+    Mutation("reflector/hooks/doctor.py", "if kept and not recorded", "if kept", KEPT),
+    Mutation("reflector/hooks/doctor.py", "recorded = len({", "recorded = 0 * len({", KEPT),
+    Mutation("reflector/cli/report.py", "not ledger.window_states()", "True", KEPT),
     # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled,
     # the bytes from before.
     Mutation(

@@ -79,7 +79,7 @@ def _exits() -> Iterator[str]:
     )
     yield from (
         f"exit {what}: {why}"
-        for what, why in re.findall(r"^\| `?([a-z0-9 -]+)`? \| (.+) \|$", page, re.M)[1:]
+        for what, why in re.findall(r"^\| `?([a-z0-9 -]+)`? \| (.+) \|$", page, re.M)
     )
 
 

@@ -128,7 +128,7 @@ def test_damaged_ledger_is_named_with_its_copy(agent: Agent) -> None:
     before = said(agent)
     agent.ledger.write_bytes(b"X" * 100 + agent.ledger.read_bytes()[100:])
     for words in ("list", "verify"):
-        assert "the next command puts them back" in agent.call(words, code=1).err
+        assert "the next command restores them" in agent.call(words, code=1).err
     agent.ledger.rename(agent.home / "damaged")
     assert said(agent) == before
 
@@ -261,7 +261,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     agent.ledger.with_name("ledger.db-wal").touch()
     program = [sys.executable, "-I", "-B", "-m", "reflector"]
     err = agent.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=few_blocks).err
-    assert "left as it is. Check the disk, the space left there" in err
+    assert "Check the disk, its free space" in err
     assert "move it away" not in err
 
 
@@ -388,7 +388,7 @@ def test_without_a_home_no_ledger_is_trusted(
     for words in (["list"], ["add", "pat", "Without a home."]):
         refused = agent.call(*words, code=1).err
         assert "set HOME to a folder of yours" in refused
-    assert "no copy of the ledger is kept" in agent.call("doctor", code=None).out
+    assert "the ledger has not been copied" in agent.call("doctor", code=None).out
     agent.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{agent.ledger}"
     agent.call("list")
 

@@ -130,7 +130,7 @@ def test_a_repository_lists_no_extension(agent: Agent, setting: str) -> None:
 def test_a_repository_chooses_no_judge_of_another_package(agent: Agent) -> None:
     list_names(agent, judges="odd-judge")
     (agent.claude / "reflector.toml").write_text('backend = "odd-judge"\n')
-    with pytest.raises(ConfigError, match="only you may let the judge of another package judge"):
+    with pytest.raises(ConfigError, match="a project cannot choose another package's judge"):
         load_config(agent.project, environ=agent.env())
 
 
@@ -157,8 +157,8 @@ def test_a_distribution_below_a_project_is_skipped(
         monkeypatch.chdir(folder)
     list_names(agent, readers="odd")
     ran = agent.call("ingest", odd_file(tmp_path), code=1)
-    assert f"odd-pack is below {folder}" in ran.err
-    assert f"odd-pack is below {folder}" in agent.call("doctor", code=1).out
+    assert f"odd-pack is in {folder}" in ran.err
+    assert f"odd-pack is in {folder}" in agent.call("doctor", code=1).out
     assert not imported(site)
 
 
@@ -171,7 +171,7 @@ def test_a_module_in_the_working_folder_is_skipped(
     monkeypatch.chdir(work)
     monkeypatch.syspath_prepend(work)
     list_names(agent, readers="odd")
-    assert "odd-pack is below" in agent.call("ingest", odd_file(tmp_path), code=1).err
+    assert "odd-pack is in" in agent.call("ingest", odd_file(tmp_path), code=1).err
     assert not imported(work)
     assert not imported(site)
 
@@ -210,7 +210,7 @@ def test_a_broken_reader_is_named_with_its_setting(
         module.write(f"{change}\n")
     list_names(agent, readers="odd")
     error = agent.call("ingest", odd_file(tmp_path), code=1).err
-    assert f"odd (odd-pack 1.5), which the setting readers lists, {fault}" in error
+    assert f"odd (odd-pack 1.5) in the setting readers {fault}" in error
     assert "update odd-pack, or remove 'odd' from readers" in error
 
 

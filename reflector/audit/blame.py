@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: The reason why a tag does not count whose bullet a merge recounted.
-IN_A_MERGE = "it is part of the merged count, unless counters set by hand had removed it"
+IN_A_MERGE = "the merged rule's counters include it, or you set these counters by hand"
 
 
 class UnknownBullet(LookupError):
@@ -342,7 +342,7 @@ class _Blame:
         reason = f"set by hand with {data.get('helpful')} helpful, {data.get('harmful')} harmful"
         if is_undo:
             earlier = f"{data.get('baseline_helpful')}/{data.get('baseline_harmful')}"
-            reason = f"counts on from {earlier} again"
+            reason = f"counts again from {earlier}"
         return self._step(
             event,
             name=name,
@@ -374,7 +374,7 @@ def _name_in(event: Event) -> str:
 def _origin(event: Event) -> str:
     """Return where a start value comes from, in words."""
     if RESTATED in event.meta:
-        return "counted by a merge, in one order for both ledgers,"
+        return "counted again after a merge of two ledgers,"
     if event.type == ev.PLAYBOOK_IMPORTED:
         return "imported"
     if event.type == ev.BULLET_RECOUNTED:

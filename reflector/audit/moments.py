@@ -101,7 +101,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
         )
     if len(candidates) > 1:
         could = ", ".join(f"{kind} {id}" for kind, id in candidates[:_MAX_CANDIDATES])
-        raise UnknownReference(f"{text[:80]!r} could be {could}; write more of it")
+        raise UnknownReference(f"{text[:80]!r} matches {could}; write more characters")
     kind, id = candidates[0]
     if kind == "session":
         windows = list(ledger.events(types=WINDOW_TYPES, session_id=id))
@@ -173,7 +173,7 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     begin, dots, end = span.partition("..")
     if not dots:
         raise UnknownReference(
-            f"{span!r} is not A..B, such as 2026-11-01..yesterday; for A and B, {_WAYS}"
+            f"{span!r} is not a span such as 2026-11-01..yesterday; on each side, {_WAYS}"
         )
     starts = position_of if _period_of(begin) is None else position_before
     first = starts(ledger, begin) if begin.strip() else 0

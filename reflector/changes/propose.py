@@ -155,7 +155,7 @@ def propose(
     proposal = _read_proposal(recorded, None) if recorded is not None else None
     if proposal is None:
         raise ProposalRefused(
-            "this was proposed before, and its text was erased from the ledger since"
+            "this change was proposed before, and its text was later erased from the ledger"
         )
     return proposal
 
@@ -425,8 +425,8 @@ def _check_waits(proposal: Proposal) -> None:
     short_id = proposal.id[:8]
     if proposal.state == "approved":
         raise ProposalRefused(
-            f"proposal {short_id} was approved already, as {proposal.name}; if it was undone, "
-            "`reflector undo` with the undoing's position brings it back"
+            f"proposal {short_id} was already approved, as {proposal.name}; if you undid it, find "
+            "the undo in `reflector log` and run `reflector undo POSITION`"
         )
     if proposal.state != "waiting":
         endings = {"stale": "no longer applies", "expired": "expired"}

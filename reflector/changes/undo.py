@@ -259,9 +259,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
             baselines[name] = _baseline_again(ledger, bullet.before)
         changes += _with_counts(moments, name, bullet_changes)
     if any(change.text == REDACTED for change in changes):
-        raise BulletRefused(
-            "the text that was there before was erased from the ledger; nothing was undone"
-        )
+        raise BulletRefused("the earlier text was erased from the ledger, so nothing was undone")
     if not changes:
         span = f"position {first}" if first == last else f"positions {first} to {last}"
         raise NothingToUndo(f"nothing to undo at {span}; see `reflector log`")
@@ -446,7 +444,7 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     event = later[-1]
     summary = EVENT_TYPES[event.type].summary(event.facts)[:_MAX_SUMMARY_CHARACTERS]
     return (
-        f"{name} was changed since, at position {event.position} ({event.type}: {summary}), so "
+        f"{name} was changed later, at position {event.position} ({event.type}: {summary}), so "
         "nothing was undone; "
-        f"undo that first with `reflector undo {event.position}`"
+        f"first undo that change with `reflector undo {event.position}`"
     )

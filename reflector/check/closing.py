@@ -31,7 +31,7 @@ def closing(
     elif _is_newer(facts):
         steps.append(Step("After your next session", command("check")))
     elif not plan.shares and _is_undated(facts):
-        reason = "It is unknown which sessions started with these rules. After the next one"
+        reason = "No session is known to have started with these rules. After the next session"
         steps.append(Step(reason, command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))
@@ -93,7 +93,7 @@ def spent_words(checked: Checked) -> str:
         price += " and a part without a known price"
     sessions = counted(checked.sessions, "session")
     questions = counted(checked.requests, "question")
-    return f"{sessions} judged so far: {questions}, {checked.tokens:,} tokens, {price}."
+    return f"{sessions} judged so far, with {questions}, {checked.tokens:,} tokens and {price}."
 
 
 def price_words(price: Decimal | None) -> str:

@@ -203,7 +203,7 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]
             )
     change = change_of([rule for rules in rules_by_part.values() for rule in rules])
     if change is not None:
-        yield f"All rules: followed in {change:+} points of sessions since their lines exist."
+        yield f"All rules together: followed {change:+} percentage points since they were written."
 
 
 def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:
@@ -214,7 +214,7 @@ def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:
     elif part is Part.NEW and (words := followed_words(rule)):
         yield words
     if is_followed_before(rule):
-        yield "followed before this line existed, too"
+        yield "also followed before this line existed"
 
 
 def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:

@@ -154,7 +154,7 @@ def _repeated_line(projects: Sequence[_Found]) -> Iterator[str]:
     if sentences:
         repeated, name = max(sentences, key=lambda pair: pair[0].sessions)
         number = counted(repeated.sessions, "session")
-        yield cut(f'You repeat most: "{repeated.words}" ({name}, {number})', WIDTH)
+        yield cut(f'You say most often: "{repeated.words}" ({name}, {number})', WIDTH)
 
 
 def _file_words(facts: PageFacts) -> str:

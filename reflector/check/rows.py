@@ -306,7 +306,7 @@ SIGNALS: Sequence[Signal] = (
     Signal(
         "missing path",
         lambda rule: int(bool(rule.missing)),
-        lambda rule, _: f"there is no {rule.missing} any more",
+        lambda rule, _: f"{rule.missing} does not exist any more",
     ),
     Signal("mostly broken", _doubted, _doubted_words),
 )

@@ -195,10 +195,9 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
 def edit(place: Place, name: str | None, text: str | None, section: str | None) -> Sequence[Change]:
     """Change a rule, or all rules in your editor.
 
-    With TEXT or --section, the rule changes at once; its name and its counts stay. With NAME alone,
-    its text opens in your editor. Without NAME, playbook.json does: reword an entry, move it to
-    another section, delete it, or add {"text": "..."} without a name. The editor is $VISUAL or
-    $EDITOR.
+    With TEXT or --section, the rule changes at once and keeps its name and counts. With NAME
+    alone, its text opens in your editor. Without NAME, playbook.json opens: you can change a text,
+    move or delete a rule, or add {"text": "..."} without a name. The editor is $VISUAL or $EDITOR.
     """
     if name is None:
         options = click.get_current_context().params
@@ -277,23 +276,24 @@ def _is_edited_again() -> bool:
 def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
     """Remove rules.
 
-    Their history stays, and `undo NAME` brings one back.
+    The ledger keeps their history, and `undo NAME` restores a rule.
     """
     return [Change("remove", name) for name in dict.fromkeys(names)]
 
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
-@click.option("--text", help="Text of the merged rule (default: first NAME's).")
-@click.option("--section", type=SECTION, help="Its section (default: first NAME's).")
+@click.option("--text", help="Text of the new rule (default: first NAME's).")
+@click.option("--section", type=SECTION, help="Section of the new rule (default: first NAME's).")
 @_command
 def merge(
     place: Place, names: tuple[str, ...], text: str | None, section: str | None
 ) -> Sequence[Change]:
     """Merge rules into a new one.
 
-    Rules that differ in more than their writing need --text, so that no words are lost. A verdict
-    that counted for several of them counts once. A citation of an old name counts for the new rule.
+    If the rules have different words, give the text of the new rule with --text. If one session's
+    verdict counted for several of these rules, it now counts once. A citation of an old name
+    counts for the new rule.
     """
     if len(names) < 2:
         raise click.UsageError(
@@ -313,7 +313,9 @@ def _merged_text(rules: Sequence[Bullet]) -> str:
     """Return the text that you give the merge of unlike rules."""
     if not sys.stdin.isatty():
         names = " and ".join(rule.name for rule in rules)
-        raise click.UsageError(f"{names} differ; give the text of the merged rule with --text")
+        raise click.UsageError(
+            f"{names} have different texts; give the text of the merged rule with --text"
+        )
     for rule in rules:
         note(f"{rule.name}  {rule.text}")
     text: str = click.prompt("Text of the merged rule", err=True)
@@ -337,24 +339,27 @@ def undo(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Undo your newest act, or the one you name.
+    """Undo your newest change, or the one you name.
 
-    Your newest act is the change that your last command made: rules, a verdict, the count of a
-    session, the counting policy. Name an import, or an act of an agent or another machine, to undo
-    it. The next `undo` goes further back, and `undo` of an undo brings the act back.
+    Without a name, it undoes the change that your last command made: of rules, a verdict, a
+    session's count or the counting policy. The next `undo` goes further back. To undo an import,
+    or a change by an agent or on another machine, name it. You can also undo an undo.
 
-    Name a rule for its last change (of a removed one: the removal), a position of `reflector log`
-    or several as 41..43, or an event's id. Name a session, a reflection or a verdict to take its
-    evidence out of the count. Counts that came since stay. If a later change is in the way, it is
-    named and nothing is undone. Removing more than one rule needs your confirmation. --dry-run
-    shows changes of rules, not of evidence.
+    Name a rule to undo its last change or its removal. You can also name a position of `reflector
+    log`, several positions such as 41..43, or an event's id. If you name a session, a reflection
+    or a verdict, its verdicts no longer count. Later counts stay. If a later change prevents the
+    undo, the command names that change and undoes nothing. An undo that removes several rules
+    waits for your confirmation. --dry-run shows changes of rules, not of verdicts.
 
-    Name a file that agents load, or the place of its change in `reflector log --memory`, to write
-    the version before back. If the file changed since, nothing is written, and --yes takes back
-    only the lines of the change. --memory SESSION takes back all that a session wrote there.
+    Name a file that agents load, or a place in `reflector log --memory`, to restore the version
+    before that change. If the file has changed since, nothing is written. With --yes, only the
+    lines of that change are then taken back. --memory SESSION undoes all changes of a session in
+    such files.
     """
     if memory and what is None:
-        raise click.UsageError("--memory needs the SESSION whose changes are undone")
+        raise click.UsageError(
+            "--memory needs the id of a session, such as `reflector undo --memory 5f2a91c0`"
+        )
     if what is not None and (memory or is_watched(place, what)):
         undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
         return
@@ -364,8 +369,8 @@ def undo(
         if dry_run:
             if act.evidence and not act.changes:
                 raise click.UsageError(
-                    "--dry-run shows changes of rules, and this is evidence; `reflector blame` "
-                    "lists it"
+                    "--dry-run shows changes of rules, not of verdicts; `reflector blame` lists "
+                    "the verdicts of a rule"
                 )
             changes = undoing(ledger, act.changes).changes
             first = place.project().first_number
@@ -375,9 +380,8 @@ def undo(
     if len(removed) > 1:
         names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
         removal = f"removes {len(removed)} rules ({names})"
-        agreed(
-            f"This {removal}. Remove them?", f"it {removal}; to undo without a question", yes=yes
-        )
+        refusal = f"this undo {removal}; to undo without a question"
+        agreed(f"This {removal}. Remove them?", refusal, yes=yes)
     _take_back(place, act, why, as_json=as_json)
 
 
@@ -417,8 +421,8 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         print_changed(lessons)
         if not taken.moved and not lessons:
             note(
-                "No counter changed: its evidence did not count before, or is excluded for "
-                "another reason too."
+                "No counter changed, because these verdicts did not count before, or do not count "
+                "for another reason."
             )
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
     _tell(

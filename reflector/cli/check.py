@@ -83,13 +83,13 @@ def check(
 ) -> None:
     """Show which rules your agent breaks.
 
-    FILE is a file of advice. Default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
-    load in this project, and the rules of its playbook. In a folder without any of them, you see a
-    table of your projects.
+    FILE is a file with rules. By default, `check` reads the files that agents load in this
+    project, such as CLAUDE.md and AGENTS.md, and the rules of its playbook. In a folder without
+    such files, it shows a table of your projects.
 
     Without a judge, `check` is free and sends nothing. With --judge, a judge reads the sessions
-    that your agents keep of this project, newest first. You see the tokens and the price first. If
-    you stop it, the same command goes on, and asks nothing twice.
+    that your agents keep of this project, newest first. It shows the tokens and the price first. If
+    you stop it, run the same command again: it continues, and asks nothing twice.
     """
     typed = Typed(files, most, since, judge, learn, retry_failed)
     project = _with_judge(place, judge)
@@ -116,7 +116,7 @@ def check(
         last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
         _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
         if judge is not None and look.plan.lacks and not ran.asked:
-            note(f"{judge} was not asked: no program or key of it was found on this machine.")
+            note(f"{judge} was not asked: this machine has neither its program nor its key.")
         for text in _notes(place, answer.document, look, ran, whole=whole):
             note(text)
     if ran.failed:
@@ -188,4 +188,4 @@ def _notes(
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
         again = place.command("check", "--retry-failed")
-        yield f"{number} without an answer, asked {MOST_QUESTIONS} times. Next: {again}"
+        yield f"No answer about {number} after {MOST_QUESTIONS} questions. To ask again: {again}"

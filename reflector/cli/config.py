@@ -48,8 +48,8 @@ _global = click.option(
 def config(ctx: click.Context) -> None:
     """Show or change settings.
 
-    The nearest one wins: a command's flag, the environment, the project's file, your own file, the
-    default.
+    If a setting has several values, the first of these applies: a command's option, the
+    environment, the project's file, your own file, the default.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -106,7 +106,7 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
-        note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} wins")
+        note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} overrides it")
 
 
 @config.command(short_help="Remove a setting, also a misspelt one.")
@@ -143,8 +143,9 @@ def _print_in_force(place: Place, key: str) -> Config:
 def off(place: Place) -> None:
     """Turn it off in this project (disable).
 
-    Sessions here are not recorded, shown any rule or judged. Your playbook, its history and all
-    commands stay. It is one setting of this project, `enabled`; `reflector on` removes it.
+    reflector then does not record or judge sessions here, and your agent gets no rules. You keep
+    your playbook and its history, and all commands work. The command sets `enabled` in this
+    project. `reflector on` removes this setting.
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)

@@ -105,7 +105,7 @@ def _sessions(project: Path) -> None:
     _run(project, "drain")
     _say("The playbook now, best rule first:")
     _run(project, "list")
-    _say("Why do these count? A session counts once, however often it is reported:")
+    _say("Why do these count? A session counts once, even if it is reported twice:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
     _say("The history is append-only and hash-chained. No output means that it is sound:")

@@ -85,19 +85,19 @@ class StatsJson:
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.
 
-    The figures are by judge, by prompt and by day (UTC). OVERRULED: verdicts that you replaced.
-    WORKED: the model that worked in most of a session, with the votes of its sessions on your
-    rules.
+    The tables show the figures by judge, by prompt and by day (UTC). OVERRULED: verdicts that you
+    replaced with your own. WORKED: the models that did the work in your sessions, with the votes
+    of these sessions on your rules.
 
 
-    --json has all days. --doubles lists verdicts that a counting policy may count more than once,
-    and each rule's totals under each policy; NAME selects one rule.
+    --json contains all days. --doubles lists verdicts that may count more than once, and each
+    rule's totals under each counting policy. NAME selects one rule.
     """
     if doubles:
         _doubles(asked, name)
         return
     if name is not None:
-        raise click.UsageError(f"to list double counts of a rule, add --doubles: {name} --doubles")
+        raise click.UsageError(f"a NAME needs --doubles: reflector stats {name} --doubles")
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
@@ -142,7 +142,7 @@ def _doubles(asked: Question, name: str | None) -> None:
     table(columns, rows, prose=("double count", "for example"), extra=("for example",))
     if found.copies:
         click.echo(
-            "\nSessions that begin with copies of another session's records, which count once:"
+            "\nThese sessions begin with a copy of another session. The copied part counts once:"
         )
         copied = [
             (short_id(copy.session), short_id(copy.of), copy.records)

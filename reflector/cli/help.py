@@ -28,7 +28,8 @@ def help_(words: tuple[str, ...], every: bool) -> None:
 
     Without WORD, show the first screen.
 
-    Shows the commands and sections with most of the words, best first. Case does not matter.
+    Shows the commands and sections that contain most of the words, best first. Upper and lower
+    case are the same.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:

@@ -50,7 +50,7 @@ _scope = click.option(
     type=click.Choice(SCOPES),
     default="user",
     show_default=True,
-    help="Users and projects (default: you, everywhere).",
+    help="Where to add the hooks (default: all projects).",
 )
 _dry_run = click.option(
     "--dry-run", is_flag=True, help="Show the change to the file without making it."
@@ -120,7 +120,7 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     depth = agent.depth(scope)
     change = uninstall_hooks(path, agent.form, within=within, depth=depth, dry_run=dry_run)
     if change.reformats:
-        note(f"reflector: the file is reformatted outside the hooks, too: {path}")
+        note(f"reflector: other parts of {path} are reformatted, too")
     if dry_run:
         show_change(change)
     else:
@@ -154,29 +154,26 @@ def _agent_with(name: str, scope: Scope) -> Agent:
     """Return an agent; refuse a scope that it has not."""
     agent = AGENTS[name]
     if scope not in agent.files:
-        raise click.UsageError(
-            f"{agent.title} does not have settings for one user in one project; use --scope project"
-        )
+        raise click.UsageError(f"{agent.title} does not support --scope local; use --scope project")
     return agent
 
 
 def _warn_of_reformatting(path: Path, undo: str) -> None:
     from reflector.hooks.install import backup_path
 
-    back = f"{backup_path(path)} keeps it as it is, and `{undo}` restores it"
+    back = f"{backup_path(path)} is a copy of the old file, and `{undo}` restores it"
     note(
-        f"reflector: {path} is reformatted outside the hooks, too; --dry-run shows the lines. "
-        f"{back}"
+        f"reflector: other parts of {path} are reformatted, too; --dry-run shows the lines. {back}"
     )
 
 
 def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
     where = "all your projects" if scope == "user" else str(root)
     if agent is CLAUDE:
-        counted_from = "are counted from now on, including open ones"
-        shown = "New sessions get the playbook at once, open ones after /clear or a restart."
+        counted_from = "are counted from now on, also the sessions that are open"
+        shown = "New sessions get the playbook at once. Open sessions get it after /clear."
     else:
-        counted_from = f"of {agent.title} are counted from their next start on"
+        counted_from = f"of {agent.title} are counted after you start it again"
         shown = "They get the playbook then."
     click.echo(safe(f"Sessions in {where} {counted_from}."))
     click.echo(shown)
@@ -238,7 +235,7 @@ def show_change(change: Change) -> None:
 def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> None:
     """Say what keeps the hooks from running, or makes them run twice."""
     for off, switch in disabled_by(agent, root):
-        note(f"reflector: {off} has {switch}: no hook runs until you remove it")
+        note(f"reflector: {off} has {switch}, so hooks do not run; remove it")
     for other, where, way_out in callers_of(root):
         if other is agent and where != str(path):
             note(f"reflector: {where} calls reflector, too; remove one of the two: {way_out}")
@@ -248,6 +245,6 @@ def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> N
         )
     if scope == "project":
         note(
-            "reflector: the command names your own interpreter; hooks of users without it do "
-            "nothing"
+            "reflector: the hooks use the Python of this machine; they do nothing for users "
+            "who do not have it"
         )

@@ -49,7 +49,7 @@ class _Judge(click.Group):
                 hint = f"nothing was sent; to record your verdict: reflector {shlex.join(words)}"
             case _:
                 hint = (
-                    f"{args[0]!r} is not a command of judge; to judge a session: reflector "
+                    f"{args[0]!r} is not a command of `judge`; to judge a session: reflector "
                     f"reflect {shlex.quote(args[0])}"
                 )
         raise click.UsageError(hint, ctx)
@@ -61,9 +61,9 @@ class _Judge(click.Group):
 def judge(ctx: click.Context, as_json: bool) -> None:
     """List the judges of your sessions and prices.
 
-    A judge reads a session and says for each cited rule whether it helped. The list shows the
+    A judge reads a session and decides for each cited rule whether it helped. The list shows the
     price of your last ten sessions and who would get their text. Nothing is sent. `judge allow`
-    lets a judge read your sessions in all of your projects, `judge forbid` ends that.
+    lets a judge read your sessions in all of your projects, and `judge forbid` stops it.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -115,19 +115,19 @@ def _tokens(newest: Estimate) -> str:
 def allow(place: Place, who: str | None, yes: bool) -> None:
     """Let a judge read your sessions from now on.
 
-    WHO is a name of the list. Without it, a terminal asks you: each judge is a row, with its price
-    and who gets your text. With --yes, all of your installed agents are let in. An agent is let in
-    after it has shown that it has no tools. It is asked without a screen and by its cheapest model.
-    The variables of its login are kept for that in your own folder.
+    WHO is a name from `reflector judge`. Without WHO, the command shows each judge with its price
+    and the receiver of your text, and asks you to choose. With --yes, it allows all of your
+    installed agents. An agent must first show that it cannot use tools. reflector runs it in the
+    background with its cheapest model, and stores the variables of its login in your own folder.
     """
     config = place.project().config
     _refuse_unknown(who, config)
     if who is None and not yes and sys.stdin.isatty():
         if not ask_who(place):
-            click.echo(f"No judge reads your sessions. Later: {CONSENT}")
+            click.echo(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
         return
     if who in _OFFLINE:
-        click.echo(f"{who} may always judge: it sends nothing.")
+        click.echo(f"{who} needs no permission, because it sends nothing.")
         return
     if who in config.judges:
         _allow_extension(place, config, str(who), yes=yes)
@@ -156,7 +156,7 @@ def one_run(place: Place, name: str | None, price: str = "", *, yes: bool) -> It
     _show_terms(place, place.project().config, ready)
     title = JUDGES[name].title
     sessions = f"these sessions ({price})" if price else "these sessions"
-    agreed(f"Let {title} read {sessions}, in this run only?", f"{title} asks you first", yes=yes)
+    agreed(f"Let {title} read {sessions} in this run?", f"{title} asks you first", yes=yes)
     with consent.only_now({candidate.name: candidate.terms for candidate in ready}):
         yield True
 
@@ -331,7 +331,7 @@ def _allow_api(place: Place, config: Config, name: str, *, yes: bool) -> None:
     click.echo(safe(f"{title}: {model}, {words} for your last sessions"))
     click.echo(safe(f"Your text goes to: {offers.receiver(name, config)}"))
     offers.needs_key(name, config, place.folder())
-    _ask(config, title, "the API judges only if you agree", yes=yes)
+    _ask(config, title, f"{title} needs your permission to judge", yes=yes)
     offers.allow_api(name, config, place.folder())
     click.echo(f"{title} may judge from the next session on.")
 
@@ -365,7 +365,7 @@ def end_first(project: Path) -> None:
     config = load_config(project)
     if config.asks_model and config.layer("backend") != "user":
         where = place_of(config, "backend", project)
-        note(f"reflector: {where} is still {config.backend!r}; remove it there")
+        note(f"reflector: {where} still has {config.backend!r}; remove it there")
 
 
 @judge.command()
@@ -374,8 +374,8 @@ def end_first(project: Path) -> None:
 def forbid(place: Place, who: str | None) -> None:
     """Stop a judge from reading your sessions.
 
-    WHO is a name of the list; without it, all of them. The built-in rules judge then, which send
-    nothing. Verdicts stay.
+    WHO is a name from `reflector judge`. Without WHO, it stops all judges. The built-in rules then
+    judge, and send nothing. Earlier verdicts stay.
     """
     _refuse_unknown(who, users_config())
     if who in _OFFLINE:

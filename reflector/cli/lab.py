@@ -52,7 +52,7 @@ class _Lab(click.Group):
 @click.option("--dataset", metavar="NAME", help="Dataset whose playbook to use.")
 @click.pass_obj
 def lab(place: Place, dataset: str | None) -> None:
-    """Measure and try the work of reflector's developers.
+    """Commands for experiments and for developers.
 
     With --dataset, each command of reflector works on the dataset's playbook, for example
     `reflector lab --dataset sums list`.
@@ -190,7 +190,7 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Ent
 def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | None) -> None:
     """Judge sessions, and record the answers in FILE.
 
-    The judge fixtures answers from such a file."""
+    The judge `fixtures` can then take its answers from FILE."""
     project = place.project(**judge_settings(judge))
     backend = Recording(backend_of(project.config, project.root), file)
     with place.reading() as ledger:
@@ -208,9 +208,9 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Read recorded answers with today's parser.
 
-    The old reading is retracted if the parser reads other verdicts now, or if others count for the
-    judge's model and your settings. The new one counts. --dry-run shows them first. After a change
-    of `checked_counts`, the answers to `check` are counted again.
+    If the parser now reads other verdicts, or if your settings now count others, the new reading
+    replaces the old one. --dry-run shows the differences. After a change of `checked_counts`, it
+    also counts the answers to `check` again.
     """
     config = place.project().config
     with place.changing() as ledger:
@@ -256,10 +256,10 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     """Measure the gated reflection step.
 
-    Uses a fixed turn, and writes nothing.
+    It uses a fixed turn and writes nothing.
 
-    SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. Prints one
-    JSON object about the last run, the same on every machine.
+    SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. It prints
+    one JSON object about the last run, which is the same on every machine.
     """
     config = GatedConfig(allow_reflection=True) if settings is None else read_config(settings)
     click.echo(canonical_line(measure(config, repeats=runs, raw_time=raw_time)))

@@ -90,16 +90,16 @@ class RebuiltJson:
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
-    Appends nothing and calls no model; two rebuilds give the same playbook.json, byte for byte.
-    Readers see the old playbook until the new one is complete. A rebuild that was killed continues
-    where it stopped. A playbook.json that cannot be read is kept aside and written again.
+    It appends no events and calls no model. Sessions see the old playbook until the new one is
+    complete. If a rebuild was stopped, run it again: it continues. If playbook.json cannot be
+    read, it is kept under another name and written again.
 
-    With --fix --why, events that `verify` cannot read are set aside: they change nothing, and
-    `verify` no longer names them. The last event is set aside, too, if it moved the playbook to
-    another ledger.
+    With --fix --why, it sets unreadable events aside: they change nothing, and `verify` no longer
+    reports them. If the last event moved the playbook to another ledger, it sets this event aside,
+    too.
     """
     if check and fix:
-        raise click.UsageError("--check and --fix exclude each other; use one of them")
+        raise click.UsageError("--check and --fix cannot be combined; use one of them")
     if why is not None and not (fix and (why := quote(why, _MAX_REASON))):
         raise click.UsageError("--why needs --fix and a reason that is not empty")
     project = place.project()
@@ -135,7 +135,7 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
         values = [
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
         ]
-        yield f"{different.of}: {rule.name} {rule.value}: {values[0]}, by the events {values[1]}"
+        yield f"{different.of}: {rule.name} {rule.value}: {values[0]}; the events give {values[1]}"
 
 
 def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> None:
@@ -173,7 +173,7 @@ class VerifiedJson:
 def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     """Verify the ledger.
 
-    No output means that it is sound.
+    No output means that the ledger is sound.
 
     Checks the chain, the order, triggers, views and SQLite's own integrity. Computes every counter
     again from the events. Checks that a server still has the newest event that this machine saw,
@@ -202,7 +202,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
         if not project.config.ledger_url and (
             back := entries.way_back(project.root, project.ledger_file)
         ):
-            note(f"reflector: if nothing else repairs it, {back}")
+            note(f"reflector: if none of this repairs it, {back}")
         raise click.exceptions.Exit(1)
 
 
@@ -237,8 +237,8 @@ class HeadJson(Head):
 def head(asked: Question) -> None:
     """Print the head of the ledger, ready to publish.
 
-    POSITION:CHAIN covers every event up to that position: `reflector verify --anchor` proves later
-    that all of them are still there.
+    The head covers every event up to its position. With it, `reflector verify --anchor` later
+    proves that all of these events still exist.
     """
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be gone tomorrow
@@ -335,7 +335,7 @@ def assert_(place: Place, name: str, counters: str) -> None:
     with place.changing() as opened:
         name = find_bullet(opened, name).name
         appended = opened.assert_counters(name, int(helpful), int(harmful), actor="human")
-    click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")
+    click.echo(f"{name} at {int(helpful)}/{int(harmful)}, recorded at position {appended.position}")
 
 
 @ledger.command()
@@ -344,9 +344,8 @@ def assert_(place: Place, name: str, counters: str) -> None:
 def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file.
 
-    The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE,
-    and an existing file is never overwritten. The printed head proves the copy later: `reflector
-    verify --anchor`.
+    Sessions can continue during the copy. Only you can read FILE. An existing file is never
+    overwritten. With the printed head, you can verify the copy later: `reflector verify --anchor`.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -355,13 +354,13 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@click.option("--force", is_flag=True, help="Even if the backup lacks events of the ledger.")
+@click.option("--force", is_flag=True, help="Restore even if the backup lacks some events.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger by a backup.
 
     FILE is verified first and never changed. The old ledger is kept next to the new one.
-    playbook.json is written again, and the old file is kept, too.
+    playbook.json is written again, and its old version is kept, too.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)
@@ -375,12 +374,12 @@ def restore(place: Place, file: Path, force: bool) -> None:
     if restored.playbook is not None:
         note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
         shared = (
-            ", after `git checkout .claude/playbook.json`, which brings back the advice that "
+            ". Before that, run `git checkout .claude/playbook.json` to restore the rules that "
             "git has"
         )
         own = (
-            f"; after that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
-            "advice that only that file has"
+            f". After that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
+            "rules that only that file contains"
         )
         again += shared if is_shared(project.root) else own
     note(f"{again}.")
@@ -392,11 +391,11 @@ def restore(place: Place, file: Path, force: bool) -> None:
 def take(place: Place, yes: bool) -> None:
     """Accept a ledger, or restore it from its copy.
 
-    Use it for a ledger that came with the project, or for a lost one.
+    Use it if a ledger came with the project, or if your ledger is lost.
 
-    Shows whose history the file has, without trusting it, and waits for your confirmation. Then it
-    computes all hashes and tables again from the events. A ledger that you made, moved or copied
-    with its project does not need `take`.
+    It shows the origin of the file's history, and waits for your confirmation. Then it computes
+    all hashes and tables again. You do not need it for a ledger that you created, or that you
+    moved or copied with its project.
     """
     project = place.project()
     ledger_offer = offer(project)
@@ -414,8 +413,8 @@ def _go_on(place: Place) -> None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")
         note(
-            f"The ledger's trial goes on here: {trial.withheld_share:.0%} of sessions go without "
-            f"{withheld}; `{stop}` ends it."
+            f"The ledger's trial continues here: {trial.withheld_share:.0%} of sessions do not get "
+            f"{withheld}. To end it: {stop}"
         )
 
 
@@ -424,9 +423,10 @@ def _go_on(place: Place) -> None:
 def forget(root: Path) -> None:
     """Forget a project's ledger.
 
-    Removes its notes and its copy from your home folder.
+    Removes the copy of the ledger from your home folder.
 
-    A ledger in ROOT is kept, but no longer counts as yours; see `reflector ledger take`.
+    A ledger in ROOT stays, but reflector no longer treats it as yours. See `reflector ledger
+    take`.
     """
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"
@@ -440,9 +440,9 @@ def forget(root: Path) -> None:
 def copy(place: Place, url: str) -> None:
     """Copy the ledger to another database.
 
-    URL is sqlite:////path/to/ledger.db or postgresql://server/database. Every hash is checked on
-    the way, and both ledgers end at the printed head. The target must not have events. The project
-    keeps its ledger until `ledger_url` names the copy.
+    URL is sqlite:////path/to/ledger.db or postgresql://server/database. It checks every hash.
+    Afterwards, both ledgers end at the printed head. The target must not contain events. The
+    project uses its old ledger until you set `ledger_url` to the copy.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -473,8 +473,8 @@ def revisions(place: Place) -> None:
 def upgrade(place: Place, sql: bool) -> None:
     """Bring the ledger's schema to the newest revision.
 
-    With --sql nothing is changed: the database's own client runs the statements, as the owner of
-    the tables and while nobody uses the ledger.
+    With --sql, it only prints the statements. Run them with the database's own client, as the
+    owner of the tables, while no one uses the ledger.
     """
     project = place.project()
     needs_ledger(project)
@@ -506,9 +506,9 @@ def grants(place: Place, role: str, to: str | None) -> None:
 
     The role becomes a reader, a writer or the owner of the ledger.
 
-    Changes nothing: read the statements, then run them as the owner with psql. A reader only reads.
-    A writer appends events. It cannot delete or change an event, remove a trigger, or change a rule
-    without an event. Only the owner can migrate, rebuild and erase.
+    The command changes nothing. Read the statements, then run them with psql, as the owner. A
+    reader only reads. A writer appends events. It cannot delete or change an event, remove a
+    trigger, or change a rule without an event. Only the owner can migrate, rebuild and erase.
     """
     project = place.project()
     if not project.config.ledger_url:

@@ -75,7 +75,7 @@ def show_lesson(asked: Question, id: str) -> None:
             click.echo(safe(f"  {name.replace('_', ' ')}: {lesson.data[name]}"))
     click.echo(
         f"confidence {lesson.confidence:.2f}, worth {lesson.effectiveness:.2f}, "
-        f"{lesson.successes} for it and {lesson.failures} against, shown {lesson.times_applied}×"
+        f"helped {lesson.successes}×, misled {lesson.failures}×, shown {lesson.times_applied}×"
     )
     if lesson.bullet:
         click.echo(f"promoted: {lesson.bullet}")

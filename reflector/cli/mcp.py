@@ -50,7 +50,7 @@ _MOST_STEPS = 20
 _MOST_REASON = 300
 
 _INSTRUCTIONS = """\
-The playbook holds advice that was learned in earlier sessions, with how often it helped or harmed.
+The playbook contains rules from earlier sessions, and shows how often each helped or harmed.
 The best rules are shown
 when a session starts; search_playbook finds the others. When a rule influences your reasoning, \
 cite its name in your
@@ -63,8 +63,9 @@ not fit."""
 def mcp(place: Place) -> None:
     """Serve the playbook to an agent over MCP.
 
-    Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for `reflector
-    proposals` unless the setting `proposals` is "accept". Needs the extra `mcp`.
+    Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for your
+    decision in `reflector review`, unless the setting `proposals` is "accept". Needs the extra
+    `mcp`.
     """
     try:
         from mcp.server import MCPServer

@@ -321,7 +321,7 @@ def refuse_session(place: Place, text: str) -> None:
         sessions = {one.fact("session") for one in changes_in(stores, _root(place))}
     if any(session.startswith(text) for session in sessions if session):
         raise click.UsageError(
-            f"session {safe(text)} is known only by its changes of memory files; see "
+            f"session {safe(text)} has only changes of memory files; see "
             f"`{place.command('log', '--memory', text)}`"
         )
 
@@ -403,7 +403,7 @@ def _former(file: str, changes: Sequence[Change]) -> bytes:
     last = changes[-1] if changes else None
     content = last.store.versions.read(last.after) if last is not None else None
     if content is None:
-        raise click.UsageError(f"{file} as it was then was not kept")
+        raise click.UsageError(f"the version of {file} at that time was not kept")
     return content
 
 
@@ -516,7 +516,8 @@ def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Chan
     if not ids:
         raise click.UsageError(f"session {safe(text)!r} changed no watched file; {see}")
     if len(ids) > 1:
-        raise click.UsageError(f"session {safe(text)!r} could be {', '.join(sorted(ids))}; {see}")
+        several = ", ".join(sorted(ids))
+        raise click.UsageError(f"{safe(text)!r} matches the sessions {several}; {see}")
     if chosen := [one for one in named if not one.undone_at]:
         return chosen
     places = ", ".join(dict.fromkeys(one.undone_at for one in named))

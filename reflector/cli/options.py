@@ -223,7 +223,7 @@ def find_own_bullet(place: Place, ledger: Ledger, name: str) -> BulletRow:
     where = places(ledger, root, [row])[row.name]
     file = where.rpartition(":")[0] or where or "FILE"
     raise click.UsageError(
-        f"{row.name} stays in {where or 'your file'}. Edit it there, or move its rules into the "
+        f"{row.name} is in {where or 'your file'}. Edit it there, or move its rules into the "
         f"playbook: {place.command('adopt', '--move', shlex.quote(file))}"
     )
 
@@ -233,7 +233,7 @@ def _suggestion(ledger: Ledger, name: str) -> str:
     from difflib import get_close_matches
 
     if is_name(name) and not is_below(name, USER_FIRST):
-        return " Rules of your own playbook have such names; see 'reflector --user list --removed'."
+        return " Your own playbook has rules with such names: 'reflector --user list --removed'."
     rows = ledger.rows()
     live = [row.name for row in rows if row.status == "live"]
     every = [row.name for row in rows]

@@ -201,7 +201,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
-    help="Sort order, or `model`: votes by model.",
+    help="Sort order. `model` shows votes by model.",
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")
@@ -221,14 +221,14 @@ def list_(
 ) -> None:
     """List your rules with their counts.
 
-    Rules of your files are listed with their place.
+    A rule of a file is listed with its place.
 
-    WORDS select the rules that contain one of them, best match first.
+    With WORDS, it lists only rules that contain one of them, best match first.
 
-    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one each. FOLLOWED:
-    sessions that followed it, where a judge could tell. Columns that may follow: `counters` of
-    playbook.json where they differ from the votes; `shown` to new sessions, if some rules are not;
-    `demoted`, the sessions that saw a rule since it last helped.
+    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one for each session.
+    FOLLOWED: sessions that followed the rule, of those in which a judge could tell. COUNTERS: the
+    numbers in playbook.json, if they differ from the votes. SHOWN: whether new sessions get the
+    rule, if not all rules fit. DEMOTED: sessions that were shown the rule since it last helped.
 
     Up to three rules that a judge read last show the newest verdict with its quote.
     """
@@ -268,7 +268,7 @@ def _list_by_model(asked: Question, names: Collection[str]) -> None:
         (rule.name, rule.model or UNKNOWN, f"{rule.helped:.3g}", f"{rule.harmed:.3g}", rule.text)
         for rule in chosen
     ]
-    empty = "No rule here has a vote yet."
+    empty = "None of these rules has a vote yet."
     table(("NAME", "MODEL", "HELPED", "HARMED", "RULE"), rows, empty=empty, whole=True)
 
 

@@ -86,8 +86,9 @@ class ShownJson(ListedJson):
 def show(asked: Question, what: str) -> None:
     """Show a rule, session, lesson or event.
 
-    Name a session, a lesson or an event by its id or the beginning of it; an event also by its
-    position in `reflector log`. For a change of a watched file, its lines are shown.
+    NAME is the name of a rule, or the id of a session, a lesson or an event. The beginning of an
+    id is enough. You can also give an event's position in `reflector log`. For a change of a file
+    that agents load, `show` prints the changed lines.
     """
     from reflector.cli import memory
 
@@ -238,13 +239,13 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
 
     Each row of a rule has the session, the verdict, the total and the reason.
 
-    For a file that agents load, such as CLAUDE.md:12, show who wrote the line, when, after which of
-    your words, and the line before it. For a rule, show also the sessions that `check` counted,
-    each with one line of the agent's call or one sentence of yours.
+    A line of a file that agents load, such as CLAUDE.md:12, has its author, its time, your words
+    before it, and the earlier line. A rule also has the sessions that `check` counted, each with a
+    line of a call or a sentence of yours.
 
-    Verdicts that no longer count are listed with the reason: a retraction, a recount, or the
-    verdict that replaces them under the counting policy. A merged rule lists the verdicts on its
-    sources, too.
+    It also lists verdicts that no longer count, with the reason: a retraction, a recount, or
+    another verdict that counts instead. For a merged rule, it also lists the verdicts on its
+    sources.
     """
     if isinstance(name, FileLine):
         from reflector.cli.memory import print_blame
@@ -295,10 +296,10 @@ def _blame_rule(asked: Question, name: str) -> None:
     click.echo(safe(f"{row.name}  {row.text}"))
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
+        click.echo(safe(f"It was {row.end}. Its verdicts also count for that rule: {into}"))
     elif row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
-        click.echo(safe(f"It stays in {where or 'your file'}."))
+        click.echo(safe(f"It is in {where or 'your file'}."))
     elif row.end:
         click.echo(safe(f"It {'is' if row.is_rule else 'was'} {row.end}."))
     marks = recent(steps, asked.then or Past(asked.ledger))
@@ -392,9 +393,9 @@ def log(
     Name a rule, a session or a day to list only its events, or A..B for the events between two
     moments.
 
-    `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
-    is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id. With --memory, a
-    FILE or a session may be named, and `reflector undo PLACE` takes a change back.
+    To undo a change, run `reflector undo POSITION`. A, B and MOMENT are each a time (2026-11-21,
+    yesterday, 2 weeks ago), a position or a session's id. With --memory, name a FILE or a session,
+    and undo a change with `reflector undo PLACE`.
     """
     if memory:
         from reflector.cli.memory import print_log

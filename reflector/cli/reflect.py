@@ -43,11 +43,11 @@ def reflect(
 ) -> None:
     """Let a judge judge recorded sessions.
 
-    Without SESSION it judges all sessions that are not judged yet, including those that failed or
-    waited for a budget. A named SESSION, or the beginning of its id, is judged regardless of
-    budgets and earlier failures. A session that is judged already is not judged again. --judge
-    chooses the judge of this run. If that agent may not judge yet, you are asked. --dry-run prints
-    the prompt that a model would get, and sends nothing.
+    Without SESSION, it judges all sessions that are not judged yet, also those that failed or
+    waited for a budget. SESSION is an id, or the beginning of it: budgets and earlier failures
+    then do not matter. A judged session is not judged again. --judge chooses the judge of this
+    run. If this judge needs your permission, the command asks you. --dry-run prints the prompt
+    that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)
@@ -111,9 +111,9 @@ def _confirmed(place: Place, project: Project) -> int | None:
     config = project.config
     tokens = surplus.windows * config.request_tokens
     question = (
-        f"{counted(surplus.windows, 'session')} to judge, {surplus.requests_left} of "
-        f"{config.daily_requests} requests left today. Judge all of them now, at most about "
-        f"{tokens:,} tokens?"
+        f"{counted(surplus.windows, 'session')} to judge, and {surplus.requests_left} of today's "
+        f"{config.daily_requests} requests are left. Judge all of them now, with about "
+        f"{tokens:,} tokens at most?"
     )
     return surplus.windows if click.confirm(question, err=True) else None
 
@@ -130,7 +130,7 @@ def _show_prompts(
         for window in windows:
             _show_prompt(runner, window)
     if not windows:
-        note("Every session is judged already. To judge one again, name it.")
+        note("Every session is judged already. To see the prompt of one, name it.")
 
 
 def _show_prompt(runner: Runner, window: WindowRow) -> None:
@@ -139,7 +139,7 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
     if recorded is None or recorded.data is None:
         note(f"{short}: the session's event was redacted")
     elif recorded.type == TRAJECTORY_RECORDED:
-        note(f"{short}: is a trajectory, whose prompts follow from each other's answers")
+        note(f"{short}: a trajectory's prompts depend on earlier answers, so they cannot be shown")
     else:
         _print_prompt(runner.backend, runner.request(runner.session(recorded)))
 

@@ -59,8 +59,10 @@ def report(
 
 def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -> Page:
     from reflector.report.page import page_of
+    from reflector.sessions.checks import kept_sessions
 
     with place.reading() as ledger:
+        is_empty = moment is None and not ledger.window_states()
         asked = Question(place, ledger, past(ledger, moment), as_json=False)
         uses = Uses.of(asked)
         rules = [uses.json(row) for row in asked.playbook.rows() if row.is_rule]
@@ -72,6 +74,7 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
             project=place.project(),
             command=Place().command if share else place.command,
             since=since,
+            kept=kept_sessions(place.project(), ledger).total() if is_empty else 0,
         )
 
 
@@ -91,6 +94,11 @@ def _lines(
         f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed), "
         f"{counted(added, 'new rule')}",
     ]
+    if page.kept:
+        lines.append(
+            f"Nothing is recorded yet. Record {counted(page.kept, 'session')} of this project: "
+            f"{place.command('history')}"
+        )
     texts = {rule.row.name: rule.row.text for rule in page.rules}
     for words, counts in (("helped", summary.helped), ("harmed", summary.harmed)):
         for name, count in counts.most_common(1):

@@ -113,10 +113,10 @@ class WaitingJson:
 def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     """Decide on open citations and on proposals.
 
-    In a terminal, one key decides, and the evidence is on the screen. Your verdict replaces the
-    others on that rule in that session. Each decision is recorded at once, and u takes back the
-    last one. Without a terminal, review lists what waits. ID is a proposal's id, or the beginning
-    of it.
+    In a terminal, you see the evidence and decide with one key. Your verdict replaces the other
+    verdicts on this rule in this session. Each decision is recorded at once, and the key u takes
+    the last one back. Without a terminal, `review` lists the open decisions. ID is a proposal's
+    id, or the beginning of it.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -266,10 +266,10 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         return number
     position = decided[-1].position
     if position == _KEPT:
-        note("You kept that change; take it back with undo.")
+        note("You kept that change. To take it back, use undo.")
         return number
     if position is None:
-        note("A declined proposal stays declined; make the change yourself, for example with add.")
+        note("A declined proposal cannot be restored. Make the change yourself, such as with add.")
         return number
     undo.main([str(position), "--yes"], obj=place, standalone_mode=False)
     return decided.pop().number
@@ -303,7 +303,7 @@ class _CitationCase:
             text = find_bullet(ledger, citation.name).text
         session = f"{citation.name}, session {short_id(citation.session_id)}"
         when = short_time(citation.window.occurred_at)
-        click.secho(f"\n{number}  a citation without a verdict  {session}, {when}", bold=True)
+        click.secho(f"\n{number}  citation without a verdict  {session}, {when}", bold=True)
         print_facts([("rule", text), *self._facts()], 7)
         return True
 
@@ -467,13 +467,13 @@ _Case = _CitationCase | _ProposalCase | _MemoryCase
 )
 @click.argument("name", type=NAME, metavar="")
 @click.argument("verdict", type=click.Choice(["helpful", "harmful", "neutral"]))
-@click.option("--session", required=True, metavar="SESSION", help="The session that cites it.")
+@click.option("--session", required=True, metavar="SESSION", help="Session that cites the rule.")
 @why_option
 @click.pass_obj
 def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str | None) -> None:
     """Record your verdict on the rule NAME in a session.
 
-    It replaces the verdicts of judges on that rule in that session, and your own earlier one.
+    Your verdict replaces all other verdicts on this rule in this session.
     """
     with place.reading() as ledger:
         row = find_bullet(ledger, name)
@@ -491,8 +491,8 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
     def decide(ledger: Ledger, proposal: Proposal) -> None:
         if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
             raise ProposalRefused(
-                f"proposal {short_id(proposal.id)} has the words of a tool: read its quotes, and "
-                "approve it alone"
+                f"proposal {short_id(proposal.id)} quotes a tool's output: read it, and approve "
+                "it alone"
             )
         _approve(place, ledger, proposal, None)
 
@@ -527,8 +527,8 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Keep the rules of proposed merges apart.
 
-    reflector does not propose to merge them again. Name a change of a memory file by its place,
-    such as u41, to keep it.
+    reflector does not propose to merge them again. To keep a change of a memory file, name its
+    place, such as u41.
     """
     changes = [id for id in ids if is_memory(place, id)]
     for change in changes:
@@ -564,9 +564,10 @@ def _decide_each(
 @why_option
 @click.pass_obj
 def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
-    """Stop waiting for a judge of sessions.
+    """Stop waiting for a judge's verdicts on sessions.
 
-    Their citations then wait for your verdict. `reflector reflect SESSION` still judges one.
+    You can then decide their citations yourself, with `review`. To judge one of these sessions
+    later, run `reflector reflect SESSION`.
     """
     place.needs_playbook()
     backend = place.project().config.backend
@@ -592,13 +593,13 @@ class FoundJson:
 def find(place: Place, dry_run: bool, as_json: bool) -> None:
     """Propose merges and removals of rules.
 
-    Two rules are duplicates if they have the same words, apart from words without meaning, a few
-    synonyms and the order of a list. A number, a name, a path, a command or a negation that differs
-    makes them different rules. Contradictions, and pairs of two sections, are only shown.
+    Two rules are duplicates if they have the same words. Words such as "always", some synonyms and
+    the order of a list make no difference. Another number, name, path, command or negation makes a
+    different rule. Contradictions, and pairs in two sections, are shown but not proposed.
 
-    A removal is proposed for a rule that harmed too often for chance, or that `prune_after`
-    sessions were shown and none cited. Pinned rules stay. With the setting `prune` = "apply" they
-    are removed at once.
+    It also proposes to remove a rule that harmed too often for chance. It also proposes to remove a
+    rule that was shown in `prune_after` sessions and never cited. Pinned rules stay. With the
+    setting `prune` = "apply", these rules are removed at once.
     """
     config = place.project().config
     with place.reading() as ledger:
@@ -635,10 +636,10 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     _print_found(found)
     for name, where in places_by_name.items():
         move = place.command("adopt", "--move", shlex.quote(where.rpartition(":")[0] or where))
-        note(f"{name} harms, and stays in {where}: edit the file, or run {move}")
+        note(f"{name} harms. It is in {where}: edit the file, or run {move}")
     note(_found_words(place, found, pruned, dry_run=dry_run))
     if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
-        note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
+        note(f"{counted(left, 'more removal')} can be proposed later: decide, then run find again.")
 
 
 def _move(place: Place, first: Bullet, second: Bullet) -> str | None:

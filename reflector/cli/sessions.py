@@ -193,9 +193,9 @@ def history(
 ) -> None:
     """Record earlier sessions of this project.
 
-    Sessions are recorded oldest first, and no record counts twice, so you can stop and repeat it.
-    A session from before you had a playbook cites no rule. Your own requests in it, such as "always
-    run the linter", become proposals. Claude Code removes its sessions after a month.
+    It records the oldest session first and counts no record twice, so you can stop and repeat it.
+    Sessions from before your playbook do not cite rules. But your requests in them, such as
+    "always run the linter", become proposals. Claude Code removes its sessions after a month.
     """
     from reflector.sessions.history import plan_history
 
@@ -267,7 +267,7 @@ def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
     if not kept:
         note(_nothing_words(plan))
     elif not as_json:
-        note("A session from before you had a playbook cites no rule and changes no count.")
+        note("Sessions from before your playbook cite no rules and change no counts.")
         new = ("new", "cites") if dry_run else ()
         rows = [_plan_row(plan, agent, dry_run=dry_run) for agent in kept]
         table(("agent", "files", *new, "MB", "from", "to"), rows, extra=("from", "to"))
@@ -295,8 +295,8 @@ def _nothing_words(plan: HistoryPlan) -> str:
         return f"Nothing to record: no session of this project in {', '.join(present)}."
     agents = " or ".join(agent.title for agent in plan.agents)
     return (
-        f"Nothing to record: no folder with sessions of {agents} was found. If you keep "
-        f"transcripts elsewhere, run: reflector ingest FILE"
+        f"Nothing to record: no folder with sessions of {agents} was found. If your "
+        f"transcripts are elsewhere, run: reflector ingest FILE"
     )
 
 
@@ -344,7 +344,7 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
         f"{counted(recorded.wishes, 'change')} asked for",
     )
     files = counted(len(plan.files), "file")
-    note(f"{root.name}: {len(new)} of {files} had something new; {', '.join(counts)}")
+    note(f"{root.name}: {len(new)} of {files} had new records; {', '.join(counts)}")
     if new:
         step = first_step(root) if recorded.is_empty else place.command("list")
         note(f"Next: {place.command('review') if recorded.wishes else step}")
@@ -390,7 +390,7 @@ def run_drain(
     if as_json:
         print_json(done)
     elif not done.ran:
-        note("Another process records the queued sessions now.")
+        note("Another process is recording the waiting sessions.")
     else:
         _print_drained(place, done)
     if done.failed or any(item.outcome == "failed" for item in done.reflected):
@@ -402,7 +402,7 @@ def _print_drained(place: Place, done: Drained) -> None:
         if item.outcome == "completed" and item.words:
             click.echo(safe(item.words))
         elif item.outcome == "failed":
-            by_hand = f"it is tried again by hand only: {place.command('status')}"
+            by_hand = f"it is not tried again automatically; see {place.command('status')}"
             note(
                 f"reflection failed, {'it will be tried again' if item.again else by_hand}: "
                 f"{item.detail}"

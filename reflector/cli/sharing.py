@@ -25,8 +25,8 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 def team(place: Place, off: bool, dry_run: bool) -> None:
     """Share the playbook with your team through git.
 
-    playbook.json then holds the rules without counts, which stay in each clone's history, and git
-    merges two versions of it rule by rule. Run it once in each clone.
+    playbook.json then contains the rules without their counts, which stay in each clone's ledger.
+    git merges two versions of the file rule by rule. Run the command once in each clone.
     """
     root = place.folder()
     changes = git_merge.share(root, out=off, dry_run=dry_run)
@@ -39,9 +39,9 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
         place.write(project)
     attributes = changes[0]
     if all(change.is_none for change in changes):
-        click.echo(safe(f"{root} {'is not' if off else 'is'} set up already."))
+        click.echo(safe(f"{root} {'does not share' if off else 'already shares'} its playbook."))
     elif off:
-        click.echo(safe(f"{project.playbook_json} holds the counts again."))
+        click.echo(safe(f"{project.playbook_json} contains the counts again."))
     else:
         merged = "playbook.json is shared, and merged rule by rule in this clone."
         click.echo(safe(f"{attributes.path}: {merged}"))
@@ -59,9 +59,9 @@ def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
     """Keep the playbook in a file such as AGENTS.md.
 
     FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
-    .cursor/rules/playbook.mdc. The playbook is written between two marks; nothing else in the file
-    changes. Each change of the playbook is written there, and each edit there is recorded. Without
-    FILE, list the files that have it.
+    .cursor/rules/playbook.mdc. The playbook is between two marks, and nothing else in the file
+    changes. reflector writes each change of the playbook there, and records each of your edits
+    there. Without FILE, the command lists the files that contain the playbook.
     """
     names = [agent_file_name(name) for name in files]
     if not names and off:
@@ -94,7 +94,7 @@ def _add(place: Place, names: list[str]) -> None:
             click.echo(safe(f"{name} {effect} and follows its changes. To stop: {stop}"))
     if "CLAUDE.md" in names:
         note(
-            "Claude Code's hook shows the playbook, too. If the hook is installed, remove the "
+            "Claude Code's hook also shows the playbook. If you use the hook, remove the "
             "playbook from CLAUDE.md."
         )
 
@@ -111,5 +111,5 @@ def _remove(place: Place, names: list[str]) -> None:
             if remove_mirror(project, name):
                 effect = "is without the playbook."
                 if not (project.root / name).exists():
-                    effect = "had nothing else, and was removed."
+                    effect = "contained only the playbook, so it was removed."
             click.echo(safe(f"{name} {effect}"))

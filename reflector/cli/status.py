@@ -40,7 +40,7 @@ from reflector.sessions.overview import (
 
 #: Dropped verdicts that are shown.
 _MOST_DROPPED = 3
-_NO_LEDGER = "none yet; `reflector add` starts it, or a session that has a playbook"
+_NO_LEDGER = "none yet; `reflector add` or a session with a playbook creates it"
 
 Row = tuple[str, str]
 
@@ -54,7 +54,7 @@ Row = tuple[str, str]
 def status(place: Place, everything: bool, as_json: bool) -> None:
     """Show recorded, waiting and failed sessions.
 
-    Records and changes nothing. Exits 1 if something failed or could not be understood.
+    Changes nothing. The exit code is 1 if something failed or cannot be read.
     """
     if everything:
         _print_projects(as_json=as_json)
@@ -139,7 +139,7 @@ class _Rows(NamedTuple):
         yield "ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
-            yield "", f"{when}; the copy from before is {upgrade.file}"
+            yield "", f"{when}; a copy of the older ledger is {upgrade.file}"
         in_files = f" and {state.file_rules:,} in your files" if state.file_rules else ""
         rules = f"{counted(state.bullets, 'rule')}{in_files}"
         yield "playbook", f"{rules}, counting {ledger.counting}"
@@ -152,12 +152,12 @@ class _Rows(NamedTuple):
         if change := state.model:
             agent = change.agent or "your agent"
             since = day_words(change.since)
-            votes = f"{change.earlier:.3g} of {change.votes:.3g} votes are from before"
+            votes = f"{change.earlier:.3g} of {change.votes:.3g} votes are older"
             words = f"{agent} changed from {change.before} to {change.model} ({since}); {votes}"
             yield "model", f"{words}: {self.place.command('list --by model')}"
         if state.waiting_for_budget:
             again = self.place.command("reflect")
-            yield "", f"{state.waiting_for_budget} of the skipped wait for a budget: {again}"
+            yield "", f"{state.waiting_for_budget} skipped because of a budget: {again}"
 
     def _dropped(self) -> Iterator[Row]:
         """Yield the newest verdicts that do not count, and their number."""
@@ -182,7 +182,7 @@ class _Rows(NamedTuple):
             yield "tokens", month_words(state.month)
         if user := state.user:
             names = ", ".join(user.hidden)
-            hidden = f"; {names} not shown, because the project's rule has the name"
+            hidden = f"; {names} not shown, because the project has rules of the same name"
             yield "yours", f"{counted(user.bullets, 'rule')} of your own{hidden if names else ''}"
 
     def _spool(self) -> Iterator[Row]:
@@ -190,7 +190,7 @@ class _Rows(NamedTuple):
         waiting = counted(left.waiting, "session")
         words = f"{left.pending} to read, {waiting} open"
         if left.unanswered:
-            words += f", {left.unanswered} without their last answer, which is read next"
+            words += f", {left.unanswered} whose last answer is read next"
         if left.silent:
             words += f", {left.silent} ended without a message or a transcript"
         yield "queue", words
@@ -198,7 +198,7 @@ class _Rows(NamedTuple):
             folders = ", ".join(map(str, spool.stand_in_spools()))
             yield (
                 "",
-                f"{left.elsewhere} kept elsewhere, because their folders are missing or "
+                f"{left.elsewhere} kept in another folder, because their own is missing or "
                 f"read-only: {folders}",
             )
 
@@ -235,7 +235,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
     if any(failure.state == "failed" for failure in failures):
         note("To stop trying: reflector review give-up SESSION")
     if state.spool.pending:
-        note(f"reflector: a session is being processed, or waits for `{again}`")
+        note(f"reflector: a session is being processed; if it waits for long, run `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
     for line in former_shares(place.project()):

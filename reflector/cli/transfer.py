@@ -113,11 +113,12 @@ def adopt(
     You can repeat it.
 
     The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there, and the
-    file does not change. `list` shows each rule with its line, and `check` counts for it. --move
-    moves them into the playbook: it shows the lines that go, and waits for your confirmation.
+    file does not change. `list` shows each rule with its line, and `check` counts for it. With
+    --move, the rules move into the playbook. The command shows the lines that it would remove from
+    the file, and waits for your confirmation.
 
-    A FILE that no agent loads, such as any other Markdown, a playbook.json, or a playbook of
-    another system, brings its rules into the playbook. Counts in a playbook are kept. reflector
+    From a FILE that no agent loads, the rules are copied into the playbook. This can be any
+    Markdown, a playbook.json or a playbook of another system, whose counts are kept. The command
     lists each part of the file that it omits.
     """
     for file in files:
@@ -129,7 +130,7 @@ def adopt(
     elif len(files) == 1:
         result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
     else:
-        raise click.UsageError("to adopt a file that no agent loads, name it alone")
+        raise click.UsageError("agents do not load one of these files; adopt that file alone")
     if as_json:
         print_json(result)
 
@@ -209,7 +210,7 @@ def _move(
     places_that_stay = ", ".join(line.place for line in move.stays)
     verb = "stays" if len(move.stays) == 1 else "stay"
     number = counted(len(move.stays), "rule")
-    stay = f"{number} in a longer text {verb} there: {places_that_stay}"
+    stay = f"{number} inside a longer text {verb} in the file: {places_that_stay}"
     notes = [stay] if move.stays else []
     notes += [
         f"{line.place} repeats {first.place}: one rule, so both lines go"
@@ -303,7 +304,7 @@ def _result_of(adoption: Adoption, *, dry_run: bool = False) -> AdoptedJson:
 def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
     for line in adoption.omitted:
         note(line)
-    _name(adoption.known, "… and {:,} more that rules say already; --json lists them")
+    _name(adoption.known, "… and {:,} more are rules already; --json lists them")
     if not result.lines:
         click.echo("Nothing new in this file.")
         return
@@ -330,9 +331,9 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
 
     You can repeat it.
 
-    FILE was written by `reflector export --format ndjson`. It fills an empty ledger with its events
-    and its chain. A ledger with events keeps them, and each event of FILE is appended once. Both
-    histories stay verifiable, and both machines end with the same rules and counts. If a line is
+    Write FILE on the other machine, with `reflector export --format ndjson`. An empty ledger gets
+    its events and its chain. A ledger with events keeps them, and gets each event of FILE once.
+    After an import in both directions, both machines have the same rules and counts. If a line is
     wrong, nothing is imported.
     """
     if not machines.is_export(file):
@@ -368,7 +369,7 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
     place.write(project)
     if loaded.kept is not None:
         note(
-            "playbook.json belonged to another history and was written again; the old file is "
+            "playbook.json belonged to another ledger and was written again; the old file is "
             f"kept as {loaded.kept}"
         )
     if as_json:
@@ -387,7 +388,7 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
     if is_moved:
         way = (
             f"if this is your own ledger and it moved here, `{place.command('ledger take')}` "
-            "goes on with the trial"
+            "continues the trial"
         )
     for trial in trials:
         note(
@@ -399,9 +400,9 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
 def _print_merged(place: Place, merged: Merged) -> None:
     click.echo(merged.head)
     for old, new in merged.renamed.items():
-        click.echo(f"{old} of the file is {new} here")
+        click.echo(f"{old} in the file is named {new} here")
     if merged.forward:
-        note("This ledger was an earlier state of the file's ledger, and equals it now.")
+        note("This ledger was an older state of the file's ledger. Now both are equal.")
         return
     added = (
         f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already "
@@ -418,18 +419,15 @@ def _print_merged(place: Place, merged: Merged) -> None:
         )
     if merged.restated:
         note(
-            f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector "
-            "log`."
+            f"Both ledgers changed {', '.join(merged.restated)}. The later change counts; see "
+            "`reflector log`."
         )
     if merged.set_aside:
         aside = counted(merged.set_aside, "reflection")
-        note(
-            f"{aside} set aside: another judge's on the same window counts; see `reflector blame`."
-        )
+        note(f"{aside} not counted: another judge's answer counts. See `reflector blame`.")
     if merged.overlapping:
         shared = (
-            f"{counted(merged.overlapping, 'window')} of the file share records with windows "
-            "that were here"
+            f"{counted(merged.overlapping, 'window')} of the file and of this ledger share records"
         )
         note(f"{shared}; `reflector stats --doubles` lists double counts.")
     if merged.merged_at is not None:
@@ -467,17 +465,16 @@ def _print_file(content: bytes) -> None:
     type=click.Choice(FORMATS),
     default="json",
     show_default=True,
-    help="The format.",
+    help="Format of the output.",
 )
 @as_of_option
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None) -> None:
     """Print the playbook or the events.
 
-    json is playbook.json byte for byte, and md has one line for each rule, as prompts show it;
-    `adopt` reads both. ndjson is the whole ledger: a header and one CloudEvent per line, for
-    `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson
-    ends there.
+    json is playbook.json, byte for byte. md has one line for each rule. `adopt` reads both. ndjson
+    is the whole ledger, for `import` on another machine: a header, then one CloudEvent on each
+    line. With --as-of, the output is the state at that moment.
     """
     with place.reading() as ledger:
         then = past(ledger, moment)
@@ -519,12 +516,12 @@ def redact(
 ) -> None:
     """Erase text permanently; the counts stay.
 
-    Name an event by its position in `reflector log` or its id; of a reflection, that erases its
-    analysis. --where erases each whole text that contains TEXT; case matters. It looks in events,
-    in copies of adopted playbooks and in waiting sessions, which are still recorded. --session
-    erases the text of a session's events, and names its transcript. The ledger still verifies.
-    Commits in git, older exports and backups keep the text. The exit code is 1 if a file of
-    reflector could not be written again.
+    Name an event by its position in `reflector log` or by its id. With --where, it erases each
+    whole text that contains TEXT (case matters), in events, in copies of adopted playbooks and in
+    waiting sessions. With --session, it erases the text of all events of a session, and shows the
+    session's transcript, which it does not change. The ledger still verifies. Commits in git,
+    older exports and backups keep the text. The exit code is 1 if a file of reflector could not be
+    written again.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 
@@ -575,7 +572,7 @@ def _redaction_target(
         )
     if session is None and is_session:
         raise click.UsageError(
-            f"session {named.id} has many events; erase all with `redact --session {event}`"
+            f"{named.id} is a session; to erase all of its text: redact --session {event}"
         )
     if is_session:
         recorded = [window.data for window in named.events if window.data]
@@ -608,7 +605,7 @@ def _print_found(plan: RedactionPlan) -> None:
         for path in plan.lasting
     ]
     rows += [
-        (event.position, event.type, "outside of its prose, which stays")
+        (event.position, event.type, "not in its prose, so it stays")
         for event in plan.erasure.stays
     ]
     table(("position", "what", "text"), rows, empty="No event or file contains this text.")
@@ -628,7 +625,7 @@ def _ask(target: _Target, *, yes: bool) -> None:
         more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
     agreed(
         f"Erase this{more} {target.where} permanently?",
-        "erased text cannot be restored, and this is not a terminal",
+        "erased text cannot be restored, and this is not a terminal to confirm it",
         yes=yes,
     )
 
@@ -641,13 +638,11 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         removed = counted(len(redacted.removed), "file")
         click.echo(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
     elif redacted.earlier is not None:
-        click.echo(
-            f"redacted already, at position {redacted.earlier}; the ledger's files were swept again"
-        )
+        click.echo(f"already redacted at position {redacted.earlier}; the files were cleaned again")
     if redacted.trouble:
         note(
-            f"the copy of the ledger could not be written again ({redacted.trouble}); make that "
-            "possible, and run this again"
+            f"the copy of the ledger could not be written again ({redacted.trouble}); make "
+            "it writable, then run the same command again"
         )
     ours = [path for path in redacted.left if plan.places.is_ours(path)]
     others = [path for path in redacted.left if path not in ours]
@@ -655,7 +650,7 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         note(f"the text is still in {path}")
     _name([f"the text is still in {path}" for path in others], "and in {} more files")
     echoes = [
-        f"position {event.position} ({event.type}) contains the same text or belongs to it; see "
+        f"position {event.position} ({event.type}) has the same text or a part of it; see "
         f"`reflector log`, then `reflector redact {event.position} --why …`"
         for event in redacted.echoes
     ]

@@ -78,7 +78,7 @@ def trial() -> None:
 def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     """Show how long a trial would take here.
 
-    The trial withholds the playbook, or the rules NAME.
+    The trial would withhold the playbook, or only the rules NAME.
 
     Starts nothing.
     """
@@ -90,16 +90,16 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
         _print_plan(planned)
 
 
-@trial.command("start", short_help="Start a trial: some sessions go without.")
+@trial.command("start", short_help="Start a trial, which withholds rules.")
 @_names
 @click.option(
     "--outcome",
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="Measure of a good session.",
+    help="Sign of a good session.",
 )
-@click.option("--placebo", is_flag=True, help="Show a third of the sessions neutral lines.")
+@click.option("--placebo", is_flag=True, help="Give a third of the sessions neutral lines.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
@@ -107,9 +107,9 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
 
     Half of your next sessions are not shown the playbook, or the rules NAME.
 
-    With --placebo a third of your sessions is shown the rules, a third neutral lines of the same
-    length, and a third neither. Pinned rules, and rules that the agent reads in another file, are
-    never withheld.
+    With --placebo, a third of your sessions get the rules, a third get neutral lines of the same
+    length, and a third get neither. Pinned rules, and rules that the agent reads in another file,
+    are never withheld.
     """
     project = place.project()
     with place.reading() as ledger:
@@ -135,11 +135,11 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
     for name, path in read.items():
         note(f"{name} is shown in every session, because {path} contains it")
     withheld = safe(", ".join(bullets)) or "the playbook"
-    arms = f"{planned.share:.0%} of sessions go without {withheld}"
+    arms = f"{planned.share:.0%} of sessions do not get {withheld}"
     if placebo:
         arms = (
-            f"a third of your sessions goes without {withheld}, and another third is shown neutral "
-            "lines instead"
+            f"a third of your sessions do not get {withheld}, and another third get neutral lines "
+            "instead"
         )
     click.echo(f"From now on {arms}; see `{place.command('trial status')}`")
 
@@ -152,8 +152,8 @@ def _refuse_useless(
     if mirrored:
         end = place.command("mirror --off", mirrored[0])
         raise click.UsageError(
-            f"{', '.join(mirrored)} contains the whole playbook, and the agent reads it: end the "
-            f"mirror with `{end}`. Move rules of a file into the playbook with "
+            f"{', '.join(mirrored)} contains the whole playbook, so the agent always reads it. End "
+            f"the mirror with `{end}`. Move the file's own rules into the playbook with "
             f"`{place.command('adopt --move')}`"
         )
     for name in bullets:
@@ -163,7 +163,7 @@ def _refuse_useless(
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(
-            f"there is nothing to withhold: {why}; add a rule with `{place.command('add')}`"
+            f"a trial has nothing to withhold: {why}; add a rule with `{place.command('add')}`"
         )
 
 
@@ -204,13 +204,13 @@ def stop_(place: Place) -> None:
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
     """Compare on tasks, with advice and without.
 
-    Does each task four times: with advice, without, without and with it.
+    Runs each task four times: twice with the advice and twice without.
 
     The advice is the playbook, the rule NAME or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
-    exits 0 if the task is done. Files of the task are in a folder named files. Nothing is recorded
-    or counted. You agree once to the command and to each file that it runs, and again after a
-    change.
+    exits 0 if the task is done. Files of the task are in a folder named files. It records and
+    counts nothing. It asks you to confirm the command and each file that it runs: before the first
+    run, and after a change.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)
@@ -303,13 +303,13 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         )
         return
     sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
-    ended = f"{found.rate:.0%} {found.outcome}, outcome known for {found.known:.0%}"
+    ended = f"{found.rate:.0%} {found.outcome}, and the outcome is known for {found.known:.0%}"
     used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
     click.echo(f"{sessions}: {ended}{used}.")
-    click.echo(f"If {found.share:.0%} of sessions go without the playbook, a trial can detect")
+    click.echo(f"If {found.share:.0%} of sessions do not get the playbook, a trial can detect")
     for length in found.lengths:
         late = "not in a year" if length.late is None else f"in {length.late}"
-        half = f"half of such trials end in {length.weeks} weeks, 9 of 10 {late}"
+        half = f"half of the trials end in {length.weeks} weeks, 9 of 10 {late}"
         ends = "not in a year" if length.weeks is None else half
         click.echo(f"  {length.points:2} points: {ends}")
     costs = [
@@ -319,9 +319,9 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     ]
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
-        note(f"{needed} takes half as long again: half of the trials find {', '.join(costs)}.")
+        note(f"{needed} makes a trial 50 % longer: half of the trials find {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
-        note("That takes too many sessions; `reflector trial run` compares on tasks instead.")
+        note("A trial needs too many sessions here; compare on tasks with `reflector trial run`.")
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:
@@ -337,9 +337,9 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
         rows.append((name, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(
-        ("open", f"{found.unsettled} younger than a day, {found.unknown} without an outcome")
+        ("open", f"{found.unsettled} younger than a day, {found.unknown} with an unknown outcome")
     )
     withheld = safe(", ".join(found.bullets)) or "the playbook"
     state = ELSEWHERE if found.state == "elsewhere" else found.state
-    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions without {withheld}"))
+    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions do not get {withheld}"))
     print_facts([*rows, *heads], 9)

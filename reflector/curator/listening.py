@@ -377,7 +377,7 @@ def learned_words(proposed: str, answered: int, why: str = "") -> str:
     """
     if proposed or answered:
         return proposed or "No session shows a missing rule."
-    return f"No model looked for missing rules{f': {why}' if why else ''}."
+    return f"No judge looked for missing rules{f': {why}' if why else ''}."
 
 
 def _waiting(count: int) -> str:

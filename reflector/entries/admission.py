@@ -57,8 +57,8 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
         return True
     if not walks:
         raise LedgerStrange(
-            f"the ledger {place.file} is another file than before; run `reflector status`, which "
-            f"verifies it or shows its owner"
+            f"the ledger {place.file} was replaced by another file; run `reflector status`, which "
+            f"verifies the file or shows its owner"
         )
     if not writes:
         _prove(place)
@@ -67,7 +67,9 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
         for _ in range(_MOST_TRIES):
             if _is_admitted(place, mends=mends):
                 return True
-    raise LedgerUnavailable(f"another process keeps replacing {place.file}; end it, then try again")
+    raise LedgerUnavailable(
+        f"another process repeatedly replaces {place.file}; end it, then try again"
+    )
 
 
 def _prove(place: Place) -> None:
@@ -219,7 +221,7 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
         copies.keep_lost_copy(place, end)
     elif position > end.position:
         ledgers.tell(
-            f"{place.file} was replaced; it continues from your {end.position:,} events, with "
+            f"{place.file} was replaced; it has your {end.position:,} events and "
             f"{position - end.position:,} more"
         )
     _accept(place, origin, entry, mends=mends)
@@ -251,7 +253,7 @@ def _gives_way(place: Place, entry: Entry, origin: str, fault: str) -> bool:
     kept_as = copies.free_name(place.file.with_name(f"another-{origin[:12]}.db"))
     if not _restored(place, entry, kept_as):
         return False
-    ledgers.tell(f"the file in its place is not yours ({fault}); it is kept as {kept_as}")
+    ledgers.tell(f"another file was in the place of your ledger ({fault}); it is kept as {kept_as}")
     return True
 
 
@@ -365,7 +367,7 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
 def _strange(place: Place) -> LedgerStrange:
     seen = inspect_file(place.file, place.playbook)
     return LedgerStrange(
-        f"the ledger {place.file}, of {seen.position:,} events from {seen.first[:10]} to "
-        f"{seen.last[:10]}, is not known as yours; it came with the project, or you never used "
-        f"it here. Run `reflector ledger take` to use it, or move it away to start your own"
+        f"the ledger {place.file} is not known as yours. It has {seen.position:,} events from "
+        f"{seen.first[:10]} to {seen.last[:10]}, and came with the project, or you never used it "
+        f"here. Run `reflector ledger take` to use it, or move it away to start your own"
     )

@@ -184,7 +184,7 @@ def way_back(root: Path, file: Path) -> str:
     position = copy_end(root).position
     if not position:
         return ""
-    way_out = f"move {quote(str(file))}* away, and the next command puts them back"
+    way_out = f"move {quote(str(file))}* away, and the next command restores them"
     return f"its events up to position {position} are copied: {way_out}"
 
 

@@ -156,9 +156,8 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
     except (module.Error, ValueError, TypeError, OverflowError) as error:
         if is_out_of_reach(error):
             raise LedgerUnavailable(
-                f"{file} cannot be read now ({error}); the file is left as it is. Check the "
-                "disk, the space left "
-                "there and the limits of this process, then run the same command again"
+                f"{file} cannot be read now ({error}), and was not changed. Check the disk, its "
+                "free space and the limits of this process, then run the same command again"
             ) from error
         raise LedgerUnavailable(
             f"{file} cannot be read ({error}); move it away: your own ledger is then restored "

@@ -30,7 +30,7 @@ _BULLET = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 #: Why a judge's verdict does not count, by the disposition of its tag.
 DROPPED = {
     "not_asked": "the judge was not asked about it",
-    "not_followed": "the rule was not followed, or does not concern the session",
+    "not_followed": "the rule was not followed, or is not about this session",
     "no_quote": "it does not quote 12 characters of a turn",
     "misquoted": "the turn that it names does not contain the quote",
     "too_early": "the turn that it quotes does not come after the citation",
@@ -128,7 +128,7 @@ _changed = partial(EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_C
 TYPES = (
     EventType(
         name=ev.PLAYBOOK_IMPORTED,
-        meaning="A file brought bullets with their counters.",
+        meaning="Bullets were imported from a file, with their counters.",
         fields={"bullets": f.needed(f.within(_BULLET, several=True))},
         effect=AddsBullets(lambda data: list(data.get("bullets", ()))),
         summary=_count,
@@ -138,7 +138,7 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_PROPOSED,
-        meaning="The agent proposed a bullet, before there were proposals of every change.",
+        meaning="The agent proposed a bullet. Newer versions write `change.proposed`.",
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
         effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
         summary=as_line("in {section}: {text}"),
@@ -158,7 +158,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_REVISED,
-        meaning="A bullet got another text.",
+        meaning="The text of a bullet was changed.",
         fields={**_NAMED, **_ADVICE},
         effect=ChangesBullet(lambda _, __, data: {"text": data.get("text", REDACTED)}),
         summary=as_line("{name}: {text}"),
@@ -174,9 +174,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_REMOVED,
-        meaning=(
-            "A bullet was removed, or merged into another one; its name is never given out again."
-        ),
+        meaning="A bullet was removed, or merged into another one. No new bullet gets its name.",
         # `follows` is a merge of ledgers': whether the evidence counts for `into` too, as after a
         # `bullet.merged`.
         fields={
@@ -198,9 +196,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_MERGED,
-        meaning=(
-            "Live bullets were merged into a new one, for which their evidence counts from then on."
-        ),
+        meaning="Bullets were merged into a new one. Their evidence also counts for the new one.",
         since=6,
         fields={**_NAMED, **_SECTION, **_ADVICE, "sources": f.needed(_SOURCES)},
         effect=MergesBullets(_without_baseline),
@@ -217,7 +213,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
-        meaning=("A bullet's counters were set by hand (a new baseline), or that was undone."),
+        meaning="You set a bullet's counters by hand (a new baseline), or undid that.",
         # `into`: git gave the name to other advice, and this bullet has what was counted before.
         # `since`: of an undoing the event whose baseline and later tags count again; earlier
         # versions take the counters as they were then.
@@ -227,7 +223,7 @@ TYPES = (
     ),
     EventType(
         name=ev.RULES_MOVED,
-        meaning="Rules were moved out of your file into the playbook, or back: its digests.",
+        meaning="Rules were moved from your file into the playbook, or back.",
         since=10,
         fields={
             "file": f.needed(f.WORD),
@@ -242,7 +238,7 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_ASSERTED,
-        meaning="A bullet's counters were pinned at their present values.",
+        meaning="A bullet's present counters were recorded, for `verify`.",
         fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
         effect=ChangesNothing("`verify` compares the events with it"),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),
@@ -252,7 +248,7 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_TAGGED,
-        meaning="A reflection gave a bullet a tag.",
+        meaning="A judge gave a bullet a tag, such as helpful.",
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of(*_DISPOSITIONS)))},
         effect=TagsBullet(),
         summary=_tag,
@@ -260,10 +256,7 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_CHECKED,
-        meaning=(
-            "A judge that was asked about a bullet found it relevant in a window, which need "
-            "not cite it."
-        ),
+        meaning="`check` asked a judge about a bullet, which was relevant in the window.",
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(

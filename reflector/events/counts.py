@@ -26,8 +26,8 @@ TYPES = (
     EventType(
         name=ev.RULE_COUNTED,
         meaning=(
-            "The counts of a session's window for the rules of that day: run, written, said "
-            "again by you, came up."
+            "The counts of a window for each rule: whether it was run, written, said by you, or "
+            "came up."
         ),
         since=10,
         fields={

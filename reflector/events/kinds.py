@@ -71,7 +71,7 @@ class Merge(Enum):
     """What a merge does with an event whose id is here with other data."""
 
     FIRST = "the one that is here stays"
-    BESIDE = "both stay, the other one under an id of its own"
+    BESIDE = "both stay; the other one gets a new id"
     LOCAL = "not appended: it concerns its own ledger only"
 
 

@@ -10,7 +10,7 @@ from reflector.events.sessions import reason
 TYPES = (
     EventType(
         name=ev.EVENT_REDACTED,
-        meaning="The text of the target was erased; `kept` is the rest of its data.",
+        meaning="The text of the target was erased. `kept` is the rest of its data.",
         # `kept` holds prose of the event that was redacted, whose type says which.
         fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
         effect=ChangesNothing("the data of its target is `kept` from then on"),
@@ -20,7 +20,7 @@ TYPES = (
     ),
     EventType(
         name=ev.POLICY_ADOPTED,
-        meaning="A counting policy is in force from here on.",
+        meaning="You chose a counting policy. It applies from this event on.",
         fields={
             "policy": f.needed(f.TEXT),
             "counting": f.needed(f.COUNTING),
@@ -33,7 +33,7 @@ TYPES = (
     ),
     EventType(
         name=ev.LEDGER_MERGED,
-        meaning="A part of another ledger's history was merged.",
+        meaning="Events of another ledger were merged into this one.",
         since=2,
         fields={
             "playbook": f.needed(f.TEXT),
@@ -58,8 +58,8 @@ TYPES = (
     EventType(
         name=ev.LEDGER_MOVED,
         meaning=(
-            "The playbook moved to another ledger. Here its history ends, and there "
-            "`ledger.arrived` follows."
+            "The playbook moved to another ledger. Its history ends here and continues there, "
+            "after a `ledger.arrived`."
         ),
         since=7,
         fields={"to": f.needed(f.TEXT)},
@@ -71,7 +71,7 @@ TYPES = (
     ),
     EventType(
         name=ev.LEDGER_ARRIVED,
-        meaning="The history continues in the ledger that the target names.",
+        meaning="The history of a moved playbook continues in this ledger.",
         since=7,
         fields={"at": f.needed(f.TEXT)},
         effect=ChangesNothing("it continues the history of its target"),

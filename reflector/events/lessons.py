@@ -84,7 +84,7 @@ _type = partial(EventType, since=5, checked=True, no_retraction="")
 TYPES = (
     _type(
         name=ev.TRAJECTORY_RECORDED,
-        meaning="A task with a known answer was done: the question, the answer and the rules used.",
+        meaning="One run at a task with a known answer: question, answer and used rules.",
         fields={
             "query": _NEEDED_EVIDENCE,
             "dataset": f.needed(f.WORD),
@@ -103,10 +103,7 @@ TYPES = (
     ),
     _type(
         name=ev.LESSON_RECORDED,
-        meaning=(
-            "Something was learned: an insight, a reflection, a mistake with its correction, "
-            "or a summary."
-        ),
+        meaning="A lesson: an insight, a reflection, a mistake with its correction, or a summary.",
         fields={
             "kind": f.needed(f.one_of("insight", "reflection", "mistake", "summary")),
             "text": f.needed(f.bounded(MAX_LESSON)),
@@ -142,7 +139,7 @@ TYPES = (
     ),
     _type(
         name=ev.OUTCOME_OBSERVED,
-        meaning="Evidence for or against a lesson, after it was applied.",
+        meaning="A lesson was applied, and it helped or misled.",
         fields={
             "kind": f.needed(f.one_of(*POLARITY)),
             "source": f.needed(f.WORD),
@@ -198,7 +195,7 @@ TYPES = (
     ),
     _type(
         name=ev.REVISION_ATTEMPTED,
-        meaning="An answer was revised once after a reflection, and scored again.",
+        meaning="After a reflection, an answer was revised once and scored again.",
         fields={
             "initial": f.needed(f.UNIT),
             "retried": f.needed(f.UNIT),

@@ -62,7 +62,7 @@ def _summary(facts: Any) -> str:
 TYPES = (
     EventType(
         name=ev.MEMORY_CHANGED,
-        meaning="A file changed in which an agent finds its memory or rules.",
+        meaning="A file that an agent loads was changed: memory or rules.",
         since=11,
         fields={
             # Below the project; of the user's ledger from the home folder, `~/.claude/CLAUDE.md`.

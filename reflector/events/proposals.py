@@ -60,7 +60,7 @@ _type = partial(EventType, since=6, checked=True)
 TYPES = (
     _type(
         name=ev.CHANGE_PROPOSED,
-        meaning="A change of the playbook was proposed, and waits for a decision.",
+        meaning="A change of the playbook was proposed. It waits for your decision.",
         fields={
             "change": f.needed(f.within(CHANGE)),
             "origin": f.needed(f.one_of(*ORIGINS)),
@@ -107,7 +107,7 @@ TYPES = (
     ),
     _type(
         name=ev.CHANGE_MEASURED,
-        meaning="The result of an applied change, after enough sessions were shown it.",
+        meaning="The result of an applied change, after enough sessions have seen it.",
         fields={
             "verdict": f.needed(f.one_of("kept", "revert")),
             "told": f.needed(f.NUMBER),
@@ -121,7 +121,7 @@ TYPES = (
     ),
     _type(
         name=ev.WISH_HEARD,
-        meaning="You asked for something permanent in a session.",
+        meaning="In a session, you asked for something that should always apply.",
         fields={
             # A correction is proposed when a second session says the same.
             "kind": f.needed(f.one_of("standing", "correction")),

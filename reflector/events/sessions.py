@@ -114,7 +114,7 @@ def _entry_of(completed: Any, tag: Any) -> Any:
 TYPES = (
     EventType(
         name=ev.SESSION_RECORDED,
-        meaning="A window of new records of a transcript, with the bullets that it cites.",
+        meaning="New records of a transcript (a window), with the cited bullets.",
         fields={
             "agent_id": f.needed(f.TEXT_OR_NULL),
             "trigger": f.needed(f.TEXT),
@@ -143,7 +143,7 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_SKIPPED,
-        meaning="The gate skipped the reflection on a window.",
+        meaning="A window was not judged, for the given reason.",
         fields={"reason": f.needed(f.PROSE)},
         effect=MovesWindow("skipped"),
         summary=reason,
@@ -153,7 +153,7 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_ANSWERED,
-        meaning="A backend answered: the raw answer, before it is read.",
+        meaning="A judge's answer, before reflector has read it.",
         fields={
             "answer": f.needed(f.PROSE),
             "iteration": f.NUMBER,
@@ -176,7 +176,7 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_COMPLETED,
-        meaning="The answer was read. This is its analysis; its tags follow as `bullet.tagged`.",
+        meaning="The analysis in a judge's answer. Its tags follow as `bullet.tagged`.",
         fields={
             "analysis": f.needed(f.PROSE),
             "rationales": f.within({"rationale": f.PROSE, "quote": f.PROSE}, several=True),
@@ -194,7 +194,7 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_FAILED,
-        meaning="A reflection failed, for now or finally.",
+        meaning="A window could not be judged. `attempts` shows how often this was tried.",
         fields={"stage": f.needed(f.TEXT), "message": f.needed(f.PROSE), "attempts": f.NUMBER},
         effect=MovesWindow("failed", final="given_up", attempts=1),
         summary=as_line("{stage}: {message}"),
@@ -204,8 +204,8 @@ TYPES = (
     EventType(
         name=ev.EVIDENCE_RETRACTED,
         meaning=(
-            "The target no longer counts: a window, a reflection, a tag; a retraction's "
-            "target counts again."
+            "The target no longer counts: a window, a reflection or a tag. If the target is a "
+            "retraction, its own target counts again."
         ),
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),
@@ -217,8 +217,8 @@ TYPES = (
     EventType(
         name=ev.SESSION_COPIED,
         meaning=(
-            "A session began with copies of another session's records under new ids. They count "
-            "once, in the other one."
+            "A session began with copies of another session's records. The copies count only in "
+            "the other session."
         ),
         since=9,
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
@@ -253,7 +253,7 @@ TYPES = (
     ),
     _trial(
         name=ev.TRIAL_OPENED,
-        meaning="From here on, some sessions are not shown the playbook or some of its bullets.",
+        meaning="A trial started: some sessions do not get the playbook, or some of its bullets.",
         fields={
             # The bullets that are withheld; none of them for the whole playbook.
             "bullets": f.needed(f.NAMES),

@@ -34,7 +34,7 @@ from reflector.proof.verify import Anchor, verify
 #: killed.
 _UNFINISHED = ".reflector-unfinished"
 _LEFT_BEHIND_SECONDS = 3600.0
-_UNSOUND = "the backup {} is not sound and was not restored"
+_UNSOUND = "the backup {} is damaged and was not restored"
 _NO_LEDGER = "it does not contain a ledger; name a file that `reflector ledger backup` created"
 _SQLITE = b"SQLite format 3\0"
 _PLAYBOOKS = "SELECT name, origin, position, chain FROM playbook ORDER BY id"
@@ -124,8 +124,8 @@ def restore_ledger(
             lost = "" if force else _lost_events(present, staged, readable=readable)
             if lost:
                 raise LedgerError(
-                    f"the ledger {present} {lost} {backup_file} lacks; to restore it anyway, add "
-                    f"--force; the old ledger is kept next to it"
+                    f"the ledger {present} {lost} {backup_file} lacks; to restore the backup "
+                    f"anyway, add --force; the old ledger is kept next to it"
                 )
             replaced = _keep(present, readable=readable)
             if readable:
@@ -140,7 +140,7 @@ def restore_ledger(
 def _lost_events(present: Path, staged: Path, *, readable: bool) -> str:
     """Return which events of a ledger its backup lacks, in words; "" for none."""
     if not readable:
-        return "cannot be read, so it is unknown which events" if _holds_anything(present) else ""
+        return "cannot be read, and may have events that" if _holds_anything(present) else ""
     with open_database(staged) as backup, open_database(present) as ledger:
         for name, origin, position, chain in ledger.execute(_PLAYBOOKS).fetchall():
             backup_chain = backup.execute(_CHAIN_AT, (name, origin, position)).fetchone()

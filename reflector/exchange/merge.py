@@ -75,7 +75,7 @@ _ERASE_REDACTED = (
 def _collision_error(collisions: list[Collision]) -> LedgerError:
     """Return the error of names that mean one bullet here and another one in the file."""
     count = len(collisions)
-    means = "1 name means another rule" if count == 1 else f"{count} names mean other rules"
+    means = "1 name is of another rule" if count == 1 else f"{count} names are of other rules"
     lines = [
         f"{means} here than in the file; nothing was merged. With --rename, the rules of the "
         f"file get the next free names:"
@@ -492,7 +492,7 @@ class _Merging:
         target = EVENT_TYPES[stored.type].target
         is_lost = stored.target_id is not None and prepared.event.target_id is None
         if is_lost and target is not None and target.required:
-            fault = f"its target {stored.target_id} is neither here nor before it"
+            fault = f"its target {stored.target_id} is not in this ledger or on an earlier line"
             raise WrongLine(line.number, fault)
         event = replace(prepared.event, event_id=event_id, occurred_at=stored.occurred_at)
         birth = self.survey.events[stored.event_id].birth

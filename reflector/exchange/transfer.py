@@ -205,7 +205,7 @@ def _cloud_event(text: str | bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise LedgerError(f"it is not JSON, or was cut off ({error})") from error
     if not isinstance(attributes, dict) or attributes.get("specversion") != "1.0":
-        raise LedgerError("it is not a CloudEvent: an object with specversion 1.0 is wanted")
+        raise LedgerError("it is not a CloudEvent: it must be an object with specversion 1.0")
     return attributes
 
 
@@ -329,7 +329,7 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
         if history.position == header.position:
             raise WrongLine(
                 number,
-                f"by the header, the history ends at position {header.position}, before this line",
+                f"the header ends the history at position {header.position}, before this line",
             )
         try:
             line = _sealed(number, parse_event_line(text, header.origin))
@@ -364,7 +364,7 @@ class _ProvedHistory:
         if stored.type == ev.EVENT_REDACTED and stored.target_id not in self.erased:
             raise WrongLine(
                 line.number,
-                f"the text of {stored.target_id}, which it erased, is still in the file",
+                f"it erased the text of {stored.target_id}, but the file still contains this text",
             )
         self.number = line.number
         self.position = stored.position
@@ -383,8 +383,8 @@ class _ProvedHistory:
         if stored.chain != chain:
             raise WrongLine(
                 line.number,
-                "its attributes or meta were changed: the chain computed is "
-                f"{chain}, the line has {stored.chain}",
+                "its attributes or meta were changed: its chain must be "
+                f"{chain}, but the line has {stored.chain}",
             )
         if stored.recorded_at < self.recorded_at:
             raise WrongLine(
@@ -407,7 +407,7 @@ class _ProvedHistory:
         if self.chain != self.header.chain:
             raise WrongLine(
                 1,
-                f"the header's chain is {self.header.chain}, the history's last is {self.chain}",
+                f"the header's chain is {self.header.chain}, but the last line's is {self.chain}",
             )
 
 
@@ -449,9 +449,8 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
     header, checked = checked_lines(lines)
     if header.playbook != ledger.name:
         raise LedgerError(
-            f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, "
-            "which its chain begins "
-            f"with; set `playbook` to {header.playbook!r} (REFLECTOR_PLAYBOOK does it for once)"
+            f"the file has the playbook {header.playbook!r}, and this one is {ledger.name!r}; for "
+            f"this command, set REFLECTOR_PLAYBOOK={header.playbook}"
         )
     with ledger.writing() as writing:
         sql = writing.sql
@@ -624,9 +623,7 @@ def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
     remnant = (line.prepared.facts or {}).get("kept")
     try:
         if not isinstance(remnant, Mapping):
-            raise LedgerError(
-                f"the facts of the {erased.type} at position {erased.position} are gone"
-            )
+            raise LedgerError(f"the {erased.type} at position {erased.position} has lost its facts")
         check_facts(erased_line.prepared.event, remnant, foreign=True)
     except LedgerError as error:
         raise WrongLine(line.number, str(error)) from error

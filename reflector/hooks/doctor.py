@@ -45,6 +45,7 @@ from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
+from reflector.sessions.checks import kept_sessions, open_or_empty
 from reflector.sessions.drain import drain_project
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
@@ -73,6 +74,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
         _playbook,
         _git,
         _ledger,
+        _sessions,
         _beside,
     ]
     parts += [_spool, checks_of_hooks, _backend, _prompts]
@@ -106,8 +108,8 @@ def _copies(project: Project) -> Iterator[Check]:
     try:
         handover.open_own(str(project.root))
     except OSError as error:
-        what = f"no copy of the ledger is kept: {files.error_words(error)}"
-        yield Check("copy", what, "check that ~/.local/share is yours to write")
+        what = f"the ledger has not been copied: {files.error_words(error)}"
+        yield Check("copy", what, "check that you can write in ~/.local/share")
     for one in entries.entries():
         if not os.path.isdir(one.root):  # noqa: PTH112
             what = f"{one.root} is gone, and a copy of its ledger is kept"
@@ -126,7 +128,7 @@ def _software(_: Project) -> Iterator[Check]:
         )
         return
     text = (
-        f"{version}: before {sound} a checkpoint that races a writer can lose a commit; "
+        f"{version}: before {sound}, a checkpoint during a write can lose a commit; "
         "reflector checkpoints under "
     )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
@@ -174,7 +176,7 @@ def _place(project: Project) -> Check:
     )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text = (
-            f"{project.root}; its linked worktrees count here, but there is a separate ledger in "
+            f"{project.root}; its linked worktrees count here, but a separate ledger is in "
             f"{', '.join(apart)}"
         )
         return Check("project", text, "merge it, then remove it: see docs/git.md")
@@ -210,10 +212,7 @@ def _playbook(project: Project) -> Iterator[Check]:
     elif loaded is not None:
         yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
-        text = (
-            "playbook.json was written by another ledger, or by a later state of this one; "
-            f"kept as {kept}"
-        )
+        text = f"another ledger, or a later state of this one, wrote playbook.json; kept as {kept}"
         back = (
             "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
         )
@@ -247,9 +246,7 @@ def _git(project: Project) -> Iterator[Check]:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check(
-            "ledger", ("none yet; `reflector add` starts it, or a session that has a playbook")
-        )
+        yield Check("ledger", ("none yet; `reflector add` or a session with a playbook creates it"))
         return
     try:
         with project.open_ledger() as ledger:
@@ -257,6 +254,25 @@ def _ledger(project: Project) -> Iterator[Check]:
     except LedgerError as refused:
         what, _, way_out = str(refused).partition("; ")
         yield Check("ledger", what, way_out or "reflector verify", is_error=True)
+
+
+def _sessions(project: Project) -> Iterator[Check]:
+    """Yield how many sessions the agents keep of a project, and how many the ledger has. `_ledger`
+    reports a ledger that cannot be read.
+    """
+    if project.is_users:
+        return
+    try:
+        with open_or_empty(project) as ledger:
+            kept = kept_sessions(project, ledger)
+            windows = ledger.events(types=[SESSION_RECORDED])
+            recorded = len({window.session_id or window.event_id for window in windows})
+    except LedgerError:
+        return
+    agents = ", ".join(f"{agent} {number:,}" for agent, number in kept.most_common())
+    text = f"{kept.total():,} of this project on this machine{f' ({agents})' if agents else ''}"
+    way_out = "reflector history" if kept and not recorded else ""
+    yield Check("sessions", f"{text}, {recorded:,} recorded", way_out)
 
 
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
@@ -274,7 +290,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check(
             "copy",
             what,
-            "make its folder writable, or free space there; the next command writes the copy",
+            "make its folder writable, or free some space; the next command writes the copy",
         )
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)
@@ -290,7 +306,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if (trial := running(ledger, trial_place(project))) is not None:
         what = ", ".join(trial.data["bullets"]) or "the playbook"
         text = (
-            f"a trial runs: {trial.withheld_share:.0%} of sessions go without {what} until "
+            f"a trial runs: {trial.withheld_share:.0%} of sessions do not get {what} until "
             f"{trial.data['until'][:10]}"
         )
         yield Check("trial", text)
@@ -377,15 +393,13 @@ def _beside(project: Project) -> Iterator[Check]:
     if (beside := told_beside(project)) is None:
         return
     bullets, hidden = beside
-    text = f"{_counted(bullets, 'rule')} of your own, in addition to the project's"
+    text = f"{_counted(bullets, 'rule')} in your own playbook"
     mend = ""
     if hidden:
-        text += (
-            f"; not shown here, because the project gave their names to others: {', '.join(hidden)}"
-        )
+        text += f"; hidden here by the project's rules of the same name: {', '.join(hidden)}"
         mend = (
-            f"give them other names in {project.playbook_json}; those of your own begin at "
-            f"{USER_FIRST}"
+            f"give the project's rules other names in {project.playbook_json}; numbers from "
+            f"{USER_FIRST} are for your own rules"
         )
     yield Check("yours", text, mend)
 
@@ -479,14 +493,14 @@ def _own_prompt(template: Template, project: Project) -> Check:
         return Check("prompt", said)
     if template.counts_unquoted(allowed):
         return Check(
-            "prompt", (f"{said}; it does not require quotes, so its verdicts count without a quote")
+            "prompt", (f"{said}; it does not ask for quotes, so verdicts count without a quote")
         )
     way_out = shlex.join(
         ("reflector", "config", "set", "--global", "templates", *allowed, template.sha256)
     )
     return Check(
         "prompt",
-        f"{said}; it does not require quotes, so its verdicts do not count until you allow it",
+        f"{said}; it does not ask for quotes, so its verdicts do not count until you allow it",
         way_out,
     )
 

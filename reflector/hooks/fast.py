@@ -546,7 +546,7 @@ def keep_broken(raw: bytes, error: Exception) -> None:
 def print_switched_off(project: str, payload: dict[str, object], settings: str) -> None:
     """Print to the user that a file of the project switches the hooks off."""
     if settings.startswith(project) and shows_line(payload):
-        line = "playbook: off here by .claude/reflector.toml; to turn it on: reflector on"
+        line = "playbook: turned off here in .claude/reflector.toml; to turn it on: reflector on"
         files.write_all(1, b'{"systemMessage":' + handover.quoted(line).encode() + b"}")
 
 

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         return _told(f".claude/playbook.json is not merged: {error}", _FAILED)
     conflicts = [a.name for a, b in merged if a != b]
     for name in conflicts:
-        _told(f"both sides changed the text of {name}; choose one in .claude/playbook.json", 1)
+        _told(f"both branches changed the text of {name}; choose one in .claude/playbook.json", 1)
     return 1 if conflicts else 0
 
 

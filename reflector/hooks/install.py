@@ -79,7 +79,7 @@ def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
     """
     if not python:
         raise MalformedSettings(
-            "the path of this Python is unknown; run reflector by the full path of its program"
+            "the path of this Python is unknown; run reflector with its full path"
         )
     command = f"{shlex.join([python, '-I', '-S', script])} {_NEVER_A_VERDICT}"
     try:
@@ -145,7 +145,7 @@ def parsed(text: str) -> dict[str, Any]:
         ) from None
     except (ValueError, RecursionError):  # of Python's own limits: the text is JSON
         raise MalformedSettings(
-            "a number has thousands of digits, or it is nested too deeply"
+            "a number has thousands of digits, or the document is nested too deeply"
         ) from None
     return _is(value, dict, "the document")  # type: ignore[no-any-return]
 

@@ -171,7 +171,8 @@ class AgentClient:
             )
         rest = consent.client_state(name).until - time.time()
         if rest > 0:
-            raise _refusal(f"{JUDGES[name].title} hit its limit; it is asked again", "access", rest)
+            limited = f"{JUDGES[name].title} hit its limit; it is asked again"
+            raise _refusal(limited, "access", rest)
         return JUDGES[name], agreed[name]
 
     async def _ask(
@@ -248,13 +249,15 @@ def _failure(
     """
     title = client.title
     if ended.why == "time":
-        way_out = "check whether it answers in a terminal, or raise deadline_seconds"
+        way_out = "try it in a terminal, or raise deadline_seconds"
         late = f"{title} did not answer within {seconds:.0f} s and was ended; {way_out}"
         return _refusal(late, "transport")
     if ended.why == "forbidden":
         return _refusal(f"{title} was ended, because you withdrew its permission", "access")
     if output.kept:
-        return _refusal(f"{title} had access that a judge must not have: {output.kept}", "access")
+        return _refusal(
+            f"{title} could use something that a judge must not use: {output.kept}", "access"
+        )
     if ended.why == "turns":
         return _refusal(f"{title} called a tool that it does not have", "answer")
     size = len(output.text.encode("utf-8", "replace"))
@@ -372,7 +375,8 @@ async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours)
     kept = kept or _surplus(client, request.result())
     if kept:
         raise _refusal(
-            f"{client.title} has access that a judge must not have, so it is not asked: {kept}",
+            f"{client.title} was not asked, because it could use something that a judge must not "
+            f"use: {kept}",
             "access",
         )
 
@@ -383,7 +387,7 @@ def _surplus(client: JudgeClient, body: bytes) -> str:
     tools = [tool for tool in all_tools if tool != {"functionDeclarations": []}]
     if tools:
         return json.dumps(tools)[:200]
-    return f"{len(body):,} bytes beside the question" if len(body) > client.largest else ""
+    return f"{len(body):,} bytes in addition to the question" if len(body) > client.largest else ""
 
 
 @asynccontextmanager
@@ -426,7 +430,7 @@ async def _turn(seconds: float, at_once: int = 1) -> AsyncIterator[None]:
         while (held := _free_lock(locks[:at_once])) is None:
             if time.monotonic() > end:
                 raise _refusal(
-                    "another judge of yours is running; this one waits for it", "transport"
+                    "another of your judges is running; this one is asked later", "transport"
                 )
             await _pause(0.1)
         locks.remove(held)

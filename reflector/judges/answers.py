@@ -204,7 +204,7 @@ def fault_of(parsed: Parsed, names: Collection[str]) -> str:
     if parsed.fault or parsed.problems:
         return parsed.fault or parsed.problems[0]
     stranger = next((tag for tag in parsed.tags if tag.name not in names), None)
-    return f"tag {stranger.index}: {stranger.name} was not asked about" if stranger else ""
+    return f"tag {stranger.index}: the question was not about {stranger.name}" if stranger else ""
 
 
 def find_answer(text: str, keys: Sequence[str] = _KEYS) -> Extraction:
@@ -374,7 +374,7 @@ def _no_constant(literal: str) -> NoReturn:
 def _float(literal: str) -> float:
     value = float(literal)
     if isinf(value):
-        raise ValueError(f"{literal} is beyond every number")
+        raise ValueError(f"{literal} is too large for a number")
     return value
 
 

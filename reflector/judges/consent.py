@@ -281,8 +281,8 @@ def address_fault(
     if agreed is None or address == agreed:
         return None
     return (
-        f"the API is now {masked_address(address, maker)}, but you have only allowed "
-        f"{masked_address(agreed, maker)} to judge; to allow the new one, {way_out}"
+        f"you allowed {masked_address(agreed, maker)} to judge, but the API is now "
+        f"{masked_address(address, maker)}; to allow it, {way_out}"
     )
 
 
@@ -331,9 +331,7 @@ def open_folder(below: str = "") -> str:
     """
     folder = judge_folder()
     if not folder:
-        raise FileNotFoundError(
-            2, "this user does not have a home folder, so none of their agents can judge"
-        )
+        raise FileNotFoundError(2, "this user does not have a home folder, so agents cannot judge")
     Path(folder).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     files.private_folder(folder)
     return files.private_folder(f"{folder}/{below}") if below else folder

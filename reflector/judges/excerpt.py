@@ -97,8 +97,8 @@ def compose(
     room = limit - taken
     if room < _LEAST_TRANSCRIPT:
         raise BackendError(
-            f"template and playbook take about {taken:,} of {limit:,} tokens, which leaves no room "
-            "for a session; raise request_tokens or prune the playbook",
+            f"the template and the playbook need about {taken:,} of {limit:,} tokens, so a session "
+            "does not fit; raise request_tokens or prune the playbook",
             stage="request",
             attempts=0,
         )
@@ -213,7 +213,7 @@ def excerpt_of(
     LEAST_LIMIT.
     """
     if limit < LEAST_LIMIT:
-        raise ValueError(f"limit is {limit:,} tokens; a window needs at least {LEAST_LIMIT:,}")
+        raise ValueError(f"limit is {limit:,} tokens; it must be at least {LEAST_LIMIT:,}")
     names = frozenset(cited)
     measuring = _Measuring(names)
     for message in messages():

@@ -218,10 +218,10 @@ def _checked(reply: object) -> Reply:
     Raises: TypeError
     """
     if not isinstance(reply, Reply) or not isinstance(reply.usage, Usage):
-        raise TypeError(f"the reply is {type(reply).__name__}, not reflector.judges.model.Reply")
+        raise TypeError(f"the reply is {type(reply).__name__}, not a reflector.judges.model.Reply")
     texts = (reply.text, reply.model, reply.stop_reason)
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("text, model and stop_reason of a reply are texts")
+        raise TypeError("text, model and stop_reason of a reply must be texts")
     counts = astuple(reply.usage)
     if not all(type(count) is int and count >= 0 for count in counts):
         raise TypeError("the tokens of a reply are whole numbers from 0 on")

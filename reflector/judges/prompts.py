@@ -100,7 +100,7 @@ def find_template(name: str, project: Path | None = None) -> Template:
     """Return the template in force, checked. Raises TemplateError."""
     if name not in PLACEHOLDERS:
         raise TemplateError(
-            f"{name!r} is not a prompt template; there are {', '.join(PLACEHOLDERS)}"
+            f"{name!r} is not a prompt template; the templates are {', '.join(PLACEHOLDERS)}"
         )
     return find_own(name, project) or read_template(name, resource_dir("prompts") / name)
 
@@ -165,7 +165,7 @@ def read_template(
         elif match[0] not in ("{{", "}}"):
             line = text.count("\n", 0, match.start()) + 1
             names = ", ".join(f"{{{placeholder}}}" for placeholder in wanted)
-            way_out = f"double a literal brace, or use {names}"
+            way_out = f"write a literal brace twice, or use {names}"
             raise TemplateError(
                 f"{path}, line {line}: {match[0]!r} is not a placeholder; {way_out}"
             )

@@ -89,7 +89,7 @@ def _fault(value: str) -> str | None:
     if not 0 < len(value) <= _MAX_FIELD or "\n" in value or "\0" in value:
         return f"must be 1 to {_MAX_FIELD} characters without newline or NUL"
     if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-        return "holds a lone surrogate; replace it before you append"
+        return "contains a lone surrogate (half of a character); replace it before you append"
     return None
 
 
@@ -139,9 +139,8 @@ def just_after(time: str) -> str:
         return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
-            f"the head is at the time {time!r}, and nothing can be recorded after it; run "
-            f"`reflector verify`: if only the head is wrong, `reflector rebuild --fix` repairs "
-            f"it, else restore a backup"
+            f"the head has the time {time!r}, and no later time exists; run `reflector verify`. If "
+            "only the head is wrong, run `reflector rebuild --fix`; otherwise restore a backup"
         ) from error
 
 

@@ -421,7 +421,7 @@ def rewrite_file(engine: Engine) -> None:
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     if busy:
         raise LedgerLocked(
-            f"another process reads {engine.url.database} and keeps its old content: the text is "
-            f"erased from the ledger, but not yet from its file. End that process, then run the "
-            f"same command again"
+            f"another process reads {engine.url.database}, so the file still contains the erased "
+            "text. The ledger does not show it any more. End that process, then run the same "
+            "command again"
         )

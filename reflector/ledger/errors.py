@@ -141,7 +141,7 @@ _REFUSED = "(?:19 |P0001|23...).*"
 #: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
 HEAD_MISPLACED = (
-    "the head of the playbook in {where} is not at its last event, and nothing was appended; "
+    "the head of the playbook in {where} is not its last event, and nothing was appended; "
     "find out who moved it with `reflector verify`, then run `reflector rebuild --fix`"
 )
 #: What codes and words mean; the first that fits. SQLite's primary result codes have
@@ -161,9 +161,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         f"{_REFUSED}(?:event_target_once|this target is taken)",
         AlreadyRetracted,
         (
-            "this target is already retracted or redacted; nothing was appended. To undo it, "
-            "retract "
-            "the retraction"
+            "this target is already retracted or redacted; nothing was appended. To undo a "
+            "retraction, retract the retraction"
         ),
     ),
     (

@@ -113,6 +113,6 @@ class HostEngine(Engine):
             )
         if isolation != "read committed":
             raise LedgerMisused(
-                f"the connection's isolation level is {isolation.upper()}, which fails as soon as "
-                "two programs append at once; open it with READ COMMITTED"
+                f"the connection's isolation level is {isolation.upper()}, which fails if two "
+                "programs append at once; open it with READ COMMITTED"
             )

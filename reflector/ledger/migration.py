@@ -129,9 +129,9 @@ def _refuse_taken_names(engine: Engine, driver: Any, *, is_new: bool) -> None:
     there = driver.execute(_NAMES[engine.dialect]).fetchall()
     if taken := {name for name, is_table in there if is_table or is_new} & {*VIEWS}:
         raise LedgerCorrupt(
-            f"{engine.url.shown} holds {', '.join(sorted(taken))}, and the ledger needs that name "
-            "for a view; nothing "
-            "was changed. Rename it, or name another database with REFLECTOR_LEDGER_URL"
+            f"{engine.url.shown} already has {', '.join(sorted(taken))}, but the ledger needs this "
+            "name for a view; nothing was changed. Rename it, or set REFLECTOR_LEDGER_URL to "
+            "another database"
         )
 
 
@@ -191,9 +191,9 @@ def _refuse_other_tables(engine: Engine, names: set[str]) -> None:
     taken = names & {*LEDGER_TABLES, "alembic_version"} if is_shared else names
     if taken:
         raise LedgerCorrupt(
-            f"{engine.url.shown} holds tables that are not a ledger's "
+            f"{engine.url.shown} has tables of another program "
             f"({', '.join(sorted(taken)[:3])}); nothing was changed. "
-            "Name another database with REFLECTOR_LEDGER_URL"
+            "Set REFLECTOR_LEDGER_URL to another database"
         )
 
 

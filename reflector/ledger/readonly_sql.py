@@ -133,8 +133,8 @@ def _allows(action: int, name: str | None, *_: str | None) -> int:
 def _refused(engine: str, text: str) -> NotAQuestion:
     """Return what an engine's error about a query means."""
     return NotAQuestion(
-        f"{engine} does not answer the query: {text}. `reflector sql` runs one statement that "
-        f"only reads, and lists the views without a statement; to change the ledger, use "
+        f"{engine} refuses the query: {text}. `reflector sql` runs one statement that only "
+        f"reads. Without a statement, it lists the views. To change the ledger, use "
         f"`reflector add`, `undo`, `redact` or "
         "`ledger policy`"
     )

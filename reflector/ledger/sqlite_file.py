@@ -179,7 +179,7 @@ def copy_of(path: Path, folder: Path) -> Path:
                     return folder / path.name
             if time.monotonic() >= until:
                 raise LedgerLocked(
-                    f"the ledger {path} is written all the time, so it was not copied; try again"
+                    f"other processes keep writing to {path}, so it was not copied; try again later"
                 )
 
 

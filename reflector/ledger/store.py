@@ -242,7 +242,7 @@ class Ledger(Reader):
             raise
         ledger._copy = folder
         ledger.only_reads = (
-            f"the ledger {path} cannot be written, so it is only read; check the permissions of "
+            f"the ledger {path} is read-only; to write to it, check the permissions of "
             "its folder, or copy "
             "the project to a file system that can be written"
         )
@@ -318,13 +318,13 @@ class Ledger(Reader):
                 removed = drop_erased(Path(self.engine.url.database), sql)
         except OSError as error:
             raise LedgerUnavailable(
-                "the copy from before the upgrade still holds the erased text and cannot be "
+                "the copy that was made before the upgrade contains the erased text and cannot be "
                 f"removed ({error}); remove "
                 f"{self.engine.url.database}.revision-*"
             ) from error
         if removed is not None:
             reflector.ledger.tell(
-                f"{removed} was removed: the copy from before the upgrade held the erased text"
+                f"{removed} was removed: this copy of the older ledger had the erased text"
             )
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:
@@ -458,7 +458,7 @@ def _playbook(engine: Engine, name: str) -> _Known:
         known = _find_playbook(sql, name)
         if known is None:
             raise LedgerUnavailable(
-                f"{engine.url.shown} does not show the playbook {name!r} to its user; grant it, "
+                f"{engine.url.shown} does not show the playbook {name!r} to this user; grant it, "
                 "or name another "
                 "playbook with `playbook`"
             )

@@ -107,7 +107,7 @@ def sqlite_url(path: Path) -> str:
             shown = os.fsencode(path).decode("utf-8")
         except UnicodeError:
             raise LedgerUnavailable(
-                f"the path {path} is not UTF-8; rename the folder that is not"
+                f"the path {path} is not UTF-8; rename the folder whose name is not UTF-8"
             ) from error
         raise LedgerUnavailable(
             f"Python reads the path {shown!a} in the encoding {sys.getfilesystemencoding()}, "
@@ -153,8 +153,8 @@ def url_of_engine(engine: Any) -> Url:
     found = url_of(url.render_as_string(hide_password=False))
     if found.in_memory:
         raise LedgerUnavailable(
-            "the engine's database is in memory, where only its own connection reaches it; open a "
-            "file, or `Ledger.open('sqlite://')` for a ledger of its own"
+            "the engine's database is in memory, so the ledger cannot connect to it; open a file, "
+            "or use `Ledger.open('sqlite://')` for a new ledger in memory"
         )
     return found
 

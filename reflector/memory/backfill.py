@@ -51,7 +51,7 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
     events += [_after_its_content(commit, times) for commit in commits]
     append_new(recorder, sorted(events, key=_occurred_at), notes)
     if commits and commits[0].data["kind"] != "created":
-        notes.append("the log of memory files begins with the newest commits, not with the first")
+        notes.append("the log of memory files does not contain the oldest commits")
     looks = Looks.load(recorder.project)
     looks.filled = list(dict.fromkeys([*looks.filled, str(recorder.root)]))
     looks.save(recorder.project)

@@ -235,12 +235,11 @@ def _without(change: Change, content: bytes | None) -> bytes:
     hunks = hunks_of(change.lines("removed"), change.lines("added"))
     name = change.shown
     if content is None:
-        raise UndoRefused(f"{name} is gone, so the lines of {change.place} are not there")
+        raise UndoRefused(f"{name} does not exist, so the lines of {change.place} are not in it")
     if not change.before or not change.after:
-        verb = "came" if change.after else "went"
+        verb = "created" if change.after else "removed"
         raise UndoRefused(
-            f"the whole file {name} {verb} with {change.place}, and it changed since; change it by "
-            f"hand"
+            f"{change.place} {verb} {name}, which has changed since; change the file by hand"
         )
     if before is not None and after is not None:
         rest = without_change(before, after, content)
@@ -250,15 +249,15 @@ def _without(change: Change, content: bytes | None) -> bytes:
         raise UndoRefused(_unknown(change))
     if rest is None:
         raise UndoRefused(
-            f"the lines of {change.place} are not in {name} as they were; change it by hand"
+            f"{name} does not contain the lines of {change.place} any more; change the file by hand"
         )
     return rest
 
 
 def _unknown(change: Change) -> str:
     return (
-        f"the version of {change.shown} before {change.place} was not kept, and its "
-        f"lines are not known exactly; change it by hand"
+        f"the version of {change.shown} before {change.place} was not kept, and the "
+        f"changed lines are not known; change the file by hand"
     )
 
 
@@ -271,9 +270,9 @@ def _part(version: Restored) -> str:
     """Return the part of a refusal about a file that could be written."""
     name = shown_name(version.file)
     if version.is_whole:
-        lead = f"{name} can become as it was before {version.places[0]}:"
+        lead = f"{name} can be restored to its version before {version.places[0]}:"
     else:
-        lead = f"Only the lines of {', '.join(version.places)} can be taken back from {name}:"
+        lead = f"In {name}, only the lines of {', '.join(version.places)} can be taken back:"
     shown = version.difference
     more = [f"  and {len(shown) - _MOST_LINES} lines more"] if len(shown) > _MOST_LINES else []
     return "\n".join([*version.left, lead, *shown[:_MOST_LINES], *more])

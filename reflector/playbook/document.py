@@ -371,11 +371,11 @@ class Parser:
         unknown = sorted(brief(key) for key in entry if key not in _ENTRY_KEYS)
         if unknown:
             self.notes.append(
-                f"{where}: {', '.join(unknown[:5])} is not part of the format and is not kept"
+                f"{where}: {', '.join(unknown[:5])} is not part of the format and was omitted"
             )
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):
             self.notes.append(
-                f"{where}: names here have numbers from {self.first} up; it gets a new one"
+                f"{where}: names here have numbers from {self.first}; the rule gets a new name"
             )
             name = None
         if len(self.problems) == before:

@@ -299,7 +299,7 @@ def _pair(a: Bullet, read_a: _Read, b: Bullet, read_b: _Read) -> Pair | None:
         return Pair(kind, f"{why}; their sections differ", (first, second))
     if _verdict(a) * _verdict(b) < 0:
         kind = "contradiction"
-        why = f"{why}; one helped and the other harmed"
+        why = f"{why}; one rule helped and the other harmed"
     if kind == "contradiction":
         return Pair(kind, why, (first, second))
     text = max(first.text, second.text, key=lambda text: len(_read(text).words))
@@ -325,7 +325,7 @@ def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, st
         return "near", _difference(a, b)
     negates_one = (_NO in a.words) != (_NO in b.words)
     if negates_one and _without_use(a.affirmed) == _without_use(b.affirmed):
-        return "contradiction", "one demands it, the other forbids it"
+        return "contradiction", "one rule demands it, the other forbids it"
     return None, ""
 
 
@@ -393,7 +393,7 @@ def _difference(a: _Read, b: _Read) -> str:
         differ = sorted([*(counts_a - counts_b), *(counts_b - counts_a)])
     if not differ:
         return "the same words in another order"
-    return f"the same words except: {', '.join(differ)}"
+    return f"the same words, apart from: {', '.join(differ)}"
 
 
 def _stretches(a: tuple[str, ...], b: tuple[str, ...]) -> list[str]:

@@ -26,31 +26,38 @@ class Measure(NamedTuple):
 
 MEASURES: Final = (
     Measure("cited", "sessions", "Sessions whose agent cited the rule."),
-    Measure("judged", "sessions", "Sessions with a verdict on the rule, neutral ones included."),
+    Measure("judged", "sessions", "Sessions with a verdict on the rule, also a neutral one."),
     Measure(
         "helped",
         "votes",
-        "Votes of sessions that the rule helped: each session has one vote, which its verdicts "
-        "share.",
+        "Votes of sessions that the rule helped, one for each session.",
     ),
-    Measure("harmed", "votes", "Votes of sessions that the rule harmed, counted as `helped`."),
+    Measure(
+        "harmed",
+        "votes",
+        "Votes of sessions that the rule harmed, one for each session.",
+    ),
     Measure(
         "neither",
         "sessions",
-        "Sessions with neutral verdicts alone; in `stats`, verdicts that are neither.",
+        "Sessions with only neutral verdicts. In `stats`: all other verdicts.",
     ),
-    Measure("undecided", "sessions", "Sessions that cited the rule without a verdict on it."),
+    Measure("undecided", "sessions", "Sessions that cited the rule, but without a verdict on it."),
     Measure(
         "followed",
         "sessions",
         "Sessions that followed the rule, of those in which a judge could tell (n of m).",
     ),
-    Measure("broken", "sessions", "Sessions that did not follow the rule, of the same m."),
+    Measure(
+        "broken",
+        "sessions",
+        "Sessions that did not follow the rule, of the same m sessions.",
+    ),
     Measure("last cited", "time", "Time of the latest session that cited the rule."),
     Measure(
         "share",
         "share",
-        "`helped` of `helped` and `harmed`; a screen shows no percentage below five votes.",
+        "`helped` divided by `helped` and `harmed`. Screens show it from five votes on.",
     ),
     Measure("low", "share", "The lower end of the 90 % interval of `share`."),
     Measure("high", "share", "The upper end of the 90 % interval of `share`."),
@@ -62,32 +69,34 @@ MEASURES: Final = (
     Measure(
         "counters",
         "verdicts",
-        "`helpful`/`harmful` in playbook.json: verdicts by the counting policy, and the numbers "
-        "that the rule began with.",
+        "`helpful`/`harmful` in playbook.json: the rule's first numbers, plus its verdicts under "
+        "the counting policy.",
     ),
-    Measure("helpful", "verdicts", "Helpful verdicts: of a rule, the first of its counters."),
-    Measure("harmful", "verdicts", "Harmful verdicts: of a rule, the second of its counters."),
-    Measure("total", "verdicts", "The counters after a verdict."),
+    Measure("helpful", "verdicts", "Helpful verdicts. For a rule, this is its first counter."),
+    Measure("harmful", "verdicts", "Harmful verdicts. For a rule, this is its second counter."),
+    Measure("total", "verdicts", "The rule's counters after this verdict."),
     Measure("shown", "sessions", "Sessions that were shown the rule when they started."),
     Measure("demoted", "sessions", "Sessions that were shown the rule since it last helped."),
-    Measure("relevant", "sessions", "Sessions in which a check found that the rule came up."),
+    Measure("relevant", "sessions", "Sessions in which the rule came up, as `check` found."),
     Measure("tokens", "number", "Approximate tokens of a text; for a judge, the tokens used."),
-    Measure("run", "sessions", "Sessions that ran the rule's command, of those with an occasion."),
+    Measure(
+        "run", "sessions", "Sessions that ran the rule's command, if the rule came up in them."
+    ),
     Measure(
         "written", "sessions", "Sessions in which the agent wrote something that the rule forbids."
     ),
     Measure("you said it", "sessions", "Sessions in which you repeated the rule."),
-    Measure("before", "sessions", "The same number, of sessions that started without the rule."),
-    Measure("since", "sessions", "The same number, of sessions that started with the rule."),
+    Measure("before", "sessions", "The number for the sessions that started without the rule."),
+    Measure("since", "sessions", "The number for the sessions that started with the rule."),
     Measure(
         "unknown",
         "sessions",
-        "The same number, of sessions that may have started with or without the rule.",
+        "The number for the sessions for which this is not known.",
     ),
     Measure(
         "others",
         "share",
-        "The share of the other rules `followed`, `since` minus `before`, in the same sessions.",
+        "The change of `followed` for the other rules in the same sessions.",
     ),
-    Measure("model", "sessions", "The same number, of the sessions of one model."),
+    Measure("model", "sessions", "The number for the sessions of one model."),
 )

@@ -91,8 +91,8 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
             continue
         meaning = "means another rule" if row.status == "live" else "was retired"
         remedy = (
-            f"names are never reused: see `reflector show {bullet.name}`, and remove the name to "
-            f"get a new one, as `adopt --rename` does"
+            f"another rule had this name (`reflector show {bullet.name}`); remove the name to get "
+            f"a new one, as `adopt --rename` does"
         )
         fault = f"the name {meaning} in this ledger"
         place = f"bullet {bullet.name}"

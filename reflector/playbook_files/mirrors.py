@@ -243,15 +243,15 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
-            "its playbook was edited, and the text before is unknown here; make the change in "
+            "its playbook was edited, but the earlier text is unknown here; make the change in "
             f"the playbook, then write the section again with `reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)
     if fault is not None:
         raise ValueError(
-            f"its playbook was not read: {fault}. Correct it, move other text out of the marks, "
-            f"or write it from the ledger with `reflector mirror {name}`"
+            f"its playbook was not read: {fault}. Correct the section, move other text out of the "
+            f"marks, or write it again with `reflector mirror {name}`"
         )
     by_git = None
     with suppress(ValueError):  # a version whose marks nobody can read says nothing

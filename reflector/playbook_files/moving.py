@@ -211,8 +211,8 @@ def _moves(ledger: Ledger, act: Act) -> list[Event]:
         same = {event.event_id for event in changes_with(ledger, move)}
         if not same.issubset(event.event_id for event in act.changes):
             raise BulletRefused(
-                f"{len(same)} rules were moved out of {move.facts['file']} together; undo the "
-                f"whole move with `reflector undo {move.position}`"
+                f"{len(same)} rules were moved from {move.facts['file']} together; to undo the "
+                f"whole move: reflector undo {move.position}"
             )
     return moves
 
@@ -312,8 +312,8 @@ def _cut_back(project: Project, move: Event) -> Cut:
         return Cut(path, shown, now, now, {}, [])
     if former is None:
         raise FileMoved(
-            f"the former text of {shown} is not kept on this machine, so nothing was changed; undo "
-            "the move where it was made"
+            f"this machine does not have the former text of {shown}, so nothing was changed; undo "
+            "the move on the machine that made it"
         )
     if content_digest(now) != move.facts["after"]:
         difference = "\n".join(_difference(shown, former, now))

@@ -330,12 +330,12 @@ def _elsewhere(root: Path) -> Iterator[str]:
     loads = [reader.loads for reader in readers_in_use()]
     for shown in _nested_files(root, loads):
         see = f"see: reflector check {quote(shown)}"
-        yield f"not read: {shown}, which agents load when they work there; {see}"
+        yield f"not read: {shown}, because agents load it only when they work there; {see}"
     with suppress(OSError):
         for path, where in _outside_files(root, loads).items():
             if not path.resolve().is_relative_to(root.resolve()):
                 see = f"see: reflector check {quote(str(path))}"
-                yield f"not read: {path}, which is loaded in {where}; {see}"
+                yield f"not read: {path}, which agents load in {where}; {see}"
 
 
 def _nested_files(root: Path, loads: Sequence[Loads]) -> Iterator[str]:

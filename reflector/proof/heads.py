@@ -97,7 +97,7 @@ def _lines(text: str) -> list[str]:
     try:
         return [str(json.loads(text).get("head", ""))]
     except (ValueError, RecursionError) as error:
-        raise NoAnchor(f"it is neither heads nor JSON ({error})") from error
+        raise NoAnchor(f"it contains neither heads nor JSON ({error})") from error
 
 
 def _anchor(line: str) -> Anchor:
@@ -123,9 +123,7 @@ def published(project: Path, spec: str, limit: int) -> bytes:
                 continue
             size = int(ask_git(project, "cat-file", "-s", name) or 0)
             if size > limit:
-                raise NoAnchor(
-                    f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have"
-                )
+                raise NoAnchor(f"it has {size:,} bytes, but a file of heads has at most {limit:,}")
             return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and no ref can be looked up: {error}") from error
@@ -241,6 +239,6 @@ def _set_head(ledger: Ledger) -> str:
         make_triggers_and_views(driver, ledger.engine.dialect)
     ledger.rebuild()
     return (
-        f"the head stood at {moved_head.position:,} ({moved_head.recorded_at}) and is at the "
-        f"last event again, {last[0]:,}"
+        f"the head was at {moved_head.position:,} ({moved_head.recorded_at}); now it is at the "
+        f"last event, {last[0]:,}"
     )

@@ -47,7 +47,7 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
         yield _changed(
             "table",
             "alembic_version",
-            f"holds {versions!r}, not one row with {migration.HEAD_REVISION}",
+            f"has {versions!r} instead of one row with {migration.HEAD_REVISION}",
         )
 
 
@@ -107,7 +107,7 @@ def _differing_triggers(
         elif one.settings != settings:
             # A table of the same name elsewhere on the search path would be looked at in the place
             # of the ledger's.
-            wrong[name] = f"does not look for its tables in {schema} alone", one.table
+            wrong[name] = f"searches its tables in more schemas than {schema}", one.table
     return wrong | {
         name: (_STRANGE, standing[name].table) for name in standing.keys() - ours.keys()
     }
@@ -159,7 +159,7 @@ def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
     for name in standing.keys() - made.keys():
         type_, _, table, _ = standing[name]
         if type_ == "index" and table in _TABLES:
-            yield _changed(type_, name, f"{_STRANGE} and hangs on its table {table}")
+            yield _changed(type_, name, f"{_STRANGE} and is attached to its table {table}")
 
 
 def _is_same(statement: str, other: str) -> bool:
@@ -245,7 +245,7 @@ def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
     rules = "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"
     for table, rule in sql.execute(rules).fetchall():
         if table in tables:
-            yield _changed("rule", rule, f"{_STRANGE} and hangs on its table {table}")
+            yield _changed("rule", rule, f"{_STRANGE} and is attached to its table {table}")
     secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
     for (table,) in sql.execute(secured).fetchall():
         if table in tables:

@@ -131,7 +131,7 @@ class Rebuilt:
             return Finding(
                 "assertion",
                 position,
-                f"{name} is asserted but does not exist",
+                f"an assertion names {name}, which does not exist",
                 "look at `reflector log`",
             )
         if tuple(row) == wanted:

@@ -301,7 +301,7 @@ class Walk:
         if event.data is not None:
             if not is_redacted:
                 return None
-            message = f"the text of this {event.type} is back, though it was redacted"
+            message = f"this {event.type} was redacted, but its text is there again"
             return Finding("redaction", event.position, message, _AGAIN)
         if not is_redacted:
             message = "the data was erased without an event.redacted"
@@ -347,7 +347,7 @@ class Walk:
         self._recorded_at = event.recorded_at
         if event.recorded_at >= before or event.event_id in self._set_aside:
             return None
-        message = f"recorded at {event.recorded_at}, before its predecessor ({before})"
+        message = f"recorded at {event.recorded_at}, before the previous event ({before})"
         return Finding("order", event.position, message, SET_ASIDE)
 
     def _fold(self, stored: Stored, tables: Rebuilt) -> Iterator[Finding]:

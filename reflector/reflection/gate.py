@@ -270,7 +270,7 @@ class Gate:
                 raise BackendError(reason, stage="budget", attempts=0) from error
             return
         if missing:
-            reason = f"a request may take {tokens:,} tokens, {missing:,} more than are left"
+            reason = f"a request may need {tokens:,} tokens, {missing:,} more than are left"
             raise BackendError(reason, stage="budget", attempts=0)
 
     def _too_dear(self, ledger: Ledger) -> str | None:
@@ -291,8 +291,8 @@ class Gate:
         except OSError as error:
             return _UNKNOWN_BUDGET.format(self.dollars.path, error.strerror)
         return (
-            f"{_MONTH_IS_SPENT}${spent / _MILLION:.2f} of ${limit} are taken or reserved, and a "
-            f"request may take ${self._price(tokens) / _MILLION:.2f} (setting monthly_dollars)"
+            f"{_MONTH_IS_SPENT}${spent / _MILLION:.2f} of ${limit} are spent or reserved, and a "
+            f"request may cost ${self._price(tokens) / _MILLION:.2f} (setting monthly_dollars)"
         )
 
     def _reserved_dollars(self) -> int:

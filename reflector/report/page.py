@@ -113,6 +113,7 @@ class Page:
     months     what judging took by month, the oldest first
     memory     changes of files in which agents find their memory and rules
     summary    what the command prints
+    kept       sessions that the agents keep of the project, while the ledger has none
     """
 
     project: str
@@ -139,6 +140,7 @@ class Page:
     trial: Trial | None
     memory: Memory
     summary: Summary
+    kept: int
 
     @property
     def anchors(self) -> set[str]:
@@ -155,11 +157,13 @@ def page_of(
     project: Project,
     command: Command,
     since: str | None,
+    kept: int = 0,
 ) -> Page:
     """Return the report of a ledger.
 
     listed  the live rules as `list --json` has them, in the order of the page
     since   the moment that changes are counted from; None for seven days before
+    kept    as in `Page`
 
     Raises:
         UnknownReference: `since` names no moment.
@@ -205,6 +209,7 @@ def page_of(
         memory=memory_of(project, ledger, first, then.position, is_past=past is not None),
         summary=summary_of(ledger, then, since, first),
         worked=WorkedModels(ledger, past).models(stats.sessions),
+        kept=kept,
     )
 
 

@@ -10,6 +10,7 @@ answer; a transcript that has not grown since is not opened. A check writes no f
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -146,6 +147,13 @@ def project_sessions(
     folders = [(store.kept.folder, store.kept.pattern) for store in stores()]
     of_project = dict.fromkeys(known, str(project.root))
     return sessions_of(project.root, folders, of_project, since, each)[:most]
+
+
+def kept_sessions(project: Project, ledger: Ledger) -> Counter[str]:
+    """Return how many sessions of a project the agents keep on this machine, by agent."""
+    known = recorded_files(project, ledger)
+    kept = project_sessions(project, known, most=sys.maxsize, since=0.0, each=iter)
+    return Counter(reader_of(file).name for file in kept)
 
 
 def readable(project: Project, files: Sequence[FoundTranscript]) -> list[FoundTranscript]:

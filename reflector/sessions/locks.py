@@ -136,7 +136,7 @@ def open_user_state() -> str:
     """
     state = user_state()
     if not state:
-        raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
+        raise FileNotFoundError(2, "set HOME or XDG_STATE_HOME to a folder")
     Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return files.private_folder(state)
 

@@ -88,7 +88,7 @@ _STOP_OF_ALL = {
 _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 
 #: What a person reads of a trial that is open elsewhere.
-ELSEWHERE = "open elsewhere; it withholds nothing here"
+ELSEWHERE = "open in another ledger, and without effect here"
 
 #: The arms, each with its mark in the digest of the sessions.
 ArmName = Literal["told", "without", "placebo"]
@@ -533,7 +533,7 @@ def _sentence(
         least, most = sorted((abs(low), abs(high)))
         return f"{verdict} by {round(100 * abs(difference))} points, {least} to {most}"
     if verdict == "no-difference":
-        return f"no difference of more than {max(-low, high)} points either way"
+        return f"no difference of more than {max(-low, high)} points"
     return f"not decided, {low:+d} to {high:+d} points{more}"
 
 
@@ -617,9 +617,8 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     trial = running(ledger, root)
     if trial is None and (others := elsewhere(ledger, root)):
         raise Mistake(
-            f"no trial runs here; {others[-1].opened.event_id[:8]} withholds nothing here, "
-            "because it was opened "
-            "elsewhere: stop it there, then import that ledger again"
+            f"no trial runs here; the trial {others[-1].opened.event_id[:8]} was opened in another "
+            "ledger: stop it there, then import that ledger again"
         )
     if trial is None:
         raise Mistake("no trial runs; `reflector trial plan` shows how long one would take")
@@ -723,8 +722,8 @@ def trial_findings(ledger: Reader) -> list[Finding]:
             continue
         if stray := _stray_placebos(ledger, trial, closed.position):
             message = (
-                f"{stray} sessions were shown the placebo without drawing it, so the texts of "
-                f"this trial were exchanged"
+                f"{stray} sessions got the placebo although they drew another text, so the texts "
+                f"of this trial were exchanged"
             )
             remedy = "do not rely on this trial; open another"
             findings.append(Finding("trial", closed.position, message, remedy))
@@ -738,7 +737,7 @@ def trial_findings(ledger: Reader) -> list[Finding]:
                 "the trial's result does not follow from the key, the sessions and their "
                 "outcomes before it"
             )
-            remedy = "see `reflector trial status` for the true one"
+            remedy = "see the true result with `reflector trial status`"
             findings.append(Finding("trial", closed.position, message, remedy))
     return findings
 

@@ -166,7 +166,7 @@ def test_changed_or_erased_text_is_not_undone(ledger: Ledger) -> None:
     with pytest.raises(
         BulletRefused,
         match=(
-            rf"changed since, at position {later.position} "
+            rf"changed later, at position {later.position} "
             r"\(bullet.revised: .*undo "
         ),
     ):
@@ -215,7 +215,7 @@ def test_merges_made_again_together_keep_their_counts(ledger: Ledger) -> None:
 def test_nothing_is_left_to_undo_after_all_undos(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")], tx=ledger.draw())
     undo(ledger)
-    with pytest.raises(BulletRefused, match="nothing of yours is left to undo here"):
+    with pytest.raises(BulletRefused, match="you have undone all of your changes here"):
         newest(ledger)
 
 

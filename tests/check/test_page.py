@@ -29,7 +29,7 @@ def test_page_shows_the_rules_to_look_at() -> None:
         "  14  Never use `strings.Contains` in parsers.",
         "      Claude wrote it in 6 of 11 sessions; before the line, in 4 of 21",
         "  21  Run `make lint` before you commit.   run in 3 of 9 sessions that committed",
-        "  40  Put translations into `locales/`.            there is no locales/ any more",
+        "  40  Put translations into `locales/`.         locales/ does not exist any more",
         '   +  "use pnpm, not npm"                  in no rule; you said it in 5 sessions',
         'FOLLOWED 1, first "Run `make test` after…" (11 of 11; before the line, 20 of 21)',
         "NEVER CAME UP 1 (9 tokens)   NEEDS A JUDGE 7   Every rule: check --all",
@@ -124,7 +124,7 @@ def test_places_of_several_files_are_shown() -> None:
 
 def test_followed_before_the_line_existed_is_named() -> None:
     shown = lines_of(shop(), whole=True)
-    assert any("followed before this line existed, too" in line for line in shown)
+    assert any("also followed before this line existed" in line for line in shown)
 
 
 def test_command_to_copy_is_whole() -> None:

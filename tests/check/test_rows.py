@@ -53,7 +53,7 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
         rule(since=counts(came_up=9, run=3, done=3), before=counts(20, came_up=8, run=1), **_RUNS),
         "run in 3 of 9 sessions that committed; before the line, in 1 of 8",
     ),
-    "missing path": (rule(missing="locales/"), "there is no locales/ any more"),
+    "missing path": (rule(missing="locales/"), "locales/ does not exist any more"),
     "mostly broken": (
         rule(judged_since=answers(0, 2)),
         "broken in 2 of 2 sessions that a judge read, too few to tell",

@@ -234,7 +234,10 @@ def test_options_of_edit_need_a_name(agent: Agent, option: str) -> None:
 
 def test_merge_of_unlike_rules_needs_their_text(agent: Agent) -> None:
     refused = agent.call("merge", "pat-001", "pat-002", code=2)
-    assert "pat-001 and pat-002 differ; give the text of the merged rule with --text" in refused.err
+    assert (
+        "pat-001 and pat-002 have different texts; give the text of the merged rule with --text"
+        in refused.err
+    )
     assert len(agent.json("list")) == 3
 
 

@@ -205,7 +205,7 @@ def test_lacking_judge_has_a_way_out(fresh: Agent, program: str, command: str) -
 
 def test_named_judge_that_is_absent_is_named(fresh: Agent) -> None:
     fresh.environ = {"PATH": "/usr/bin:/bin"}
-    words = "claude was not asked: no program or key of it was found on this machine."
+    words = "claude was not asked: this machine has neither its program nor its key."
     assert words in " ".join(fresh.call("check", "--judge", "claude").err.split())
 
 
@@ -233,7 +233,7 @@ def test_command_of_a_block_is_a_fact(fresh: Agent) -> None:
 def test_whole_page_names_text_that_is_not_checked(fresh: Agent) -> None:
     ran = fresh.call("check", "--all")
     assert "CLAUDE.md: line 10 repeats line 6" in ran.err
-    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words except: always" in ran.err
+    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words, apart from: always" in ran.err
     assert "CLAUDE.md:8  Don't use cents for prices" in ran.out
 
 
@@ -345,7 +345,7 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
     assert [one["trust"] for one in (first, second)] == ["person", "tool"]
     assert [(one["by"], one["text"]) for one in first["evidence"]] == [("person", said)] * 4
     refused = fresh.call("review", "approve", first["id"], second["id"], code=1).err
-    assert "has the words of a tool: read its quotes, and approve it alone" in refused
+    assert "quotes a tool's output: read it, and approve it alone" in refused
     fresh.call("check", "--yes", "--learn")
     assert len(fresh.json("review", "list")["proposals"]) == 2
     assert fresh.call("verify").out == ""
@@ -535,7 +535,7 @@ def test_path_that_git_lost_is_a_row(fresh: Agent) -> None:
     assert "any more" not in fresh.call("check").out
     shutil.rmtree(fresh.project / "locales")
     shown = fresh.call("check").out
-    assert shown.count("there is no locales/ any more") == 1
+    assert shown.count("locales/ does not exist any more") == 1
     assert "pages/ any more" not in shown
     assert fresh.json("check")["since_edit"] == 0
 

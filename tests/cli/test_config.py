@@ -16,7 +16,10 @@ def own(agent: Agent) -> Path:
 def test_each_setting_is_listed_with_its_origin(agent: Agent) -> None:
     agent.call("config", "set", "idle_minutes", "30")
     agent.environ["REFLECTOR_IDLE_MINUTES"] = "9"
-    assert "REFLECTOR_IDLE_MINUTES wins" in agent.call("config", "set", "idle_minutes", "30").err
+    assert (
+        "REFLECTOR_IDLE_MINUTES overrides it"
+        in agent.call("config", "set", "idle_minutes", "30").err
+    )
     agent.environ = {}
     agent.call("config", "set", "--global", "max_attempts", "3")
     agent.call("config", "set", "--global", "projects", "~/a b/*", "~/c")
@@ -48,7 +51,7 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
     [
         (("idle_minutes", "0"), "at least 1"),
         (("api_key", "k"), "add --global"),
-        (("monthly_tokens", "6000000"), "may only be lowered"),
+        (("monthly_tokens", "6000000"), "can only lower"),
         (("uncited", "true", "false"), "takes one value"),
         (("--global", "projects", '["~/a'), "reflector config set projects --global VALUE VALUE"),
         (("bakend", "1"), "'bakend' is not one of 'backend', 'ledger_url',"),

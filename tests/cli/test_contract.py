@@ -269,7 +269,7 @@ def test_unsound_backup_leaves_nothing_behind(tmp_path: Path) -> None:
     agent = Agent.bare(tmp_path)
     (tmp_path / "README").touch()
     refused = agent.call("ledger", "restore", tmp_path / "README", code=1)
-    assert "is not sound and was not restored" in refused.err
+    assert "is damaged and was not restored" in refused.err
     assert list(agent.project.iterdir()) == list(agent.home.iterdir()) == []
 
 
@@ -283,7 +283,8 @@ def test_question_reports_waiting_sessions_without_waiting_for_them(agent: Agent
             "reflector: another command is using this playbook; try again in a moment\n"
         )
         assert (
-            "Another process records the queued sessions" in agent.call("drain", "--background").err
+            "Another process is recording the waiting sessions"
+            in agent.call("drain", "--background").err
         )
         agent.ended()
         questions = ("list", "show pat-001", "log", "status", "stats")

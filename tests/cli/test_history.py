@@ -57,6 +57,26 @@ def sessions(agent: Agent) -> list[str]:
     ]
 
 
+def test_doctor_counts_kept_and_recorded_sessions(agent: Agent) -> None:
+    def counted() -> tuple[str, str]:
+        (found,) = [one for one in agent.json("doctor", code=None) if one["name"] == "sessions"]
+        return found["text"], found["mend"]
+
+    kept = "3 of this project on this machine (Claude Code 3)"
+    assert counted() == (f"{kept}, 0 recorded", "reflector history")
+    agent.call("history")
+    assert counted() == (f"{kept}, 3 recorded", "")
+
+
+def test_report_names_sessions_to_record(agent: Agent) -> None:
+    way_out = "Nothing is recorded yet. Record 3 sessions of this project: reflector history"
+    page = agent.project / "report.html"
+    assert way_out in agent.call("report", "--out", page).out.splitlines()
+    assert "Your agents keep 3 sessions of this project" in page.read_text("utf-8")
+    agent.call("history")
+    assert "Nothing is recorded yet" not in agent.call("report", "--out", page).out
+
+
 def test_own_sessions_are_recorded_once_oldest_first(agent: Agent) -> None:
     dry = agent.json("history", "--dry-run")
     (claude,) = dry["agents"]
@@ -70,7 +90,7 @@ def test_own_sessions_are_recorded_once_oldest_first(agent: Agent) -> None:
     agent.loses_its_copy()
     agent.write_playbook(BULLETS)
     for new in (3, 0):
-        assert f"{new} of 3 files had something new" in agent.call("history").err
+        assert f"{new} of 3 files had new records" in agent.call("history").err
         assert sessions(agent) == ["s-1", "s-2", "s-0"]
         assert agent.counters()["pat-001"] == (3, 0)
 
@@ -116,8 +136,8 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
     (bare.project / "AGENTS.md").write_text("- Use integer cents.\n")
     put(bare, "bare", "2026-01-01", None, Session("bare").user("Rename it.").agent("Done."))
     assert bare.call("history").err.splitlines() == [
-        "A session from before you had a playbook cites no rule and changes no count.",
-        "bare: 1 of 1 file had something new; 2 records, 0 rules cited, 0 changes asked for",
+        "Sessions from before your playbook cite no rules and change no counts.",
+        "bare: 1 of 1 file had new records; 2 records, 0 rules cited, 0 changes asked for",
         "Next: reflector check (1 rule in AGENTS.md)",
     ]
     put(
@@ -139,7 +159,7 @@ def test_paid_judge_needs_consent_for_new_sessions(agent: Agent) -> None:
         del agent.environ["REFLECTOR_BACKEND"]
         agent.call("history", "--since", since)
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
-    assert ("0 of 3 files had something new; 0 records, 0 rules cited") in agent.call("history").err
+    assert ("0 of 3 files had new records; 0 records, 0 rules cited") in agent.call("history").err
 
 
 def test_missing_sessions_are_no_error(agent: Agent) -> None:

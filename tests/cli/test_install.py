@@ -89,7 +89,7 @@ def test_uninstall_restores_the_file_byte_for_byte(agent: Agent, shape: str) -> 
     path = put(agent, SHAPES[shape], mode=0o640)
     before = seen(agent.home)
     told = agent.call("install").err
-    reformats = f"{path} is reformatted outside the hooks, too; --dry-run shows the lines"
+    reformats = f"other parts of {path} are reformatted, too; --dry-run shows the lines"
     assert (reformats in told) == (shape != "byte order mark")
     assert agent.call("install").err == ""
     assert backup_of(path).read_bytes() == SHAPES[shape]
@@ -354,7 +354,7 @@ def test_other_callers_are_reported_with_their_removal(
     ]
     agent.call("install", "--agent", "codex")
     assert (
-        "names your own interpreter"
+        "the hooks use the Python of this machine"
         in agent.call("install", "--agent", "codex", "--scope", "project").err
     )
     told = agent.call("uninstall").err

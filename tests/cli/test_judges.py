@@ -218,7 +218,7 @@ def test_forbid_without_a_judge(agent: Agent) -> None:
 
 
 def test_rules_need_no_permission(agent: Agent) -> None:
-    assert "may always judge" in agent.call("judge", "allow", "rules").out
+    assert "needs no permission" in agent.call("judge", "allow", "rules").out
     assert "needs no permission" in agent.call("judge", "forbid", "rules", code=2).err
 
 

@@ -206,7 +206,7 @@ def test_key_u_undoes_an_approval(agent: Agent) -> None:
 def test_declined_proposal_stays_declined(agent: Agent) -> None:
     proposed(agent, *(Change("add", section="oth", text=f"Advice {n}.") for n in range(2)))
     ran = agent.call("review", keys="dtoo slow here\nuq")
-    assert "A declined proposal stays declined" in ran.err
+    assert "A declined proposal cannot be restored" in ran.err
     (declined,) = [one for one in waiting(agent, "list") if one["state"] == "rejected"]
     assert declined["why"] == "too slow here"
 
@@ -222,7 +222,7 @@ def test_citations_come_before_proposals(agent: Agent) -> None:
     proposed(agent, Change("add", section="oth", text="Advice."))
     agent.counted("mis-001", None, id="s-1")
     shown = agent.call("review", keys="sq").out
-    assert shown.index("1 of 2  a citation") < shown.index("2 of 2  a new rule?")
+    assert shown.index("1 of 2  citation") < shown.index("2 of 2  a new rule?")
 
 
 def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
@@ -242,7 +242,7 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     states = ["undone" if one["undone_at"] else one["state"] for one in waiting(agent, "list")]
     assert states == ["undone", "approved", "approved", "rejected", "kept"]
     assert "undone    agent" in agent.call("review", "list").out
-    assert "was approved already" in agent.call("review", "reject", ids[1], code=1).err
+    assert "was already approved" in agent.call("review", "reject", ids[1], code=1).err
 
 
 def test_keep_refuses_a_proposal_without_a_merge(agent: Agent) -> None:

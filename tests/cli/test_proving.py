@@ -71,7 +71,7 @@ def test_unknown_ref_is_named_and_never_executed(
             "git does not know that file here; name one as REV:PATH",
         ).items(),
         ("v1.2:.claude/playbook.json", "--anchor"),
-        ("HEAD:large.txt", "bytes, more than"),
+        ("HEAD:large.txt", "bytes, but a file of heads has at most"),
         *dict.fromkeys(
             ("--help", "--upload-pack=touch pwned", "--output=pwned:x", "HEAD;touch pwned"),
             "--anchor",

@@ -76,7 +76,7 @@ def test_vague_erasure_or_revealing_reason_is_refused(
     for what, reason, code, wanted in (
         ([tag], "x", 1, "does not contain text"),
         ([added_], f"it says: Remember that {SECRET}!", 1, "contains the text to erase"),
-        (["s-1"], "x", 2, "many events"),
+        (["s-1"], "x", 2, "is a session; to erase all of its text"),
         (["--where", "a"], "x", 1, "too short"),
         ([], "x", 2, "name an event"),
         (["1", "--where", SECRET], "x", 2, "name an event"),
@@ -105,7 +105,7 @@ def test_proposal_that_repeats_an_erased_session_is_named(told: Agent, tmp_path:
     told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
     (proposed,) = told.events("change.proposed")
     said = told.call("redact", "--session", "s-2", "--why", "a customer", "--yes").err
-    assert f"position {proposed['position']} (change.proposed) contains the same text" in said
+    assert f"position {proposed['position']} (change.proposed) has the same text" in said
     told.call("redact", str(proposed["position"]), "--why", "a customer", "--yes")
     assert "Jane" not in told.call("export", "--format", "ndjson").out
 
@@ -185,7 +185,7 @@ def test_other_holders_are_named_and_unreadable_deliveries_removed(
     assert ("s-9.json" in ran.out, unread.exists()) == (True, False)
     shown = told.call("redact", "--where", "pat-001", "--why", "x", code=2).out
     tagged = told.events("bullet.tagged")[0]["position"]
-    assert f"{tagged} bullet.tagged outside of its prose" in " ".join(shown.split())
+    assert f"{tagged} bullet.tagged not in its prose" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("event", ["SessionEnd", "Stop"])

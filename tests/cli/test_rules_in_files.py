@@ -69,7 +69,7 @@ def test_place_without_a_rule_prints_adopt(named: Agent) -> None:
 def test_change_of_a_rule_in_files_prints_move(named: Agent, command: list[str]) -> None:
     before = named.json("log")
     refused = named.call(*command, code=2).err
-    assert "oth-001 stays in CLAUDE.md:3." in refused
+    assert "oth-001 is in CLAUDE.md:3." in refused
     assert "reflector adopt --move CLAUDE.md" in refused
     assert named.json("log") == before
 
@@ -149,7 +149,7 @@ def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
         path = made.user("No, that is wrong now.").write(named.project.parent / f"s-{number}.jsonl")
         named.call("ingest", path)
     found = named.call("review", "find").err
-    assert "oth-001 harms, and stays in CLAUDE.md:3: edit the file, or run reflector adopt" in found
+    assert "oth-001 harms. It is in CLAUDE.md:3: edit the file, or run reflector adopt" in found
     assert live(named) == 0
 
 

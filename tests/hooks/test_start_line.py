@@ -238,7 +238,7 @@ def test_switched_off_project_records_nothing_but_has_commands(agent: Agent, how
         f'off = ["{agent.project.parent}/"]' if how == "the person lists it" else "enabled = false"
     )
     told = start(agent)
-    said = "playbook: off here by .claude/reflector.toml; to turn it on: reflector on"
+    said = "playbook: turned off here in .claude/reflector.toml; to turn it on: reflector on"
     assert told == ({"systemMessage": said} if how == "the repository's file" else {"text": ""})
     agent.ended()
     assert agent.deliveries() == []

@@ -127,7 +127,7 @@ def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
 
 def test_agent_that_keeps_a_tool_gets_no_session(played: Played) -> None:
     played.mode("answer,Bash")
-    assert "has access that a judge must not have, so it is not asked" in str(played.fails())
+    assert "was not asked, because it could use something" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
 
 
@@ -137,14 +137,14 @@ def test_lock_down_is_checked_once_for_each_version(
 ) -> None:
     played.send()
     played.mode("answer,Bash")  # it would not show itself locked down any more
-    assert "had access that a judge must not have" in str(
+    assert "could use something that a judge must not use" in str(
         played.fails()
     )  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")
-    assert "has access that a judge must not have" in str(played.fails())
+    assert "was not asked, because it could use" in str(played.fails())
     for version, fault in (
         ("2.1.9", "2.1.9 is too old to judge; update it to 2.1.330 or later"),
-        ("3.0.0", "3.0.0 is newer than the versions that may judge, 2.1.330 up to 3: update refl"),
+        ("3.0.0", "3.0.0 is too new to judge (tested: 2.1.330 up to 3); update refl"),
     ):
         (played.folder / "version").write_text(version)
         assert f"Claude Code {fault}" in str(played.fails())
@@ -196,7 +196,7 @@ def refused(played: Played, askers: int) -> int:
 
     played.send()
     played.mode("hanging")
-    return sum("another judge of yours" in str(outcome) for outcome in asyncio.run(ask()))
+    return sum("another of your judges" in str(outcome) for outcome in asyncio.run(ask()))
 
 
 @pytest.mark.parametrize(("played", "most"), [("claude", 3), ("codex", 1)], indirect=["played"])
@@ -228,7 +228,7 @@ def test_session_goes_to_its_writer_or_named_agent(
     assert AgentClient(writer="claude-code").name() == AgentClient().name() == "claude"
     consent.withdraw()
     assert described(Config(backend="agent"), Path()) == (
-        "agent: you have not let an agent judge",
+        "agent: you have not allowed an agent to judge",
         CONSENT,
     )
     assert f"run: {CONSENT}" in str(played.fails())
@@ -260,7 +260,7 @@ def test_word_silences_hooks_only_with_its_file(tmp_path: Path) -> None:
 def test_projects_file_cannot_allow_judges_or_raise_limits(tmp_path: Path, line: str) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "reflector.toml").write_text(line + "\n")
-    with pytest.raises(ConfigError, match=r"only you may let|own file only|may only be lowered"):
+    with pytest.raises(ConfigError, match=r"cannot let your agent|own file only|can only lower"):
         load_config(tmp_path, environ={"HOME": str(tmp_path / "home")})
 
 
@@ -327,8 +327,8 @@ def test_daily_limit_holds_and_others_are_not_delayed(
     assert skipped["data"]["reason"] == (
         "the daily budget is spent: 1 of 1 requests (setting daily_requests)"
     )
-    assert "1 of the skipped wait for a budget" in agent.call("status", code=1).out
-    asked = "2 sessions to judge, 0 of 1 requests left today. Judge all of them now, at most about "
+    assert "1 skipped because of a budget" in agent.call("status", code=1).out
+    asked = "2 sessions to judge, and 0 of today's 1 requests are left. Judge all of them now, "
     assert asked in agent.sent(200, "reflect", typed=b"n\n", code=None)
     assert len(agent.events("reflection.answered")) == 1
     assert asked in agent.sent(200, "reflect", typed=b"y\n", code=None)

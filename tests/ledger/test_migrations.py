@@ -199,7 +199,7 @@ def test_taken_view_name_is_refused_and_changes_nothing(postgres: Postgres, kind
         with pytest.raises(
             LedgerCorrupt,
             match=(
-                r"holds tags, and the ledger needs that name for "
+                r"already has tags, but the ledger needs this name for "
                 r"a view; nothing"
             ),
         ):

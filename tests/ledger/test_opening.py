@@ -123,7 +123,7 @@ _LOCK = (
         (
             _other_program,
             LedgerCorrupt,
-            r"holds tables that are not a ledger's \(users\); nothing was changed",
+            r"has tables of another program \(users\); nothing was changed",
         ),
     ],
     ids=[
@@ -167,7 +167,7 @@ def test_foreign_table_in_the_way_is_refused(postgres: Postgres, table: str) -> 
         with pytest.raises(
             LedgerCorrupt,
             match=(
-                r"holds tables that are not a ledger's "
+                r"has tables of another program "
                 rf"\({table}\); nothing"
             ),
         ):

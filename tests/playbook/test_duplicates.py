@@ -69,7 +69,7 @@ def test_a_pair_says_why_the_two_meet() -> None:
     }
     assert found["pat-002", "pat-001"] == ("exact", "the same text")
     assert found["pat-002", "pat-003"] == ("normalised", "only case, punctuation or markup differ")
-    assert found["pat-001", "pat-004"] == ("near", "the same words except: a, must, the, you")
+    assert found["pat-001", "pat-004"] == ("near", "the same words, apart from: a, must, the, you")
     assert len(found) == 6
 
 
@@ -193,7 +193,7 @@ def test_pair_without_spaces_names_its_difference() -> None:
             Bullet("pat-002", "pat", "不要把密钥写进日志"),
         ]
     )
-    assert found.why == "the same words except: 不要, 切勿"
+    assert found.why == "the same words, apart from: 不要, 切勿"
 
 
 def test_negation_without_spaces_contradicts() -> None:

@@ -290,6 +290,6 @@ def test_files_above_the_project_are_named(root: Path) -> None:
     above.write_text("- Ask first\n")
     write(root, CLAUDE="- Run the tests\n")
     assert advice_of(root).omitted == (
-        f"not read: {above}, which is loaded in each project below it; "
+        f"not read: {above}, which agents load in each project below it; "
         f"see: reflector check {above}",
     )

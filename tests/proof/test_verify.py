@@ -442,7 +442,7 @@ def test_questions_with_a_lost_head_name_the_remedy(told: Ledger) -> None:
         with pytest.raises(
             LedgerCorrupt,
             match=(
-                r"is not at its last event.*rebuild "
+                r"is not its last event.*rebuild "
                 r"--fix"
             ),
         ):
@@ -475,7 +475,7 @@ def test_time_at_the_end_of_all_is_named(tmp_path: Path) -> None:
     ):
         patched.setattr("reflector.ledger.append.utc_now", lambda: _LATEST)
         ledger.append([added("pat-001")])
-        with pytest.raises(LedgerCorrupt, match="nothing can be recorded after it"):
+        with pytest.raises(LedgerCorrupt, match="no later time exists"):
             ledger.append([added("pat-002")])
 
 

@@ -427,8 +427,9 @@ def test_another_address_is_only_asked_by_hand(
     if is_asked:
         assert reason is None
     else:
-        words = "now Anthropic, by your key, but you have only allowed https://models.example"
-        assert words in str(reason)
+        assert "allowed https://models.example to judge, but the API is now Anthropic" in str(
+            reason
+        )
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_placebo_in_another_arm_is_found(agent: Agent, settle: Callable[[], No
     ended(agent, drawn["told"][0])
     settle()
     agent.call("trial", "stop")
-    assert "without drawing it" in agent.call("verify", code=1).out
+    assert "although they drew another text" in agent.call("verify", code=1).out
 
 
 def test_a_trial_without_a_placebo_records_none(agent: Agent) -> None:
@@ -216,7 +216,7 @@ def test_a_watched_rule_cannot_be_withheld(agent: Agent) -> None:
         data = event | {"watched": True}
         ledger.append([ev.NewEvent(ev.BULLET_ADDED, "w" * 32, data, "check")])
     error = agent.call("trial", "start", "ctx-009", "--yes", code=2).err
-    assert "ctx-009 stays in CLAUDE.md" in error
+    assert "ctx-009 is in CLAUDE.md" in error
     assert "adopt --move CLAUDE.md" in error
 
 

@@ -154,7 +154,7 @@ def test_start_line_is_equal_in_both_arms(agent: Agent) -> None:
     for sessions in arms.values():
         lines.add(json.loads(agent.hook("SessionStart", session_id=sessions[0]))["systemMessage"])
     assert lines == {"playbook: 4 rules · a trial runs"}
-    assert ("a trial runs: 50% of sessions go without the playbook") in agent.call(
+    assert ("a trial runs: 50% of sessions do not get the playbook") in agent.call(
         "doctor", code=None
     ).out
     assert "trial     0 of the first 40 sessions" in agent.call("status").out
@@ -239,8 +239,8 @@ def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str
     assert not withholds(other, arms)
     assert withholds(agent, arms)
     assert other.json("trial", "status")["state"] == "elsewhere"
-    assert "elsewhere; it withholds nothing here" in other.call("trial", "status").out
-    assert "elsewhere; it withholds nothing here" in other.call("status").out
+    assert "in another ledger, and without effect here" in other.call("trial", "status").out
+    assert "in another ledger, and without effect here" in other.call("status").out
     assert "a trial runs" not in other.call("doctor", code=None).out
     assert id[:8] in other.call("trial", "stop", code=2).err
     assert other.call("verify").out == ""
@@ -260,7 +260,7 @@ def test_moved_ledger_goes_on_with_its_trial(agent: Agent, tmp_path: Path, way: 
     else:
         agent.call("ledger", "backup", tmp_path / "backup.db")
         told_of = other.call("ledger", "restore", tmp_path / "backup.db").err
-    assert "trial goes on here: 50% of sessions go without the playbook" in told_of
+    assert "trial continues here: 50% of sessions do not get the playbook" in told_of
     assert withholds(other, arms)
     other.call("trial", "stop")
     assert not withholds(other, arms)

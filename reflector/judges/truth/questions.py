@@ -346,7 +346,7 @@ def talk(case: Case, builder: Any, ask: Ask) -> Talk:
 
 def _prompt(made: object) -> Prompt:
     if not isinstance(made, str):
-        raise TypeError(f"the prompt builder returned {type(made).__name__}; a prompt is a str")
+        raise TypeError(f"the prompt builder returned {type(made).__name__}; it must be a str")
     return made if isinstance(made, Prompt) else Prompt(made)
 
 

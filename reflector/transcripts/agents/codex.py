@@ -70,7 +70,7 @@ _SCRIPTED = re.compile(
 class Codex(Conversation):
     agent = "codex"
     name = "Codex CLI"
-    reads = "rollouts, also from before September 2025; `.jsonl.zst` is counted, not read"
+    reads = "rollouts, also from before September 2025; `.jsonl.zst` files are counted, not read"
     kept = (
         Kept("CODEX_HOME", ".codex", "sessions"),
         Kept("CODEX_HOME", ".codex", "archived_sessions"),

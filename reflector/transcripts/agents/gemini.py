@@ -61,7 +61,7 @@ class Gemini(Conversation):
     agent = "gemini-cli"
     name = "Gemini CLI"
     option = "gemini"
-    reads = "the document, and since 0.58 the lines"
+    reads = "one JSON document, or JSON Lines since 0.58"
     kept = (Kept("GEMINI_CLI_HOME", "", ".gemini/tmp", "chats/*.json*"),)
     loads = Loads(
         version="0.61.0",
