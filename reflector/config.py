@@ -284,7 +284,8 @@ def load_config(
     is_on_disk = user_file not in texts
     if config.api_key and is_on_disk and user_file.stat().st_mode & 0o077:
         raise ConfigError(
-            f"{user_file} holds api_key and others may read it; run: chmod 600 {user_file}"
+            f"{user_file} contains api_key, but other users may read the file; run: chmod "
+            f"600 {user_file}"
         )
 
     project_file = project_config(project)
@@ -334,7 +335,7 @@ def _with_project(
     for key in USERS_OWN:
         if key in values:
             raise ConfigError(
-                f"{project_file}: {key} belongs in the user's own file only; move it to {user_file}"
+                f"{project_file}: {key} may only be set in your own file; move it to {user_file}"
             )
     if values.get("backend") == "agent":
         raise ConfigError(
@@ -342,8 +343,8 @@ def _with_project(
         )
     if values.get("backend") in users.judges:
         raise ConfigError(
-            f"{project_file}: only you may let the judge of another package judge; move backend to "
-            f"{user_file}"
+            f"{project_file}: only you may allow a judge from another package; move backend "
+            f"to {user_file}"
         )
     with_projects = _over(users, values, "project", project_file)
     return _within(users, with_projects, project_file, user_file)
@@ -388,8 +389,8 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         projects_limit = getattr(projects, key)
         if users_limit and not 0 < projects_limit <= users_limit:
             raise ConfigError(
-                f"{path}: {key} is {projects_limit}; here it may only be lowered, from "
-                f"{users_limit}; raise it in {home}"
+                f"{path}: {key} is {projects_limit}, but a project's file may only lower "
+                f"your own limit of {users_limit}; to raise the limit, edit {home}"
             )
     for key, power in _POWERS.items():
         if getattr(projects, key) == power != getattr(users, key):
@@ -591,8 +592,8 @@ _EXTENSION_NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
 def _check_extension(name: str, where: str) -> None:
     if len(name) > 40 or _EXTENSION_NAME.fullmatch(name) is None:
         raise ConfigError(
-            f"{where} has {name!r}; the name of an entry point here is 1 to 40 small letters, "
-            "digits, '-' and '_', such as 'qwen'"
+            f"{where} has {name!r}; the name of an entry point here is 1 to 40 lower-case "
+            "letters, digits, '-' and '_', such as 'qwen'"
         )
     if name in _OWN_NAMES:
-        raise ConfigError(f"{where} has {name!r}, which is a name of reflector's own; remove it")
+        raise ConfigError(f"{where} has {name!r}, a name that reflector uses itself; remove it")

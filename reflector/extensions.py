@@ -158,7 +158,7 @@ def _reason_to_refuse(location: str, module: str) -> str:
     for path in (location, *map(os.path.realpath, files)):
         for folder in _untrusted_folders():
             if f"{path}/".startswith(f"{folder.rstrip('/')}/"):
-                return f"is below {folder}, whose files are not yours alone"
+                return f"is below {folder}, which may contain files of other people"
     return ""
 
 

@@ -100,7 +100,7 @@ def test_swept_ledger_comes_back_without_double_counts(agent: Agent, how: str) -
     before = said(agent)
     SWEPT[how](agent)
     told = agent.call("history").err
-    assert "events are back from the copy" in told
+    assert "events were restored from the copy" in told
     assert said(agent) == before
     assert "are back" not in agent.call("list").err
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
@@ -128,7 +128,7 @@ def test_damaged_ledger_is_named_with_its_copy(agent: Agent) -> None:
     before = said(agent)
     agent.ledger.write_bytes(b"X" * 100 + agent.ledger.read_bytes()[100:])
     for words in ("list", "verify"):
-        assert "the next command puts them back" in agent.call(words, code=1).err
+        assert "the next command restores them" in agent.call(words, code=1).err
     agent.ledger.rename(agent.home / "damaged")
     assert said(agent) == before
 
@@ -257,7 +257,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     agent.ledger.with_name("ledger.db-wal").touch()
     program = [sys.executable, "-I", "-B", "-m", "reflector"]
     err = agent.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=few_blocks).err
-    assert "left as it is. Check the disk, the space left there" in err
+    assert "was left unchanged. Check the disk, its free space" in err
     assert "move it away" not in err
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: The reason why a tag does not count whose bullet a merge recounted.
-IN_A_MERGE = "it is part of the merged count, unless counters set by hand had removed it"
+IN_A_MERGE = "the merged rule already counts it, unless counters set by hand had removed it"
 
 
 class UnknownBullet(LookupError):
@@ -342,7 +342,7 @@ class _Blame:
         reason = f"set by hand with {data.get('helpful')} helpful, {data.get('harmful')} harmful"
         if is_undo:
             earlier = f"{data.get('baseline_helpful')}/{data.get('baseline_harmful')}"
-            reason = f"counts on from {earlier} again"
+            reason = f"counting continues from {earlier} again"
         return self._step(
             event,
             name=name,

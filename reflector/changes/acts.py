@@ -33,10 +33,10 @@ _FINAL = {
 #: The types of events that take another one back, if they point to one.
 _UNDOING = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
 _READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
-_NOTHING = "nothing of yours is left to undo here; `reflector log` shows the acts of others"
+_NOTHING = "you have nothing left to undo on this machine; `reflector log` shows the acts of others"
 _NO_HOME = (
-    "without a home folder, reflector cannot tell which acts are yours; name one by its position "
-    "in `reflector log`"
+    "without a home folder, reflector cannot tell which acts are yours; name an act by its "
+    "position in `reflector log`"
 )
 _VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
 

@@ -145,7 +145,7 @@ def last_change(ledger: Ledger, name: str) -> list[Event]:
     if row is not None and row.status == "removed" and removal is not None:
         return [removal]
     if not standing:
-        raise NothingToUndo(f"{name} does not have a change left to undo; see `reflector log`")
+        raise NothingToUndo(f"{name} does not have any more changes to undo; see `reflector log`")
     return [list(standing.values())[-1]]
 
 
@@ -171,9 +171,9 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     tx = tx_of(merged.meta)
     if tx is None:
         raise NothingToUndo(
-            f"the import at position {merged.position} was recorded by an older version, so its "
-            f"events cannot be identified; undo its changes by their positions, such as "
-            f"`reflector undo 41..43`"
+            f"an older version recorded the import at position {merged.position}, so its "
+            "events cannot be identified; undo its changes by their positions, such as "
+            "`reflector undo 41..43`"
         )
     types = {
         *CHANGING,
@@ -247,7 +247,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         changes += _with_counts(moments, name, bullet_changes)
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused(
-            "the text that was there before was erased from the ledger; nothing was undone"
+            "nothing was undone, because the former text was erased from the ledger"
         )
     if not changes:
         span = f"position {first}" if first == last else f"positions {first} to {last}"
@@ -418,13 +418,13 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:
         return (
-            f"{name} differs from the result of that change, so nothing was undone; see "
-            f"`reflector show {name}`"
+            f"{name} is not as that change left it, so nothing was undone; see `reflector "
+            f"show {name}`"
         )
     event = later[-1]
     summary = EVENT_TYPES[event.type].summary(event.facts)[:_MAX_SUMMARY_CHARACTERS]
     return (
-        f"{name} was changed since, at position {event.position} ({event.type}: {summary}), so "
-        "nothing was undone; "
-        f"undo that first with `reflector undo {event.position}`"
+        f"{name} has changed since, at position {event.position} ({event.type}: {summary}), "
+        "so nothing was undone; undo that change first with `reflector undo "
+        f"{event.position}`"
     )

@@ -28,7 +28,10 @@ def closing(
     elif _is_newer(facts):
         steps.append(Step("After your next session", command("check")))
     elif not plan.shares and _is_undated(facts):
-        reason = "It is unknown which sessions started with these rules. After the next one"
+        reason = (
+            "reflector does not know which sessions started with these rules. After your "
+            "next session"
+        )
         steps.append(Step(reason, command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))

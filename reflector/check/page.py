@@ -201,7 +201,10 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]
             )
     change = change_of([rule for rules in rules_by_part.values() for rule in rules])
     if change is not None:
-        yield f"All rules: followed in {change:+} points of sessions since their lines exist."
+        yield (
+            "Since the lines of all rules were added, the share of sessions that follow "
+            f"them changed by {change:+} points."
+        )
 
 
 def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:
@@ -212,7 +215,7 @@ def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:
     elif part is Part.NEW and (words := followed_words(rule)):
         yield words
     if is_followed_before(rule):
-        yield "followed before this line existed, too"
+        yield "also followed before this line existed"
 
 
 def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:

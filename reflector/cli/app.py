@@ -112,7 +112,8 @@ def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
     """See which rules help your coding agent."""
     if user and project is not None:
         raise click.UsageError(
-            "--user names your own playbook and --project another one; leave one of them out"
+            "use either --user or --project, not both: --user is your own playbook, "
+            "--project another one"
         )
     place = ctx.ensure_object(Place)
     place.root, place.user = project, user

@@ -195,10 +195,10 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
 def edit(place: Place, name: str | None, text: str | None, section: str | None) -> Sequence[Change]:
     """Change a rule, or all rules in your editor.
 
-    With TEXT or --section, the rule changes at once; its name and its counts stay. With NAME alone,
-    its text opens in your editor. Without NAME, playbook.json does: reword an entry, move it to
-    another section, delete it, or add {"text": "..."} without a name. The editor is $VISUAL or
-    $EDITOR.
+    With TEXT or --section, the rule changes at once and keeps its name and counts. With only NAME,
+    the rule's text opens in your editor. Without NAME, playbook.json opens: reword an entry, move
+    it to another section, delete it, or add {"text": "..."} without a name. The editor is $VISUAL
+    or $EDITOR.
     """
     if name is None:
         options = click.get_current_context().params
@@ -277,23 +277,24 @@ def _is_edited_again() -> bool:
 def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
     """Remove rules.
 
-    Their history stays, and `undo NAME` brings one back.
+    Their history is kept, and `undo NAME` restores a rule.
     """
     return [Change("remove", name) for name in dict.fromkeys(names)]
 
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
-@click.option("--text", help="Text of the merged rule (default: first NAME's).")
-@click.option("--section", type=SECTION, help="Its section (default: first NAME's).")
+@click.option("--text", help="Merged text (default: the text of the first NAME).")
+@click.option("--section", type=SECTION, help="Section (default: the section of the first NAME).")
 @_command
 def merge(
     place: Place, names: tuple[str, ...], text: str | None, section: str | None
 ) -> Sequence[Change]:
     """Merge rules into a new one.
 
-    Rules that differ in more than their writing need --text, so that no words are lost. A verdict
-    that counted for several of them counts once. A citation of an old name counts for the new rule.
+    If the rules differ in more than case and punctuation, give the new text with --text, so that no
+    words are lost. A verdict that counted for several of the old rules counts once for the new
+    rule. A citation of an old name counts for the new rule.
     """
     if len(names) < 2:
         raise click.UsageError(
@@ -339,22 +340,24 @@ def undo(
 ) -> None:
     """Undo your newest act, or the one you name.
 
-    Your newest act is the change that your last command made: rules, a verdict, the count of a
-    session, the counting policy. Name an import, or an act of an agent or another machine, to undo
-    it. The next `undo` goes further back, and `undo` of an undo brings the act back.
+    Your newest act is the change that your last command made to rules, a verdict, a session's count
+    or the counting policy. `undo` does not choose an import, or an act of an agent or of another
+    machine: name it to undo it. The next `undo` takes back the act before, and undoing an undo
+    brings the act back.
 
-    Name a rule for its last change (of a removed one: the removal), a position of `reflector log`
-    or several as 41..43, or an event's id. Name a session, a reflection or a verdict to take its
-    evidence out of the count. Counts that came since stay. If a later change is in the way, it is
-    named and nothing is undone. Removing more than one rule needs your confirmation. --dry-run
-    shows changes of rules, not of evidence.
+    Name a rule to undo its last change (for a removed rule, the removal). You can also name an
+    event's id, a position in `reflector log`, or several positions as 41..43. Name a session, a
+    reflection or a verdict to exclude its evidence from the counts. Later counts are kept. If a
+    later change prevents the undo, the command names that change and undoes nothing. Removing more
+    than one rule needs your confirmation. --dry-run shows changes of rules, not of evidence.
 
-    Name a file that agents load, or the place of its change in `reflector log --memory`, to write
-    the version before back. If the file changed since, nothing is written, and --yes takes back
-    only the lines of the change. --memory SESSION takes back all that a session wrote there.
+    Name a file that agents load, or the place of a change in `reflector log --memory`, to restore
+    the version from before the change. If the file has changed since, nothing is written; with
+    --yes, only the lines of that change are taken back. --memory SESSION takes back all changes
+    that a session made to such files.
     """
     if memory and what is None:
-        raise click.UsageError("--memory needs the SESSION whose changes are undone")
+        raise click.UsageError("--memory needs a SESSION, to undo its changes")
     if what is not None and (memory or is_watched(place, what)):
         undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
         return
@@ -364,8 +367,8 @@ def undo(
         if dry_run:
             if act.evidence and not act.changes:
                 raise click.UsageError(
-                    "--dry-run shows changes of rules, and this is evidence; `reflector blame` "
-                    "lists it"
+                    "--dry-run can show changes of rules, but this is evidence; to list it, "
+                    "use `reflector blame`"
                 )
             changes = undoing(ledger, act.changes).changes
             first = place.project().first_number
@@ -417,8 +420,8 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         print_changed(lessons)
         if not taken.moved and not lessons:
             note(
-                "No counter changed: its evidence did not count before, or is excluded for "
-                "another reason too."
+                "No counter changed, because this evidence did not count before, or is also "
+                "excluded for another reason."
             )
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
     _tell(
@@ -426,7 +429,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         shown,
         taken.positions,
         lines,
-        "Nothing to undo: it is undone already.",
+        "Nothing to undo: this is already undone.",
         as_json=as_json,
     )
 
@@ -438,8 +441,8 @@ def edited(otherwise: str, text: str | None = None, *, file: Path | None = None)
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         # One that needs a terminal would wait for it for ever.
         raise click.UsageError(
-            f"this is not a terminal, so an editor cannot open; set $EDITOR to one that works "
-            f"without, or {otherwise}"
+            "this is not a terminal, so an editor cannot open; set $EDITOR to an editor "
+            f"that does not need a terminal, or {otherwise}"
         )
     try:
         if file is None:

@@ -46,7 +46,7 @@ from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions import checks
 
-_EACH = partial(counting, what="looking at your agents' sessions")
+_EACH = partial(counting, what="reading your agents' sessions")
 
 
 @click.command()
@@ -59,7 +59,7 @@ _EACH = partial(counting, what="looking at your agents' sessions")
     show_default=True,
     help="Read only the N newest sessions.",
 )
-@click.option("--since", type=DAY, help="Only sessions since this day.")
+@click.option("--since", type=DAY, help="Read only sessions since this day.")
 @judge_option
 @click.option("--learn", is_flag=True, help="Also propose advice that seems to be missing.")
 @click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
@@ -83,13 +83,13 @@ def check(
 ) -> None:
     """Show which rules your agent breaks.
 
-    FILE is a file of advice. Default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
-    load in this project, and the rules of its playbook. In a folder without any of them, you see a
-    table of your projects.
+    FILE is a file of rules. Without FILE, `check` reads the CLAUDE.md, AGENTS.md, GEMINI.md and
+    rules files that agents load in this project, and the playbook. In a folder without any of
+    these, it shows a table of your projects.
 
-    Without a judge, `check` is free and sends nothing. With --judge, a judge reads the sessions
-    that your agents keep of this project, newest first. You see the tokens and the price first. If
-    you stop it, the same command goes on, and asks nothing twice.
+    Without a judge, `check` is free and sends nothing. With --judge, a judge reads this project's
+    sessions, newest first. Before that, `check` shows the tokens and the price. If you stop it, the
+    same command continues and asks no question twice.
     """
     typed = Typed(files, most, since, judge, learn, retry_failed)
     project = _with_judge(place, judge)
@@ -116,7 +116,9 @@ def check(
         last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
         _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
         if judge is not None and look.plan.lacks and not ran.asked:
-            note(f"{judge} was not asked: no program or key of it was found on this machine.")
+            note(
+                f"{judge} was not asked, because its program or key was not found on this machine."
+            )
         for text in _notes(place, answer.document, look, ran, whole=whole):
             note(text)
     if ran.failed:
@@ -188,4 +190,4 @@ def _notes(
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
         again = place.command("check", "--retry-failed")
-        yield f"{number} without an answer, asked {MOST_QUESTIONS} times. Next: {again}"
+        yield f"{number} still without an answer after {MOST_QUESTIONS} questions. Next: {again}"

@@ -48,8 +48,8 @@ _global = click.option(
 def config(ctx: click.Context) -> None:
     """Show or change settings.
 
-    The nearest one wins: a command's flag, the environment, the project's file, your own file, the
-    default.
+    If a setting has several values, the first of these applies: a command's flag, the environment,
+    the project's file, your own file, the default.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -106,17 +106,17 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
-        note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} wins")
+        note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} takes precedence")
 
 
-@config.command(short_help="Remove a setting, also a misspelt one.")
+@config.command(short_help="Remove a setting, even a misspelt one.")
 @click.argument("key")
 @_global
 @click.pass_obj
 def unset(place: Place, key: str, for_all: bool) -> None:
     """Remove a setting from the project's file.
 
-    With --global, it is removed from your own file. Misspelt settings can be removed, too.
+    With --global, remove it from your own file. Misspelt settings can also be removed.
     """
     path, had_it = store_setting(place.folder(), key, None, for_all=for_all)
     if not had_it:
@@ -143,13 +143,14 @@ def _print_in_force(place: Place, key: str) -> Config:
 def off(place: Place) -> None:
     """Turn it off in this project (disable).
 
-    Sessions here are not recorded, shown any rule or judged. Your playbook, its history and all
-    commands stay. It is one setting of this project, `enabled`; `reflector on` removes it.
+    Sessions here are not recorded or judged, and see no rules. Your playbook and its history are
+    kept, and all commands still work. This sets `enabled` in the project's settings; `reflector on`
+    removes that setting.
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)
     click.echo(safe(f"reflector is off in {root}: enabled = false in {stored.path}"))
-    click.echo("Sessions here are not recorded, shown any rule or judged.")
+    click.echo("Sessions here are not recorded or judged, and see no rules.")
     click.echo(f"To turn it on: {place.command('on')}")
 
 
@@ -170,7 +171,9 @@ def _own_folder(place: Place, verb: str) -> Path:
     if place.user:
         value = "false" if verb == "off" else "true"
         everywhere = f"reflector config set --global enabled {value}"
-        raise click.UsageError(f"`{verb}` works on one project; for all of yours: {everywhere}")
+        raise click.UsageError(
+            f"`{verb}` works on one project; to change all of yours: {everywhere}"
+        )
     return place.folder()
 
 

@@ -42,12 +42,12 @@ Four commands to type next, in a project of yours:
 def demo(folder: Path | None) -> None:
     """Show `check` and the counts on sample sessions.
 
-    Creates a project with a playbook and three sessions. With FOLDER the project is kept, otherwise
-    it is temporary. Uses no network, no key and none of your files. With
-    REFLECTOR_BACKEND=anthropic, a model judges the sessions, with the key in your environment.
+    The demo creates a project with a playbook and three sessions. With FOLDER, the project is kept
+    there, otherwise it is temporary. The demo uses no network, no key and none of your files. With
+    REFLECTOR_BACKEND=anthropic, a model judges the sessions with the key in your environment.
     """
     if folder is not None and folder.exists():
-        raise click.UsageError(f"{folder} exists already; name a new folder for the demo")
+        raise click.UsageError(f"{folder} already exists; name a new folder for the demo")
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
         from reflector.judges.api_settings import KEY_VARIABLES, model_settings
@@ -55,8 +55,8 @@ def demo(folder: Path | None) -> None:
         # of the person's settings the demo takes these variables alone
         if model_settings().key is None:
             raise click.UsageError(
-                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; the "
-                "demo itself needs none"
+                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; "
+                "without REFLECTOR_BACKEND, the demo does not need a key"
             )
     with _stage(backend, folder) as project:
         _earlier()
@@ -99,13 +99,13 @@ def _sessions(project: Path) -> None:
     for event, number in _REPORTS:
         _hook(project, event, _DATA / f"session-{number}.jsonl")
     _say(
-        "Three sessions end and cite rules. One of them was compacted and ends twice.\nEach "
-        "citation is judged:"
+        "Three sessions end and cite rules. One of them was compacted, so it ends twice.\n"
+        "Each citation is judged:"
     )
     _run(project, "drain")
     _say("The playbook now, best rule first:")
     _run(project, "list")
-    _say("Why do these count? A session counts once, however often it is reported:")
+    _say("Why do these count? A session counts once, even if it is reported more than once:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
     _say("The history is append-only and hash-chained. No output means that it is sound:")

@@ -85,13 +85,13 @@ class StatsJson:
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.
 
-    The figures are by judge, by prompt and by day (UTC). OVERRULED: verdicts that you replaced.
-    WORKED: the model that worked in most of a session, with the votes of its sessions on your
-    rules.
+    The figures are grouped by judge, by prompt and by day (UTC). OVERRULED: verdicts that you
+    replaced. WORKED: the models that your agents used. A session belongs to the model that did most
+    of its work, and its votes on your rules are listed there.
 
 
-    --json has all days. --doubles lists verdicts that a counting policy may count more than once,
-    and each rule's totals under each policy; NAME selects one rule.
+    --json lists all days. --doubles lists verdicts that a counting policy may count more than once,
+    and each rule's totals under each policy. NAME selects one rule.
     """
     if doubles:
         _doubles(asked, name)
@@ -230,7 +230,7 @@ def _rate(group: Group) -> str:
 def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> None:
     """Query the ledger with SQL, read-only.
 
-    Without QUERY, reads the query from stdin; if stdin is empty, lists the views (bullets, tags,
+    Without QUERY, read the query from stdin. If stdin is empty, list the views (bullets, tags,
     reflections, sessions) and their columns, which docs/machines.md describes.
     """
     if form is not None and as_json:
@@ -335,8 +335,8 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
-    Without A, the span starts at the beginning; without B, it ends now. Lists rules that were
-    added, changed, moved and removed, and the sessions that changed their counts.
+    Without A, the span starts at the beginning; without B, it ends now. `diff` lists rules that
+    were added, changed, moved or removed, and the sessions that changed their counts.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))

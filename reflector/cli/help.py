@@ -28,7 +28,8 @@ def help_(words: tuple[str, ...], every: bool) -> None:
 
     Without WORD, show the first screen.
 
-    Shows the commands and sections with most of the words, best first. Case does not matter.
+    With WORD, list the commands and sections of pages that contain most of the words, best first.
+    Case does not matter.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:
@@ -40,8 +41,8 @@ def help_(words: tuple[str, ...], every: bool) -> None:
     most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)
     if not most:
         raise click.ClickException(
-            f"{' '.join(words)!r} is not in the help or the pages; `reflector help --all` lists "
-            f"the commands"
+            f"{' '.join(words)!r} was not found in the help or the pages; `reflector help "
+            "--all` lists the commands"
         )
     left = 0
     for title, parts in places.items():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
     from reflector.hooks.install import Change
 
-_OWN_MEMORY = "Record changes of your own memory files too (~/.claude/CLAUDE.md)?"
+_OWN_MEMORY = "Also record changes of your own memory files (~/.claude/CLAUDE.md)?"
 #: Bytes of a file that agents read, at most.
 _MAX_BYTES = 1 << 20
 _ADD = 'reflector add pat "What every session should know"'
@@ -50,7 +50,7 @@ _scope = click.option(
     type=click.Choice(SCOPES),
     default="user",
     show_default=True,
-    help="Users and projects (default: you, everywhere).",
+    help="Whose sessions (default: yours, in all projects).",
 )
 _dry_run = click.option(
     "--dry-run", is_flag=True, help="Show the change to the file without making it."
@@ -66,8 +66,8 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. The hooks record which rules a session
-    cites, and send nothing. Your other settings stay, and a copy of the old file is kept next to
-    it.
+    cites, and send nothing. Your other settings do not change, and a copy of the old file is kept
+    next to the new one.
     """
     from reflector.hooks.install import hook_command, install_hooks
 
@@ -85,7 +85,7 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         return
     change = install_hooks(path, agent.form, command, within=within)
     if change.is_none:
-        click.echo(safe(f"{path} has the hooks already."))
+        click.echo(safe(f"{path} already has the hooks."))
         return
     click.echo(safe(f"{path}: hooks for {', '.join(agent.events)}"))
     if change.backup:
@@ -108,8 +108,9 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
 def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
 
-    It also removes a status line that calls reflector. If nothing else in the file changed since,
-    the file is restored byte for byte. Your playbooks and their history stay.
+    A status line that calls reflector is also removed. If nothing else in the file has changed
+    since the installation, the file is restored byte for byte. Your playbooks and their history are
+    kept.
     """
     from reflector.hooks.install import uninstall_hooks
 
@@ -120,7 +121,7 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     depth = agent.depth(scope)
     change = uninstall_hooks(path, agent.form, within=within, depth=depth, dry_run=dry_run)
     if change.reformats:
-        note(f"reflector: the file is reformatted outside the hooks, too: {path}")
+        note(f"reflector: lines outside the hooks are reformatted, too: {path}")
     if dry_run:
         show_change(change)
     else:
@@ -163,10 +164,10 @@ def _agent_with(name: str, scope: Scope) -> Agent:
 def _warn_of_reformatting(path: Path, undo: str) -> None:
     from reflector.hooks.install import backup_path
 
-    back = f"{backup_path(path)} keeps it as it is, and `{undo}` restores it"
+    back = f"{backup_path(path)} keeps the old file, and `{undo}` restores it"
     note(
-        f"reflector: {path} is reformatted outside the hooks, too; --dry-run shows the lines. "
-        f"{back}"
+        f"reflector: lines of {path} outside the hooks are reformatted, too; --dry-run shows "
+        f"them. {back}"
     )
 
 
@@ -174,10 +175,12 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
     where = "all your projects" if scope == "user" else str(root)
     if agent is CLAUDE:
         counted_from = "are counted from now on, including open ones"
-        shown = "New sessions get the playbook at once, open ones after /clear or a restart."
+        shown = (
+            "New sessions get the playbook at once. Open sessions get it after /clear or a restart."
+        )
     else:
-        counted_from = f"of {agent.title} are counted from their next start on"
-        shown = "They get the playbook then."
+        counted_from = f"of {agent.title} are counted when they next start"
+        shown = "They also get the playbook then."
     click.echo(safe(f"Sessions in {where} {counted_from}."))
     click.echo(shown)
     if agent.consent:
@@ -200,7 +203,7 @@ def _print_removal(change: Change) -> None:
     if change.backup is not None:
         click.echo(
             safe(
-                "Your later changes of the file are kept. The file before the hooks: "
+                "Your later changes to the file are kept. The file from before the hooks: "
                 f"{change.backup}"
             )
         )
@@ -238,16 +241,14 @@ def show_change(change: Change) -> None:
 def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> None:
     """Say what keeps the hooks from running, or makes them run twice."""
     for off, switch in disabled_by(agent, root):
-        note(f"reflector: {off} has {switch}: no hook runs until you remove it")
+        note(f"reflector: {off} has {switch}, so no hook runs until you remove it")
     for other, where, way_out in callers_of(root):
         if other is agent and where != str(path):
-            note(f"reflector: {where} calls reflector, too; remove one of the two: {way_out}")
+            note(f"reflector: {where} also calls reflector; remove one of the two: {way_out}")
     if any(part in command for part in _PASSING):
         note(
-            f"reflector: {command} is in a temporary cache; install with 'uv tool install' or pipx"
+            f"reflector: {command} is in a temporary cache; install it with 'uv tool "
+            "install' or pipx"
         )
     if scope == "project":
-        note(
-            "reflector: the command names your own interpreter; hooks of users without it do "
-            "nothing"
-        )
+        note("reflector: the hooks call your own Python, so they do nothing for users without it")

@@ -61,9 +61,10 @@ class _Judge(click.Group):
 def judge(ctx: click.Context, as_json: bool) -> None:
     """List the judges of your sessions and prices.
 
-    A judge reads a session and says for each cited rule whether it helped. The list shows the
-    price of your last ten sessions and who would get their text. Nothing is sent. `judge allow`
-    lets a judge read your sessions in all of your projects, `judge forbid` ends that.
+    A judge reads a session and decides for each cited rule whether it helped. The list shows the
+    price of judging your last ten sessions, and who would get their text. Nothing is sent. `judge
+    allow` allows a judge to read your sessions in all of your projects, and `judge forbid` ends
+    that.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -115,10 +116,10 @@ def _tokens(newest: Estimate) -> str:
 def allow(place: Place, who: str | None, yes: bool) -> None:
     """Let a judge read your sessions from now on.
 
-    WHO is a name of the list. Without it, a terminal asks you: each judge is a row, with its price
-    and who gets your text. With --yes, all of your installed agents are let in. An agent is let in
-    after it has shown that it has no tools. It is asked without a screen and by its cheapest model.
-    The variables of its login are kept for that in your own folder.
+    WHO is a name from `reflector judge`. Without WHO, a terminal lists the judges with their prices
+    and who gets your text, and asks you. With --yes, all of your installed agents are allowed. An
+    agent may only judge after it has shown that it has no tools. It judges in the background, with
+    its cheapest model. The variables of its login are kept for this in your own folder.
     """
     config = place.project().config
     _refuse_unknown(who, config)
@@ -127,7 +128,7 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
             click.echo(f"No judge reads your sessions. Later: {CONSENT}")
         return
     if who in _OFFLINE:
-        click.echo(f"{who} may always judge: it sends nothing.")
+        click.echo(f"{who} may always judge, because it sends nothing.")
         return
     if who in config.judges:
         _allow_extension(place, config, str(who), yes=yes)
@@ -156,7 +157,11 @@ def one_run(place: Place, name: str | None, price: str = "", *, yes: bool) -> It
     _show_terms(place, place.project().config, ready)
     title = JUDGES[name].title
     sessions = f"these sessions ({price})" if price else "these sessions"
-    agreed(f"Let {title} read {sessions}, in this run only?", f"{title} asks you first", yes=yes)
+    agreed(
+        f"Let {title} read {sessions}, in this run only?",
+        f"{title} needs your consent first",
+        yes=yes,
+    )
     with consent.only_now({candidate.name: candidate.terms for candidate in ready}):
         yield True
 
@@ -216,7 +221,7 @@ def _ask_limits(config: Config, project: Path) -> None:
         err=True,
     )
     folders = click.prompt(
-        "Folders that are never read, with commas between (Enter: none)",
+        "Folders that are never read, separated by commas (Enter: none)",
         default=", ".join(config.never),
         show_default=bool(config.never),
         err=True,
@@ -273,8 +278,8 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
         note(f"reflector: {fault}")
     if not ready:
         raise JudgeRefused(
-            f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector judge "
-            "allow anthropic` with an API key"
+            f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector "
+            "judge allow anthropic` with an API key"
         )
     _show_terms(place, config, ready)
     who_asks = " and ".join(candidate.title for candidate in ready)
@@ -301,8 +306,8 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
             click.echo(safe(f"  {line}"))
         for variable in consent.left_out(candidate.name, project=place.folder()):
             note(
-                f"  {variable} names a folder of this project or the working folder, so it is "
-                f"not kept"
+                f"  {variable} names a folder of this project or the working folder, so "
+                "reflector does not keep it"
             )
 
 
@@ -360,7 +365,7 @@ def end_first(project: Path) -> None:
     config = load_config(project)
     if config.asks_model and config.layer("backend") != "user":
         where = place_of(config, "backend", project)
-        note(f"reflector: {where} is still {config.backend!r}; remove it there")
+        note(f"reflector: {where} is still {config.backend!r}; remove the setting there")
 
 
 @judge.command()
@@ -369,8 +374,8 @@ def end_first(project: Path) -> None:
 def forbid(place: Place, who: str | None) -> None:
     """Stop a judge from reading your sessions.
 
-    WHO is a name of the list; without it, all of them. The built-in rules judge then, which send
-    nothing. Verdicts stay.
+    WHO is a name from `reflector judge`. Without WHO, all judges are stopped. The built-in rules,
+    which send nothing, then judge your sessions. Earlier verdicts are kept.
     """
     _refuse_unknown(who, users_config())
     if who in _OFFLINE:
@@ -381,5 +386,5 @@ def forbid(place: Place, who: str | None) -> None:
     elif was_allowed:
         click.echo("No model reads your sessions now; the built-in rules judge.")
     else:
-        click.echo("No judge was allowed.")
+        click.echo("No judge was allowed to read your sessions.")
     end_first(place.folder())

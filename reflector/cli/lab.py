@@ -95,9 +95,9 @@ def trajectory(
 
     FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
     generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
-    ground_truth and test_report. Each dataset has its own playbook; `lab --dataset NAME` uses that
-    one for all trajectories. If a trajectory cannot be recorded or judged, the command names it,
-    judges the others and exits with 1.
+    ground_truth and test_report. Each trajectory uses the playbook of its dataset. With `lab
+    --dataset NAME`, all of them use the playbook of NAME. If a trajectory cannot be recorded or
+    judged, the command names it, judges the others and exits with 1.
     """
     settings = judge_settings(judge)
     project = Place(place.root, user=place.user).project(**settings)
@@ -190,7 +190,7 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Ent
 def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | None) -> None:
     """Judge sessions, and record the answers in FILE.
 
-    The judge fixtures answers from such a file."""
+    The judge `fixtures` answers from such a file."""
     project = place.project(**judge_settings(judge))
     backend = Recording(backend_of(project.config, project.root), file)
     with place.reading() as ledger:
@@ -208,9 +208,10 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Read recorded answers with today's parser.
 
-    The old reading is retracted if the parser reads other verdicts now, or if others count for the
-    judge's model and your settings. The new one counts. --dry-run shows them first. After a change
-    of `checked_counts`, the answers to `check` are counted again.
+    If the parser now reads other verdicts, the old reading is retracted and the new reading counts.
+    The same happens if other verdicts count for the judge's model and your settings. --dry-run
+    shows these changes without making them. After a change of `checked_counts`, the answers to
+    `check` are counted again.
     """
     config = place.project().config
     with place.changing() as ledger:
@@ -241,7 +242,7 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
         if reading.reading != "same"
     ]
     columns = ("session", "reading", "before", "after")
-    empty = f"{len(readings)} answers, all read as before."
+    empty = f"{len(readings)} answers; today's parser reads all of them as before."
     table(columns, rows, prose=("before", "after"), empty=empty)
 
 
@@ -249,17 +250,17 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name} {tag}" for name, tag in tags) or "none"
 
 
-@lab.command(short_help="Measure the gated reflection step on a fixed turn.")
+@lab.command(short_help="Measure the gated reflection step.")
 @click.argument("settings", required=False)
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
 @click.option("--raw-time", is_flag=True, help="Show the time in ms (otherwise 0.0).")
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     """Measure the gated reflection step.
 
-    Uses a fixed turn, and writes nothing.
+    The step runs on a built-in sample turn, and nothing is written.
 
-    SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. Prints one
-    JSON object about the last run, the same on every machine.
+    SETTINGS is a TOML or JSON file, or the name of an example: rulebased or fixtures. The command
+    prints a JSON object about the last run, which is the same on every machine.
     """
     config = GatedConfig(allow_reflection=True) if settings is None else read_config(settings)
     click.echo(canonical_line(measure(config, repeats=runs, raw_time=raw_time)))

@@ -78,28 +78,29 @@ class RebuiltJson:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Only compare; exit 1 if tables differ.")
+@click.option("--check", is_flag=True, help="Only compare, and exit with 1 if tables differ.")
 @click.option(
     "--fix",
     is_flag=True,
     help="Also restore triggers, views and a moved head.",
 )
-@click.option("--why", metavar="REASON", help="Reason; with --fix, sets unreadable events aside.")
+@click.option("--why", metavar="REASON", help="Reason; with --fix, set unreadable events aside.")
 @json_option
 @click.pass_obj
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
-    Appends nothing and calls no model; two rebuilds give the same playbook.json, byte for byte.
-    Readers see the old playbook until the new one is complete. A rebuild that was killed continues
-    where it stopped. A playbook.json that cannot be read is kept aside and written again.
+    `rebuild` appends no events and calls no model. Two rebuilds give the same playbook.json, byte
+    for byte. Readers see the old playbook until the new one is complete. A rebuild that was killed
+    resumes where it stopped. If playbook.json cannot be read, it is kept under another name and
+    written again.
 
-    With --fix --why, events that `verify` cannot read are set aside: they change nothing, and
-    `verify` no longer names them. The last event is set aside, too, if it moved the playbook to
-    another ledger.
+    With --fix --why, events that `verify` cannot read are set aside: they have no effect, and
+    `verify` no longer reports them. If the last event moved the playbook to another ledger, it is
+    also set aside.
     """
     if check and fix:
-        raise click.UsageError("--check and --fix exclude each other; use one of them")
+        raise click.UsageError("use either --check or --fix, not both")
     if why is not None and not (fix and (why := quote(why, _MAX_REASON))):
         raise click.UsageError("--why needs --fix and a reason that is not empty")
     project = place.project()
@@ -121,9 +122,11 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
 
 
 _CAUSES = {
-    "tables": "The tables differ from the events; `{}` computes them again.",
-    "left": "A command was stopped before it wrote playbook.json, or the file was removed; `{}` "
-    "writes it.",
+    "tables": "The tables differ from the events; `{}` computes the tables again.",
+    "left": (
+        "A command was stopped before it wrote playbook.json, or the file was removed; `{}` "
+        "writes the file."
+    ),
     "edited": "If you edited playbook.json, the next command records your edits; `{}` writes the "
     "file.",
 }
@@ -135,7 +138,9 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
         values = [
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
         ]
-        yield f"{different.of}: {rule.name} {rule.value}: {values[0]}, by the events {values[1]}"
+        yield (
+            f"{different.of}: {rule.name} {rule.value}: {values[0]}, but {values[1]} in the events"
+        )
 
 
 def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> None:
@@ -175,10 +180,11 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
 
     No output means that it is sound.
 
-    Checks the chain, the order, triggers, views and SQLite's own integrity. Computes every counter
-    again from the events. Checks that a server still has the newest event that this machine saw,
-    and that trials were drawn and closed correctly. Prints one line for each finding, and then
-    exits with 1. With --anchor, it also proves that no event up to that head is missing.
+    `verify` checks the chain, the order, triggers, views and SQLite's own integrity. It computes
+    every counter again from the events. It checks that a server still has the newest event that
+    this machine saw, and that trials were drawn and closed correctly. If it finds a fault, it
+    prints a line for each fault and exits with 1. With --anchor, it also proves that no event up to
+    that head is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -202,7 +208,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
         if not project.config.ledger_url and (
             back := entries.way_back(project.root, project.ledger_file)
         ):
-            note(f"reflector: if nothing else repairs it, {back}")
+            note(f"reflector: if this cannot be repaired otherwise, {back}")
         raise click.exceptions.Exit(1)
 
 
@@ -243,7 +249,7 @@ def head(asked: Question) -> None:
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be gone tomorrow
         raise click.UsageError(
-            "the ledger is empty, so it does not have a head yet; begin with `reflector ingest`"
+            "the ledger is empty, so it does not have a head yet; first run `reflector ingest`"
         )
     if not asked.answers(shaped(HeadJson, found, head=str(found))):
         click.echo(found)
@@ -286,9 +292,10 @@ class PolicyJson:
 def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) -> None:
     """Show or change the counting policy.
 
-    With as_applied, each verdict counts. With once_per_reflection, equal verdicts on a rule count
-    once in a reflection, and with once_per_session once in a session.
-    `reflector list --counting POLICY` shows the counts under a policy.
+    The policy decides how often equal verdicts on the same rule count. With as_applied, each of
+    them counts. With once_per_reflection, they count once for each reflection. With
+    once_per_session, they count once for each session. To see the counts under a policy, run
+    `reflector list --counting POLICY`.
     """
     if name is not None:
         with place.changing(begins=True) as opened:
@@ -296,7 +303,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
         for change in adopted:
             click.echo(f"{name} since position {change.position}")
         if not adopted:
-            note(f"{name} is in force already.")
+            note(f"{name} is already in force.")
         return
     with place.reading() as opened:
         counting = opened.counting()
@@ -344,9 +351,9 @@ def assert_(place: Place, name: str, counters: str) -> None:
 def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file.
 
-    The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE,
-    and an existing file is never overwritten. The printed head proves the copy later: `reflector
-    verify --anchor`.
+    The copy is complete even if events are appended at the same time. Only you can read FILE, and
+    an existing file is never overwritten. To prove later that the copy is complete, pass the
+    printed head to `reflector verify --anchor`.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -355,13 +362,13 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@click.option("--force", is_flag=True, help="Even if the backup lacks events of the ledger.")
+@click.option("--force", is_flag=True, help="Restore even if the backup lacks events.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger by a backup.
 
     FILE is verified first and never changed. The old ledger is kept next to the new one.
-    playbook.json is written again, and the old file is kept, too.
+    playbook.json is written again, and the old file is also kept.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)
@@ -371,32 +378,31 @@ def restore(place: Place, file: Path, force: bool) -> None:
         note(f"The replaced ledger is kept as {restored.ledger}")
     # A session counts for the advice that is there when it is recorded; a kept file without git has
     # its counts with it.
-    again = "To record the sessions since that backup again, run `reflector history`"
+    again = "To record again the sessions since that backup, run `reflector history`"
     if restored.playbook is not None:
         note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
         shared = (
-            ", after `git checkout .claude/playbook.json`, which brings back the advice that "
-            "git has"
+            ", after `git checkout .claude/playbook.json`, which brings back the rules that git has"
         )
         own = (
             f"; after that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
-            "advice that only that file has"
+            "rules that only that file has"
         )
         again += shared if is_shared(project.root) else own
     note(f"{again}.")
 
 
-@ledger.command(short_help="Accept a ledger as yours, or put one back.")
+@ledger.command(short_help="Accept a ledger as yours, or restore one.")
 @yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
     """Accept a ledger, or restore it from its copy.
 
-    Use it for a ledger that came with the project, or for a lost one.
+    Use `take` for a ledger that came with the project, or for a lost ledger.
 
-    Shows whose history the file has, without trusting it, and waits for your confirmation. Then it
-    computes all hashes and tables again from the events. A ledger that you made, moved or copied
-    with its project does not need `take`.
+    `take` shows which history the file contains, without trusting the file, and waits for your
+    confirmation. Then it computes all hashes and tables again from the events. If you made the
+    ledger yourself, or moved or copied it with its project, you do not need `take`.
     """
     project = place.project()
     ledger_offer = offer(project)
@@ -414,8 +420,8 @@ def _go_on(place: Place) -> None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")
         note(
-            f"The ledger's trial goes on here: {trial.withheld_share:.0%} of sessions go without "
-            f"{withheld}; `{stop}` ends it."
+            f"The ledger's trial continues here: {trial.withheld_share:.0%} of sessions go "
+            f"without {withheld}; `{stop}` ends the trial."
         )
 
 
@@ -424,13 +430,15 @@ def _go_on(place: Place) -> None:
 def forget(root: Path) -> None:
     """Forget a project's ledger.
 
-    Removes its notes and its copy from your home folder.
+    Remove reflector's notes and its copy of that ledger from your home folder.
 
-    A ledger in ROOT is kept, but no longer counts as yours; see `reflector ledger take`.
+    A ledger in ROOT is kept, but it is no longer known as yours; see `reflector ledger take`.
     """
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"
-        raise click.ClickException(f"no ledger of {root.absolute()} is known; known ones: {known}")
+        raise click.ClickException(
+            f"no ledger of {root.absolute()} is known; the known ones: {known}"
+        )
     entries.forget(root.absolute())
 
 
@@ -441,8 +449,8 @@ def copy(place: Place, url: str) -> None:
     """Copy the ledger to another database.
 
     URL is sqlite:////path/to/ledger.db or postgresql://server/database. Every hash is checked on
-    the way, and both ledgers end at the printed head. The target must not have events. The project
-    keeps its ledger until `ledger_url` names the copy.
+    the way, and both ledgers end at the printed head. The target must not contain events. The
+    project uses its present ledger until `ledger_url` names the copy.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -456,7 +464,7 @@ def copy(place: Place, url: str) -> None:
 def revisions(place: Place) -> None:
     """Show the schema's revisions and this ledger's.
 
-    The ledger is not changed. Any other command of a newer reflector upgrades it.
+    This command does not change the ledger. Any other command of a newer reflector upgrades it.
     """
     project = place.project()
     needs_ledger(project)
@@ -473,14 +481,14 @@ def revisions(place: Place) -> None:
 def upgrade(place: Place, sql: bool) -> None:
     """Bring the ledger's schema to the newest revision.
 
-    With --sql nothing is changed: the database's own client runs the statements, as the owner of
-    the tables and while nobody uses the ledger.
+    --sql only prints the statements. Run them yourself with the database's client, as the owner of
+    the tables, while no other program uses the ledger.
     """
     project = place.project()
     needs_ledger(project)
     statements = upgrade_sql(project.database_url)
     if not statements:
-        note("The schema has the newest revision already.")
+        note("The schema already has the newest revision.")
     elif sql:
         click.echo(statements)
     else:
@@ -498,7 +506,7 @@ def upgrade(place: Place, sql: bool) -> None:
 @click.option(
     "--to",
     metavar="NAME",
-    help=("Name of the role (default: reflector_reader …)."),
+    help=("Role name (default: reflector_reader …)."),
 )
 @click.pass_obj
 def grants(place: Place, role: str, to: str | None) -> None:
@@ -506,9 +514,9 @@ def grants(place: Place, role: str, to: str | None) -> None:
 
     The role becomes a reader, a writer or the owner of the ledger.
 
-    Changes nothing: read the statements, then run them as the owner with psql. A reader only reads.
-    A writer appends events. It cannot delete or change an event, remove a trigger, or change a rule
-    without an event. Only the owner can migrate, rebuild and erase.
+    The command only prints the statements. Read them, then run them as the owner with psql. A
+    reader only reads. A writer appends events, but cannot delete or change an event, remove a
+    trigger, or change a rule without an event. Only the owner can migrate, rebuild and erase.
     """
     project = place.project()
     if not project.config.ledger_url:

@@ -63,14 +63,15 @@ not fit."""
 def mcp(place: Place) -> None:
     """Serve the playbook to an agent over MCP.
 
-    Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for `reflector
-    proposals` unless the setting `proposals` is "accept". Needs the extra `mcp`.
+    The tools are search_playbook, why, propose_change and lesson_outcome. A proposal waits for your
+    decision in `reflector review`, unless the setting `proposals` is "accept". This command needs
+    the extra `mcp`.
     """
     try:
         from mcp.server import MCPServer
     except ImportError as error:
         raise click.ClickException(
-            f"the package mcp, version 2, is needed for this ({error}); run: "
+            f"this command needs version 2 of the package mcp ({error}); run: "
             f"{install_command('mcp')}"
         ) from error
     place.project()  # a mistake in the settings shows now
@@ -195,8 +196,8 @@ class _Tools:
                 answer |= {"state": "approved", "name": bullet.name}
             elif accepts:
                 answer["why"] = (
-                    f"{MOST_ACCEPTED} proposals became rules within a day, so the user decides "
-                    f"about this one"
+                    f"{MOST_ACCEPTED} proposals became rules within a day, so the user must "
+                    "decide about this one"
                 )
         return {key: value for key, value in answer.items() if value is not None}
 

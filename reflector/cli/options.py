@@ -223,8 +223,8 @@ def find_own_bullet(place: Place, ledger: Ledger, name: str) -> BulletRow:
     where = places(ledger, root, [row])[row.name]
     file = where.rpartition(":")[0] or where or "FILE"
     raise click.UsageError(
-        f"{row.name} stays in {where or 'your file'}. Edit it there, or move its rules into the "
-        f"playbook: {place.command('adopt', '--move', shlex.quote(file))}"
+        f"{row.name} is in {where or 'your file'}. Edit it there, or move the file's rules "
+        f"into the playbook: {place.command('adopt', '--move', shlex.quote(file))}"
     )
 
 
@@ -233,7 +233,7 @@ def _suggestion(ledger: Ledger, name: str) -> str:
     from difflib import get_close_matches
 
     if is_name(name) and not is_below(name, USER_FIRST):
-        return " Rules of your own playbook have such names; see 'reflector --user list --removed'."
+        return " Your own playbook has names like this; see 'reflector --user list --removed'."
     rows = ledger.rows()
     live = [row.name for row in rows if row.status == "live"]
     every = [row.name for row in rows]
@@ -309,8 +309,8 @@ class _Line(click.ParamType[Any]):
             file = file if is_line else value
             if file.endswith(".md") and not (ctx.obj.folder() / file).is_file():
                 self.fail(
-                    f"{safe(file)} does not exist here, and agents do not load it; see "
-                    f"`{ctx.obj.command('log', '--memory')}`"
+                    f"{safe(file)} does not exist here, and agents do not load such a file; "
+                    f"see `{ctx.obj.command('log', '--memory')}`"
                 )
         return NAME.convert(value, param, ctx)
 

@@ -188,7 +188,7 @@ def table(
         for line in _below(others, text, lead, room):
             click.echo(line)
     if omitted:
-        note(f"{room} columns leave no room for: {', '.join(omitted)}.")
+        note(f"{room} columns are too narrow to show: {', '.join(omitted)}.")
     return omitted
 
 

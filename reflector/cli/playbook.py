@@ -189,8 +189,8 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 
 @click.command("list")
 @click.argument("words", nargs=-1)
-@click.option("--section", type=SECTION, help="Only this section.")
-@click.option("--since", type=DAY, help="Only rules that no session cited since this day.")
+@click.option("--section", type=SECTION, help="List only rules of this section.")
+@click.option("--since", type=DAY, help="List only rules not cited since this day.")
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
@@ -198,9 +198,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")
-@click.option(
-    "--counting", type=click.Choice(COUNTINGS), help="Count under this policy; change nothing."
-)
+@click.option("--counting", type=click.Choice(COUNTINGS), help="Show counts under this policy.")
 @question
 def list_(
     asked: Question,
@@ -214,14 +212,15 @@ def list_(
 ) -> None:
     """List your rules with their counts.
 
-    Rules of your files are listed with their place.
+    A rule from a file is listed with its file and line.
 
-    WORDS select the rules that contain one of them, best match first.
+    With WORDS, list only the rules that contain one of them, best match first.
 
-    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one each. FOLLOWED:
-    sessions that followed it, where a judge could tell. Columns that may follow: `counters` of
-    playbook.json where they differ from the votes; `shown` to new sessions, if some rules are not;
-    `demoted`, the sessions that saw a rule since it last helped.
+    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one vote for each
+    session. FOLLOWED: sessions that followed the rule, of those in which a judge could tell. Three
+    more columns appear if needed: `counters` of playbook.json, if they differ from the votes;
+    `shown`, if new sessions see only some rules; `demoted`, the number of sessions that saw a rule
+    since it last helped.
     """
     uses = Uses.of(asked)
     query = " ".join(words)
@@ -296,7 +295,10 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     other = (asked.then or Past(asked.ledger)).rows(counting)
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
-    note(f"{differing} of {counted(len(rows), 'rule')} differ under {counting}; nothing changed.")
+    note(
+        f"{differing} of {counted(len(rows), 'rule')} have other counts under {counting}; "
+        "nothing was changed."
+    )
     return other
 
 

@@ -86,8 +86,9 @@ class ShownJson(ListedJson):
 def show(asked: Question, what: str) -> None:
     """Show a rule, session, lesson or event.
 
-    Name a session, a lesson or an event by its id or the beginning of it; an event also by its
-    position in `reflector log`. For a change of a watched file, its lines are shown.
+    Name a session, a lesson or an event by its id, or by the beginning of its id. An event can also
+    be given by its position in `reflector log`. For a change of a watched file, `show` prints the
+    changed lines.
     """
     from reflector.cli import memory
 
@@ -238,13 +239,14 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
 
     Each row of a rule has the session, the verdict, the total and the reason.
 
-    For a file that agents load, such as CLAUDE.md:12, show who wrote the line, when, after which of
-    your words, and the line before it. For a rule, show also the sessions that `check` counted,
-    each with one line of the agent's call or one sentence of yours.
+    For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows who wrote the line
+    and when. It also shows which of your words came before, and the line's former text. For a rule,
+    it also shows the sessions that `check` counted, each with a line of the agent's call or a
+    sentence of yours.
 
     Verdicts that no longer count are listed with the reason: a retraction, a recount, or the
-    verdict that replaces them under the counting policy. A merged rule lists the verdicts on its
-    sources, too.
+    verdict that replaces them under the counting policy. For a merged rule, `blame` also lists the
+    verdicts on the rules that were merged.
     """
     if isinstance(name, FileLine):
         from reflector.cli.memory import print_blame
@@ -284,7 +286,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         counts = worth(uses.json(row), uses.shown[row.name], marks)
         rows = [("since" * (number == 0), text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
-        note(f"Its verdicts: {place.command('blame', row.name)}")
+        note(f"For its verdicts: {place.command('blame', row.name)}")
 
 
 def _blame_rule(asked: Question, name: str) -> None:
@@ -295,10 +297,10 @@ def _blame_rule(asked: Question, name: str) -> None:
     click.echo(safe(f"{row.name}  {row.text}"))
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
+        click.echo(safe(f"It was {row.end}; its evidence also counts for that rule: {into}"))
     elif row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
-        click.echo(safe(f"It stays in {where or 'your file'}."))
+        click.echo(safe(f"It is in {where or 'your file'}."))
     elif row.end:
         click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
     marks = recent(steps, asked.then or Past(asked.ledger))
@@ -370,10 +372,12 @@ class LoggedJson(Event):
     multiple=True,
     type=click.Choice(list(EVENT_TYPES)),
     metavar="TYPE",
-    help="Only this type; repeatable.",
+    help="List only this type; repeatable.",
 )
-@click.option("--since", metavar="MOMENT", help="Only events from this moment on.")
-@click.option("--memory", "memory", is_flag=True, help="Only changes of files that agents load.")
+@click.option("--since", metavar="MOMENT", help="List only events since this moment.")
+@click.option(
+    "--memory", "memory", is_flag=True, help="List only changes of files that agents load."
+)
 @as_of_option
 @json_option
 @click.pass_obj
@@ -392,9 +396,9 @@ def log(
     Name a rule, a session or a day to list only its events, or A..B for the events between two
     moments.
 
-    `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
-    is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id. With --memory, a
-    FILE or a session may be named, and `reflector undo PLACE` takes a change back.
+    To undo a change, run `reflector undo POSITION`; --json shows this command for each change. A, B
+    and MOMENT are times (2026-11-21, yesterday, 2 weeks ago), positions or session ids. With
+    --memory, you can name a FILE or a session. `reflector undo PLACE` then takes a change back.
     """
     if memory:
         from reflector.cli.memory import print_log

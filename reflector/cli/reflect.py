@@ -43,11 +43,11 @@ def reflect(
 ) -> None:
     """Let a judge judge recorded sessions.
 
-    Without SESSION it judges all sessions that are not judged yet, including those that failed or
-    waited for a budget. A named SESSION, or the beginning of its id, is judged regardless of
-    budgets and earlier failures. A session that is judged already is not judged again. --judge
-    chooses the judge of this run. If that agent may not judge yet, you are asked. --dry-run prints
-    the prompt that a model would get, and sends nothing.
+    Without SESSION, judge all sessions that are not judged yet, including those that failed or
+    waited for a budget. With SESSION (an id, or the beginning of an id), judge that session
+    regardless of budgets and earlier failures. No session is judged twice. --judge chooses the
+    judge of this run. If you have not allowed that judge yet, the command asks you first. --dry-run
+    prints the prompt that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)
@@ -85,7 +85,7 @@ def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
     if as_json:
         print_json(Drained(reflected=judged))
     else:
-        table(("session", "reflection", "verdicts"), rows, empty="Judged already.")
+        table(("session", "reflection", "verdicts"), rows, empty="Already judged.")
     if any(window.outcome == "failed" for window in judged):
         raise click.exceptions.Exit(1)
 
@@ -130,7 +130,7 @@ def _show_prompts(
         for window in windows:
             _show_prompt(runner, window)
     if not windows:
-        note("Every session is judged already. To judge one again, name it.")
+        note("Every session is already judged. To see the prompt of one, name that session.")
 
 
 def _show_prompt(runner: Runner, window: WindowRow) -> None:
@@ -139,7 +139,9 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
     if recorded is None or recorded.data is None:
         note(f"{short}: the session's event was redacted")
     elif recorded.type == TRAJECTORY_RECORDED:
-        note(f"{short}: is a trajectory, whose prompts follow from each other's answers")
+        note(
+            f"{short} is a trajectory, so its prompts depend on earlier answers and cannot be shown"
+        )
     else:
         _print_prompt(runner.backend, runner.request(runner.session(recorded)))
 
@@ -147,7 +149,7 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
 def _print_prompt(backend: Backend, request: Request) -> None:
     if not isinstance(backend, Asks):
         mode = request.mode.replace("_", " ")
-        note(f"{backend.name} calls no model: {len(request.cited)} cited, {mode}")
+        note(f"{backend.name} does not call a model: {len(request.cited)} cited, {mode}")
         return
     try:
         prompt = backend.prompt(request)

@@ -78,7 +78,7 @@ _NO_REASON = "no reason given"
 _KEPT = "kept"
 
 session_option = click.option(
-    "--session", metavar="SESSION", help="Only this session: its id or the beginning of it."
+    "--session", metavar="SESSION", help="Show only this session (its id, or the start)."
 )
 ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID…")
 
@@ -113,10 +113,10 @@ class WaitingJson:
 def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     """Decide on open citations and on proposals.
 
-    In a terminal, one key decides, and the evidence is on the screen. Your verdict replaces the
-    others on that rule in that session. Each decision is recorded at once, and u takes back the
-    last one. Without a terminal, review lists what waits. ID is a proposal's id, or the beginning
-    of it.
+    In a terminal, you see the evidence and decide with one key. Your verdict replaces all other
+    verdicts on that rule in that session. Each decision is recorded at once, and u takes back the
+    last decision. Without a terminal, `review` lists the open cases. ID is a proposal's id, or the
+    beginning of its id.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -125,7 +125,7 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     if is_by_key:
         with place.changing() as ledger:
             for gone in proposing.sweep_proposals(ledger)[1]:
-                note(f"Fell away: {gone.change.line}. {gone.why}")
+                note(f"No longer applies: {gone.change.line}. {gone.why}")
     waiting = _waiting(place, session)
     if is_by_key and (waiting.citations or waiting.proposals or waiting.memory):
         _decide_by_key(place, waiting)
@@ -163,7 +163,7 @@ def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
         print_json(waiting)
         return
     if not (waiting.citations or waiting.proposals or waiting.memory):
-        note("Nothing waits for you.")
+        note("Nothing is waiting for you.")
         return
     cited = [
         (
@@ -262,7 +262,7 @@ def _decide(
 def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
     """Undo the last decision; return the number of the case to show next."""
     if not decided:
-        note("You have decided nothing yet.")
+        note("You have not decided anything yet.")
         return number
     position = decided[-1].position
     if position == _KEPT:
@@ -467,13 +467,14 @@ _Case = _CitationCase | _ProposalCase | _MemoryCase
 )
 @click.argument("name", type=NAME, metavar="")
 @click.argument("verdict", type=click.Choice(["helpful", "harmful", "neutral"]))
-@click.option("--session", required=True, metavar="SESSION", help="The session that cites it.")
+@click.option("--session", required=True, metavar="SESSION", help="Session that cites the rule.")
 @why_option
 @click.pass_obj
 def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str | None) -> None:
     """Record your verdict on the rule NAME in a session.
 
-    It replaces the verdicts of judges on that rule in that session, and your own earlier one.
+    Your verdict replaces all earlier verdicts on that rule in that session, those of judges and
+    your own.
     """
     with place.reading() as ledger:
         row = find_bullet(ledger, name)
@@ -491,8 +492,8 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
     def decide(ledger: Ledger, proposal: Proposal) -> None:
         if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
             raise ProposalRefused(
-                f"proposal {short_id(proposal.id)} has the words of a tool: read its quotes, and "
-                "approve it alone"
+                f"proposal {short_id(proposal.id)} contains the words of a tool: read its "
+                "quotes, and approve it on its own"
             )
         _approve(place, ledger, proposal, None)
 
@@ -515,7 +516,7 @@ def edit(place: Place, id: str, text: str) -> None:
 def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Decline proposals.
 
-    The agent gets your reason when it proposes the same again.
+    An agent that makes the same proposal again gets your reason.
     """
     _decline(place, ids, why, keep=False)
 
@@ -527,8 +528,8 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Keep the rules of proposed merges apart.
 
-    reflector does not propose to merge them again. Name a change of a memory file by its place,
-    such as u41, to keep it.
+    reflector then does not propose these merges again. To keep a change of a memory file, name its
+    place, such as u41.
     """
     changes = [id for id in ids if is_memory(place, id)]
     for change in changes:
@@ -559,14 +560,15 @@ def _decide_each(
         raise click.ClickException("\n".join(refused))
 
 
-@review.command("give-up", short_help="Stop waiting for a judge of sessions.")
+@review.command("give-up", short_help="Stop waiting for a judge.")
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION…")
 @why_option
 @click.pass_obj
 def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
     """Stop waiting for a judge of sessions.
 
-    Their citations then wait for your verdict. `reflector reflect SESSION` still judges one.
+    The citations of these sessions then wait for your verdict. To have a session judged after all,
+    run `reflector reflect SESSION`.
     """
     place.needs_playbook()
     backend = place.project().config.backend
@@ -574,7 +576,7 @@ def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
         for session in sessions:
             session_id = session_named(ledger, session)
             if not give_up_session(ledger, session_id, why or _NO_REASON, backend):
-                note(f"Session {short_id(session_id)} does not wait for a judge.")
+                note(f"Session {short_id(session_id)} is not waiting for a judge.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -592,13 +594,14 @@ class FoundJson:
 def find(place: Place, dry_run: bool, as_json: bool) -> None:
     """Propose merges and removals of rules.
 
-    Two rules are duplicates if they have the same words, apart from words without meaning, a few
-    synonyms and the order of a list. A number, a name, a path, a command or a negation that differs
-    makes them different rules. Contradictions, and pairs of two sections, are only shown.
+    Two rules are duplicates if they have the same words, apart from filler words, a few synonyms
+    and the order of a list. They are different rules if a number, a name, a path, a command or a
+    negation differs. Contradictions, and duplicates in two different sections, are shown but not
+    proposed.
 
-    A removal is proposed for a rule that harmed too often for chance, or that `prune_after`
-    sessions were shown and none cited. Pinned rules stay. With the setting `prune` = "apply" they
-    are removed at once.
+    A removal is proposed for a rule that harmed more often than chance explains, or that
+    `prune_after` sessions were shown but none cited. Pinned rules are never proposed. With the
+    setting `prune` = "apply", these rules are removed at once.
     """
     config = place.project().config
     with place.reading() as ledger:
@@ -635,10 +638,13 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     _print_found(found)
     for name, where in places_by_name.items():
         move = place.command("adopt", "--move", shlex.quote(where.rpartition(":")[0] or where))
-        note(f"{name} harms, and stays in {where}: edit the file, or run {move}")
+        note(f"{name} harms, but it is in {where}: edit that file, or run {move}")
     note(_found_words(place, found, pruned, dry_run=dry_run))
     if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
-        note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
+        note(
+            f"{counted(left, 'more removal')} can be proposed when fewer proposals are "
+            "waiting; then run find again."
+        )
 
 
 def _move(place: Place, first: Bullet, second: Bullet) -> str | None:
@@ -654,7 +660,7 @@ def _print_found(found: FoundJson) -> None:
         for bullet in pair.bullets:
             click.echo(safe(f"  {bullet.line}"))
         if pair.move:
-            click.echo(f"  to merge them, first: {pair.move}")
+            click.echo(f"  before you can merge them: {pair.move}")
         if pair.proposal:
             click.echo(f"  proposal {short_id(pair.proposal)}")
     rows = [(removal.name, removal.reason, removal.text) for removal in found.removals]
@@ -664,9 +670,9 @@ def _print_found(found: FoundJson) -> None:
 
 def _found_words(place: Place, found: FoundJson, pruned: Pruned, *, dry_run: bool) -> str:
     if not found.duplicates and not found.removals:
-        return "No duplicate found, and no rule to remove."
+        return "No duplicates found, and no rules to remove."
     if dry_run:
-        return "Nothing was proposed; run it without --dry-run to propose this."
+        return "Nothing was proposed. To propose this, run the command without --dry-run."
     if "removed" in pruned.states:
         back = place.command("undo", found.removals[0].name)
         return f"Removed {counted(len(found.removals), 'rule')}. Bring one back: {back}"

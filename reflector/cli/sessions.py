@@ -62,8 +62,8 @@ def ingest(
 ) -> None:
     """Record sessions from transcripts; safe to repeat.
 
-    If a file cannot be recorded, the command names it with the reason, and records the others. The
-    exit code is 1 if a file or a reflection failed.
+    If a file cannot be recorded, the command shows the reason and records the other files. The exit
+    code is 1 if a file or a reflection failed.
     """
     from reflector.sessions.history import Recorded
 
@@ -176,10 +176,12 @@ class _Agent(click.ParamType[Reader]):
 @click.option(
     "--since",
     type=DAY,
-    help="Only sessions since this day.",
+    help="Record only sessions since this day.",
 )
-@click.option("--agent", type=_Agent(), metavar="NAME", help="Only the sessions of this agent.")
-@click.option("--dry-run", is_flag=True, help="Show the sessions, and record nothing.")
+@click.option(
+    "--agent", type=_Agent(), metavar="NAME", help="Record only the sessions of this agent."
+)
+@click.option("--dry-run", is_flag=True, help="Show the sessions without recording anything.")
 @yes_option
 @json_option
 @click.pass_obj
@@ -193,9 +195,10 @@ def history(
 ) -> None:
     """Record earlier sessions of this project.
 
-    Sessions are recorded oldest first, and no record counts twice, so you can stop and repeat it.
-    A session from before you had a playbook cites no rule. Your own requests in it, such as "always
-    run the linter", become proposals. Claude Code removes its sessions after a month.
+    Sessions are recorded oldest first, and no record counts twice, so you can stop this command and
+    run it again. A session from before you had a playbook does not cite rules. But your own
+    requests in such a session, such as "always run the linter", become proposals. Claude Code
+    removes its sessions after a month.
     """
     from reflector.sessions.history import plan_history
 
@@ -274,7 +277,7 @@ def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
     for agent in plan.agents:
         if agent.compressed:
             words = compressed_words(agent.title, agent.compressed)
-            note(f"{words}. Unpack one, then run: reflector ingest FILE")
+            note(f"{words}. Unpack a session, then run: reflector ingest FILE")
 
 
 def _plan_row(plan: HistoryPlan, agent: AgentSessions, *, dry_run: bool) -> list[object]:
@@ -295,8 +298,8 @@ def _nothing_words(plan: HistoryPlan) -> str:
         return f"Nothing to record: no session of this project in {', '.join(present)}."
     agents = " or ".join(agent.title for agent in plan.agents)
     return (
-        f"Nothing to record: no folder with sessions of {agents} was found. If you keep "
-        f"transcripts elsewhere, run: reflector ingest FILE"
+        f"Nothing to record: no sessions of {agents} were found. If you keep transcripts "
+        "elsewhere, run: reflector ingest FILE"
     )
 
 
@@ -363,9 +366,9 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
     """Record sessions and finish judgements.
 
-    Hooks and cron call it. To do the same by hand, run `reflector reflect`. It retries failed
-    reflections a limited number of times. A failed connection does not count as an attempt. The
-    exit code is 1 if a delivery or a reflection failed.
+    Hooks and cron call this command. To do the same by hand, run `reflector reflect`. Failed
+    reflections are retried a limited number of times. A failed connection does not count as an
+    attempt. The exit code is 1 if a delivery or a reflection failed.
     """
     run_drain(
         place,
@@ -390,7 +393,7 @@ def run_drain(
     if as_json:
         print_json(done)
     elif not done.ran:
-        note("Another process records the queued sessions now.")
+        note("Another process is recording the queued sessions now.")
     else:
         _print_drained(place, done)
     if done.failed or any(item.outcome == "failed" for item in done.reflected):
@@ -402,7 +405,7 @@ def _print_drained(place: Place, done: Drained) -> None:
         if item.outcome == "completed" and item.words:
             click.echo(safe(item.words))
         elif item.outcome == "failed":
-            by_hand = f"it is tried again by hand only: {place.command('status')}"
+            by_hand = f"it is not retried automatically; see {place.command('status')}"
             note(
                 f"reflection failed, {'it will be tried again' if item.again else by_hand}: "
                 f"{item.detail}"

@@ -25,8 +25,8 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 def team(place: Place, off: bool, dry_run: bool) -> None:
     """Share the playbook with your team through git.
 
-    playbook.json then holds the rules without counts, which stay in each clone's history, and git
-    merges two versions of it rule by rule. Run it once in each clone.
+    playbook.json then contains the rules without counts. The counts stay in each clone's history.
+    git merges two versions of playbook.json rule by rule. Run this command once in each clone.
     """
     root = place.folder()
     changes = git_merge.share(root, out=off, dry_run=dry_run)
@@ -41,9 +41,9 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
     if all(change.is_none for change in changes):
         click.echo(safe(f"{root} {'is not' if off else 'is'} set up already."))
     elif off:
-        click.echo(safe(f"{project.playbook_json} holds the counts again."))
+        click.echo(safe(f"{project.playbook_json} contains the counts again."))
     else:
-        merged = "playbook.json is shared, and merged rule by rule in this clone."
+        merged = "playbook.json is shared, and git merges it rule by rule in this clone."
         click.echo(safe(f"{attributes.path}: {merged}"))
         if not attributes.is_none:
             files = " ".join(name for name in _SHARED_FILES if (root / name).exists())
@@ -59,9 +59,9 @@ def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
     """Keep the playbook in a file such as AGENTS.md.
 
     FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
-    .cursor/rules/playbook.mdc. The playbook is written between two marks; nothing else in the file
-    changes. Each change of the playbook is written there, and each edit there is recorded. Without
-    FILE, list the files that have it.
+    .cursor/rules/playbook.mdc. The playbook is written between two marks, and nothing else in the
+    file changes. Each change of the playbook is also written there, and each edit between the marks
+    is recorded. Without FILE, list the files that contain the playbook.
     """
     names = [agent_file_name(name) for name in files]
     if not names and off:
@@ -94,8 +94,8 @@ def _add(place: Place, names: list[str]) -> None:
             click.echo(safe(f"{name} {effect} and follows its changes. To stop: {stop}"))
     if "CLAUDE.md" in names:
         note(
-            "Claude Code's hook shows the playbook, too. If the hook is installed, remove the "
-            "playbook from CLAUDE.md."
+            "Claude Code's hook also shows the playbook. If the hook is installed, remove "
+            "the playbook from CLAUDE.md."
         )
 
 
@@ -109,7 +109,7 @@ def _remove(place: Place, names: list[str]) -> None:
         for name in names:
             effect = "does not have the playbook."
             if remove_mirror(project, name):
-                effect = "is without the playbook."
+                effect = "no longer has the playbook."
                 if not (project.root / name).exists():
-                    effect = "had nothing else, and was removed."
+                    effect = "contained nothing else and was removed."
             click.echo(safe(f"{name} {effect}"))

@@ -40,7 +40,7 @@ from reflector.sessions.overview import (
 
 #: Dropped verdicts that are shown.
 _MOST_DROPPED = 3
-_NO_LEDGER = "none yet; `reflector add` starts it, or a session that has a playbook"
+_NO_LEDGER = "none yet; `reflector add` or the first session with a playbook starts one"
 
 Row = tuple[str, str]
 
@@ -54,7 +54,8 @@ Row = tuple[str, str]
 def status(place: Place, everything: bool, as_json: bool) -> None:
     """Show recorded, waiting and failed sessions.
 
-    Records and changes nothing. Exits 1 if something failed or could not be understood.
+    The command records and changes nothing. It exits with 1 if something failed or could not be
+    understood.
     """
     if everything:
         _print_projects(as_json=as_json)
@@ -123,9 +124,9 @@ class _Rows(NamedTuple):
         state = self.state
         yield "project", state.project
         if state.off is not None:
-            yield "off", f"switched off in {state.off}; on again: {self.place.command('on')}"
+            yield "off", f"switched off in {state.off}; to switch it on: {self.place.command('on')}"
         if next(callers_of(Path(state.project)), None) is None:
-            yield "agents", "none connected; connect one: reflector install"
+            yield "agents", "none connected; to connect one: reflector install"
         yield "backend", state.backend_lacks or state.backend
 
     def _ledger(self) -> Iterator[Row]:
@@ -157,7 +158,13 @@ class _Rows(NamedTuple):
             yield "model", f"{words}: {self.place.command('list --by model')}"
         if state.waiting_for_budget:
             again = self.place.command("reflect")
-            yield "", f"{state.waiting_for_budget} of the skipped wait for a budget: {again}"
+            yield (
+                "",
+                (
+                    f"{state.waiting_for_budget} of the skipped sessions are waiting for a "
+                    f"budget: {again}"
+                ),
+            )
 
     def _dropped(self) -> Iterator[Row]:
         """Yield the newest verdicts that do not count, and their number."""
@@ -182,7 +189,7 @@ class _Rows(NamedTuple):
             yield "tokens", month_words(state.month)
         if user := state.user:
             names = ", ".join(user.hidden)
-            hidden = f"; {names} not shown, because the project's rule has the name"
+            hidden = f"; {names} not shown, because rules of the project have the same names"
             yield "yours", f"{counted(user.bullets, 'rule')} of your own{hidden if names else ''}"
 
     def _spool(self) -> Iterator[Row]:
@@ -190,7 +197,7 @@ class _Rows(NamedTuple):
         waiting = counted(left.waiting, "session")
         words = f"{left.pending} to read, {waiting} open"
         if left.unanswered:
-            words += f", {left.unanswered} without their last answer, which is read next"
+            words += f", {left.unanswered} without their last answer, which reflector reads next"
         if left.silent:
             words += f", {left.silent} ended without a message or a transcript"
         yield "queue", words
@@ -210,8 +217,8 @@ class _Rows(NamedTuple):
             tries = f"tried {counted(delivery.attempts, 'time')}{given_up}"
             yield "failed", f"{delivery.delivery} ({tries}): {delivery.error}"
         if left.failed:
-            yield "", f"tried again later automatically; now with: {self.place.command('reflect')}"
-            yield "", "to drop a delivery, remove its file from the folder spool/failed/"
+            yield "", f"retried automatically; to try again now: {self.place.command('reflect')}"
+            yield "", "to discard a delivery, remove its file from the folder spool/failed/"
         yield from (("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken)
 
     def _failure(self, failure: FailureJson) -> Iterator[Row]:
@@ -235,7 +242,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
     if any(failure.state == "failed" for failure in failures):
         note("To stop trying: reflector review give-up SESSION")
     if state.spool.pending:
-        note(f"reflector: a session is being processed, or waits for `{again}`")
+        note(f"reflector: a session is being processed, or is waiting for `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
     for line in former_shares(place.project()):

@@ -111,12 +111,13 @@ def adopt(
 
     You can repeat it.
 
-    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there, and the
-    file does not change. `list` shows each rule with its line, and `check` counts for it. --move
-    moves them into the playbook: it shows the lines that go, and waits for your confirmation.
+    If your agent loads FILE, such as CLAUDE.md or AGENTS.md, its rules stay there and the file does
+    not change. `list` then shows each rule with its line, and `check` counts how sessions follow
+    it. --move moves the rules into the playbook: it shows the lines that will be removed, and waits
+    for your confirmation.
 
-    A FILE that no agent loads, such as any other Markdown, a playbook.json, or a playbook of
-    another system, brings its rules into the playbook. Counts in a playbook are kept. reflector
+    If no agent loads FILE, its rules are added to the playbook. Such a file is any other Markdown
+    file, a playbook.json, or a playbook of another system. Counts in a playbook are kept. reflector
     lists each part of the file that it omits.
     """
     for file in files:
@@ -128,7 +129,7 @@ def adopt(
     elif len(files) == 1:
         result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
     else:
-        raise click.UsageError("to adopt a file that no agent loads, name it alone")
+        raise click.UsageError("to adopt a file that no agent loads, give only that file")
     if as_json:
         print_json(result)
 
@@ -169,16 +170,16 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
         note(line)
     names = " ".join(shlex.quote(str(file)) for file in files)
     if not result.lines:
-        click.echo(f"{names}: no rule in it.")
+        click.echo(f"{names}: no rules found.")
         return
     for line in result.lines if result.dry_run else ():
         click.echo(safe(line))
     known = len(result.lines) - result.bullets
-    others = f" and {known:,} have one" if known else ""
+    others = f", and {known:,} already have one" if known else ""
     gets = "would get" if result.dry_run else "got"
     click.echo(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
     note(f"The file is unchanged. See its rules: {place.command('list')}")
-    note(f"Move them into the playbook: {place.command('adopt', '--move')} {names}")
+    note(f"To move them into the playbook: {place.command('adopt', '--move')} {names}")
     if result.undo is not None:
         note(f"Undo: {result.undo}")
 
@@ -246,7 +247,7 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
     for line in (*result.diff, *result.notes):
         click.echo(safe(line))
     if not result.bullets:
-        click.echo("No rule to move.")
+        click.echo("No rules to move.")
         return
     note(
         f"{counted(result.bullets, 'rule')} to move into the playbook. Tokens at each start: "
@@ -254,8 +255,8 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
     )
     if next(callers_of(place.folder()), None) is None:
         note(
-            "No agent is connected yet, so it would not read the rules there. First: reflector "
-            "install"
+            "No agent is connected yet, so no agent would read the rules there. First: "
+            "reflector install"
         )
 
 
@@ -297,7 +298,7 @@ def _result_of(adoption: Adoption, *, dry_run: bool = False) -> AdoptedJson:
 def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
     for line in adoption.omitted:
         note(line)
-    _name(adoption.known, "… and {:,} more that rules say already; --json lists them")
+    _name(adoption.known, "… and {:,} more that your rules already contain; --json lists them")
     if not result.lines:
         click.echo("Nothing new in this file.")
         return
@@ -307,8 +308,8 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
     click.echo(f"{counted(result.bullets, 'rule')} {done}")
     if result.tokens_after is not None:
         note(
-            f"Each session now starts with {result.tokens_after:,} tokens of rules; before, "
-            f"{result.tokens_before:,}."
+            f"Each session now starts with {result.tokens_after:,} tokens of rules instead "
+            f"of {result.tokens_before:,}."
         )
     if result.undo is not None:
         note(f"Undo: {result.undo}")
@@ -324,10 +325,10 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
 
     You can repeat it.
 
-    FILE was written by `reflector export --format ndjson`. It fills an empty ledger with its events
-    and its chain. A ledger with events keeps them, and each event of FILE is appended once. Both
-    histories stay verifiable, and both machines end with the same rules and counts. If a line is
-    wrong, nothing is imported.
+    FILE was written by `reflector export --format ndjson`. If your ledger is empty, it becomes a
+    copy of FILE with the same chain. If your ledger has events, it keeps them, and each event of
+    FILE is appended once. Both histories can still be verified, and both machines end with the same
+    rules and counts. If a line is wrong, nothing is imported.
     """
     if not machines.is_export(file):
         raise click.UsageError(_not_a_ledger(place, file))
@@ -377,11 +378,11 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
 
 def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> None:
     """Note the open trials that an import brought."""
-    way = f"`{place.command('trial start')}` opens one here"
+    way = f"`{place.command('trial start')}` starts a trial here"
     if is_moved:
         way = (
             f"if this is your own ledger and it moved here, `{place.command('ledger take')}` "
-            "goes on with the trial"
+            "continues the trial"
         )
     for trial in trials:
         note(
@@ -393,37 +394,40 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
 def _print_merged(place: Place, merged: Merged) -> None:
     click.echo(merged.head)
     for old, new in merged.renamed.items():
-        click.echo(f"{old} of the file is {new} here")
+        click.echo(f"{old} in the file is {new} here")
     if merged.forward:
-        note("This ledger was an earlier state of the file's ledger, and equals it now.")
+        note(
+            "This ledger was an earlier state of the file's ledger, and now has all of its events."
+        )
         return
     added = (
-        f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already "
-        "present."
+        f"{counted(merged.added, 'event')} merged; {merged.known:,} events of the file were "
+        "already here."
     )
-    note(added if merged.added else "Nothing new: every event of the file is here.")
+    note(added if merged.added else "Nothing new: every event of the file is already here.")
     if merged.otherwise:
         which = ", ".join(merged.differing) + (
             ", …" if merged.otherwise > len(merged.differing) else ""
         )
         note(
-            f"{merged.otherwise:,} of these differ in the file: {which}. This ledger keeps its "
-            f"own version."
+            f"{merged.otherwise:,} of these are different in the file: {which}. This ledger "
+            "keeps its own versions."
         )
     if merged.restated:
         note(
-            f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector "
-            "log`."
+            f"Both ledgers changed {', '.join(merged.restated)}: the later change counts, "
+            "see `reflector log`."
         )
     if merged.set_aside:
         aside = counted(merged.set_aside, "reflection")
         note(
-            f"{aside} set aside: another judge's on the same window counts; see `reflector blame`."
+            f"{aside} set aside, because the verdicts of another judge on the same window "
+            "count; see `reflector blame`."
         )
     if merged.overlapping:
         shared = (
             f"{counted(merged.overlapping, 'window')} of the file share records with windows "
-            "that were here"
+            "that were already here"
         )
         note(f"{shared}; `reflector stats --doubles` lists double counts.")
     if merged.merged_at is not None:
@@ -468,10 +472,10 @@ def _print_file(content: bytes) -> None:
 def export(place: Place, form: str, moment: str | None) -> None:
     """Print the playbook or the events.
 
-    json is playbook.json byte for byte, and md has one line for each rule, as prompts show it;
+    json is playbook.json byte for byte, and md has one line for each rule, as prompts show it.
     `adopt` reads both. ndjson is the whole ledger: a header and one CloudEvent per line, for
-    `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson
-    ends there.
+    `import` on another machine. With --as-of, json gives playbook.json as it was at that moment,
+    and ndjson stops at that moment.
     """
     with place.reading() as ledger:
         then = past(ledger, moment)
@@ -511,14 +515,14 @@ def redact(
     why: str | None,
     yes: bool,
 ) -> None:
-    """Erase text permanently; the counts stay.
+    """Erase text permanently and keep the counts.
 
-    Name an event by its position in `reflector log` or its id; of a reflection, that erases its
-    analysis. --where erases each whole text that contains TEXT; case matters. It looks in events,
-    in copies of adopted playbooks and in waiting sessions, which are still recorded. --session
-    erases the text of a session's events, and names its transcript. The ledger still verifies.
-    Commits in git, older exports and backups keep the text. The exit code is 1 if a file of
-    reflector could not be written again.
+    Name an event by its position in `reflector log` or by its id. For a reflection, this erases its
+    analysis. --where erases every text that contains TEXT (case matters), and erases that text as a
+    whole. It searches events, copies of adopted playbooks and waiting sessions; the sessions are
+    still recorded. --session erases the text of a session's events, and names the session's
+    transcript. The ledger can still be verified. Commits in git, older exports and backups keep the
+    text. The exit code is 1 if a file of reflector could not be written again.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 
@@ -565,11 +569,11 @@ def _redaction_target(
     is_session = named.kind == "session"
     if session is not None and not is_session:
         raise click.UsageError(
-            f"{session} is not a session; `reflector redact {session}` erases one event"
+            f"{session} is not a session; `reflector redact {session}` erases a single event"
         )
     if session is None and is_session:
         raise click.UsageError(
-            f"session {named.id} has many events; erase all with `redact --session {event}`"
+            f"session {named.id} has many events; to erase all of them: `redact --session {event}`"
         )
     if is_session:
         recorded = [window.data for window in named.events if window.data]
@@ -598,11 +602,17 @@ def _print_found(plan: RedactionPlan) -> None:
         for text in prose.texts
     ]
     rows += [
-        ("", "a copy of ours" if plan.places.is_ours(path) else "a file, not ours", path)
+        (
+            "",
+            "a copy that reflector made"
+            if plan.places.is_ours(path)
+            else "a file that reflector did not write",
+            path,
+        )
         for path in plan.lasting
     ]
     rows += [
-        (event.position, event.type, "outside of its prose, which stays")
+        (event.position, event.type, "text in another field, which is kept")
         for event in plan.erasure.stays
     ]
     table(("position", "what", "text"), rows, empty="No event or file contains this text.")
@@ -636,12 +646,13 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         click.echo(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
     elif redacted.earlier is not None:
         click.echo(
-            f"redacted already, at position {redacted.earlier}; the ledger's files were swept again"
+            f"already redacted, at position {redacted.earlier}; the ledger's files were "
+            "cleaned again"
         )
     if redacted.trouble:
         note(
-            f"the copy of the ledger could not be written again ({redacted.trouble}); make that "
-            "possible, and run this again"
+            f"the copy of the ledger could not be written again ({redacted.trouble}); solve "
+            "that, then run this command again"
         )
     ours = [path for path in redacted.left if plan.places.is_ours(path)]
     others = [path for path in redacted.left if path not in ours]
@@ -649,14 +660,15 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         note(f"the text is still in {path}")
     _name([f"the text is still in {path}" for path in others], "and in {} more files")
     echoes = [
-        f"position {event.position} ({event.type}) contains the same text or belongs to it; see "
-        f"`reflector log`, then `reflector redact {event.position} --why …`"
+        f"position {event.position} ({event.type}) contains the same text or belongs to it. "
+        f"To see it: `reflector log`. To erase it: `reflector redact {event.position} --why "
+        "…`"
         for event in redacted.echoes
     ]
     _name(
         echoes,
-        "and {} more; `reflector redact --where TEXT` lists all events that contain a text, and "
-        "erases it",
+        "and {} more; `reflector redact --where TEXT` lists and erases all events that "
+        "contain a text",
     )
     return not (ours or redacted.trouble)
 

@@ -90,26 +90,26 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
         _print_plan(planned)
 
 
-@trial.command("start", short_help="Start a trial: some sessions go without.")
+@trial.command("start", short_help="Start a trial: some sessions see no rules.")
 @_names
 @click.option(
     "--outcome",
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="Measure of a good session.",
+    help="Definition of a good session.",
 )
-@click.option("--placebo", is_flag=True, help="Show a third of the sessions neutral lines.")
+@click.option("--placebo", is_flag=True, help="Show neutral lines to a third of the sessions.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
     """Start a trial.
 
-    Half of your next sessions are not shown the playbook, or the rules NAME.
+    Half of your next sessions do not see the playbook, or the rules NAME.
 
-    With --placebo a third of your sessions is shown the rules, a third neutral lines of the same
-    length, and a third neither. Pinned rules, and rules that the agent reads in another file, are
-    never withheld.
+    With --placebo, a third of your sessions see the rules, a third see neutral lines of the same
+    length instead, and a third see neither. Pinned rules, and rules that the agent reads in another
+    file, are never withheld.
     """
     project = place.project()
     with place.reading() as ledger:
@@ -138,7 +138,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
     arms = f"{planned.share:.0%} of sessions go without {withheld}"
     if placebo:
         arms = (
-            f"a third of your sessions goes without {withheld}, and another third is shown neutral "
+            f"a third of your sessions go without {withheld}, and another third see neutral "
             "lines instead"
         )
     click.echo(f"From now on {arms}; see `{place.command('trial status')}`")
@@ -152,8 +152,9 @@ def _refuse_useless(
     if mirrored:
         end = place.command("mirror --off", mirrored[0])
         raise click.UsageError(
-            f"{', '.join(mirrored)} contains the whole playbook, and the agent reads it: end the "
-            f"mirror with `{end}`. Move rules of a file into the playbook with "
+            f"{', '.join(mirrored)} contains the whole playbook, and the agent reads that "
+            f"file, so nothing can be withheld; remove the playbook from it with `{end}`. To "
+            "move the rules of a file into the playbook, use "
             f"`{place.command('adopt --move')}`"
         )
     for name in bullets:
@@ -163,7 +164,7 @@ def _refuse_useless(
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(
-            f"there is nothing to withhold: {why}; add a rule with `{place.command('add')}`"
+            f"nothing can be withheld: {why}; add a rule with `{place.command('add')}`"
         )
 
 
@@ -204,13 +205,13 @@ def stop_(place: Place) -> None:
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
     """Compare on tasks, with advice and without.
 
-    Does each task four times: with advice, without, without and with it.
+    Each task is done four times: with advice, without, without, and with it.
 
-    The advice is the playbook, the rule NAME or the text of FILE. COMMAND runs your agent and gets
+    The advice is the playbook, the rule NAME, or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
     exits 0 if the task is done. Files of the task are in a folder named files. Nothing is recorded
-    or counted. You agree once to the command and to each file that it runs, and again after a
-    change.
+    or counted. You confirm the command and each file that it runs once, and again if one of them
+    changes.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)
@@ -257,8 +258,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     click.echo(
-        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; chance "
-        f"alone gives such a result in {sign_test(better, worse):.1%} of cases"
+        f"{counted(len(runs) // 2, 'pair')}: {better} better with the advice, {worse} worse; "
+        f"by chance alone, {sign_test(better, worse):.1%} of comparisons give such a result"
     )
 
 
@@ -319,7 +320,10 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     ]
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
-        note(f"{needed} takes half as long again: half of the trials find {', '.join(costs)}.")
+        note(
+            f"{needed} takes 1.5 times as many sessions: half of the trials find "
+            f"{', '.join(costs)}."
+        )
     if found.lengths[-1].weeks is None:
         note("That takes too many sessions; `reflector trial run` compares on tasks instead.")
 

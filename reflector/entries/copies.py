@@ -79,7 +79,9 @@ def update_copy(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
         if place.root in _left:
             return
         _left.add(place.root)
-        ledgers.tell(f"the copy of the ledger was not updated; the next command does it: {error}")
+        ledgers.tell(
+            f"the copy of the ledger was not updated; the next command tries again: {error}"
+        )
 
 
 def _keep_replaced(ledger: Ledger, place: Place) -> None:
@@ -215,7 +217,7 @@ def _missing_events(export: Path, position: int) -> Finding:
         "head",
         None,
         consequence,
-        (f"`reflector import --rename {quote(str(export))}` brings them back"),
+        (f"to bring them back, run `reflector import --rename {quote(str(export))}`"),
     )
 
 
@@ -340,7 +342,7 @@ def _put_in_place(staged: Path, file: Path, displaced: Path | None) -> bool:
             return _give_name(folder, temporary_name, file.name)
     except OSError as error:
         raise LedgerUnavailable(
-            f"{file} cannot be put back ({error_words(error)}); check its folder"
+            f"{file} cannot be restored ({error_words(error)}); check its folder"
         ) from error
 
 

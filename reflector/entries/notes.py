@@ -184,8 +184,8 @@ def way_back(root: Path, file: Path) -> str:
     position = copy_end(root).position
     if not position:
         return ""
-    way_out = f"move {quote(str(file))}* away, and the next command puts them back"
-    return f"its events up to position {position} are copied: {way_out}"
+    way_out = f"move {quote(str(file))}* away, then the next command restores them"
+    return f"a copy of its events up to position {position} exists: {way_out}"
 
 
 def forget(root: Path) -> None:
@@ -209,7 +209,7 @@ def hold_notes(root: Path, seconds: float | None = None) -> Iterator[None]:
         return
     try:
         if not wait_for(fd, seconds):
-            where = f"the notes of the ledger of {root} are locked for {seconds:g} s"
+            where = f"the notes about the ledger of {root} have been locked for {seconds:g} s"
             raise LedgerLocked(f"{where} by {holder_of(fd, path)}")
         yield
     finally:

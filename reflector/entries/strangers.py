@@ -149,20 +149,20 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
             )
             if kinds != {"event": "table", "playbook": "table"}:
                 raise LedgerStrange(
-                    f"{file} is not a ledger of reflector; move it away to start one"
+                    f"{file} is not a ledger of reflector; move it away to start a ledger"
                 )
             yield Look(connection, playbook)
     # what a damaged or a forged file says
     except (module.Error, ValueError, TypeError, OverflowError) as error:
         if is_out_of_reach(error):
             raise LedgerUnavailable(
-                f"{file} cannot be read now ({error}); the file is left as it is. Check the "
-                "disk, the space left "
-                "there and the limits of this process, then run the same command again"
+                f"{file} cannot be read now ({error}), and was left unchanged. Check the "
+                "disk, its free space and the limits of this process, then run the same "
+                "command again"
             ) from error
         raise LedgerUnavailable(
-            f"{file} cannot be read ({error}); move it away: your own ledger is then restored "
-            f"from its copy, or a new one starts"
+            f"{file} cannot be read ({error}); move it away: the next command then restores "
+            "your ledger from its copy, or starts a new one"
         ) from error
 
 

@@ -138,7 +138,7 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_PROPOSED,
-        meaning="The agent proposed a bullet, before there were proposals of every change.",
+        meaning="The agent proposed a bullet, in versions that could only propose new bullets.",
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
         effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
         summary=as_line("in {section}: {text}"),
@@ -158,14 +158,14 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_REVISED,
-        meaning="A bullet got another text.",
+        meaning="A bullet's text was changed.",
         fields={**_NAMED, **_ADVICE},
         effect=ChangesBullet(lambda _, __, data: {"text": data.get("text", REDACTED)}),
         summary=as_line("{name}: {text}"),
     ),
     _changed(
         name=ev.BULLET_MOVED,
-        meaning="A bullet moved to another section.",
+        meaning="A bullet was moved to another section.",
         fields={**_NAMED, **_SECTION},
         effect=ChangesBullet(
             lambda _, __, data: {"section": section_slug(data.get("section", ""))}
@@ -190,7 +190,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_RESTORED,
-        meaning="A removed bullet is live again.",
+        meaning="A removed bullet was restored.",
         since=6,
         fields={**_NAMED, "watched": f.FLAG},
         effect=ChangesBullet(_restored),
@@ -261,13 +261,14 @@ TYPES = (
     EventType(
         name=ev.BULLET_CHECKED,
         meaning=(
-            "A judge that was asked about a bullet found it relevant in a window, which need "
-            "not cite it."
+            "A judge that was asked about a bullet found it relevant in a window, even if "
+            "the window does not cite it."
         ),
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(
-            "`check` counts it; helpful and harmful count only if `checked_counts` adds its tag"
+            "`check` counts it; as helpful or harmful it only counts if `checked_counts` "
+            "contains its tag"
         ),
         summary=_tag,
         no_retraction="",

@@ -71,8 +71,8 @@ class Merge(Enum):
     """What a merge does with an event whose id is here with other data."""
 
     FIRST = "the one that is here stays"
-    BESIDE = "both stay, the other one under an id of its own"
-    LOCAL = "not appended: it concerns its own ledger only"
+    BESIDE = "both are kept; the other event gets an id of its own"
+    LOCAL = "not appended, because it only concerns its own ledger"
 
 
 class _Known(dict[str, Any]):

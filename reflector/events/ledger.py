@@ -58,8 +58,8 @@ TYPES = (
     EventType(
         name=ev.LEDGER_MOVED,
         meaning=(
-            "The playbook moved to another ledger. Here its history ends, and there "
-            "`ledger.arrived` follows."
+            "The playbook moved to another ledger. Its history ends here, and continues "
+            "there with `ledger.arrived`."
         ),
         since=7,
         fields={"to": f.needed(f.TEXT)},

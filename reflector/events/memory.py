@@ -50,7 +50,7 @@ def _path_fault(value: Any) -> str | None:
     is_short = isinstance(value, str) and len(value) <= _MAX_PATH
     if is_short and _NOT_PARTS.isdisjoint(value.removeprefix("/").split("/")):
         return None
-    return "must be a path without empty parts, `.` and `..`"
+    return "must be a path without empty parts, `.` or `..`"
 
 
 def _summary(facts: Any) -> str:
@@ -62,7 +62,7 @@ def _summary(facts: Any) -> str:
 TYPES = (
     EventType(
         name=ev.MEMORY_CHANGED,
-        meaning="A file changed in which an agent finds its memory or rules.",
+        meaning="A file that contains an agent's memory or rules changed.",
         since=11,
         fields={
             # Below the project; of the user's ledger from the home folder, `~/.claude/CLAUDE.md`.

@@ -74,7 +74,7 @@ TYPES = (
         effect=ChangesNothing("the events that its approval appends change the playbook"),
         summary=_change,
         no_retraction="decide on it with `reflector review`",
-        target=Target("the lesson that it is made of, or the approval that it would take back"),
+        target=Target("the lesson that it comes from, or the approval that it would undo"),
     ),
     _type(
         name=ev.CHANGE_APPROVED,
@@ -132,7 +132,7 @@ TYPES = (
         },
         effect=ChangesNothing("you decide on the proposal that follows from it"),
         summary=as_line("{kind}: {text}"),
-        no_retraction="a wish counts nothing; decide on its proposal with `reflector review`",
+        no_retraction="a wish does not count; decide on its proposal with `reflector review`",
         target=Target("the window", required=True),
     ),
 )

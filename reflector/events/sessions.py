@@ -153,7 +153,7 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_ANSWERED,
-        meaning="A backend answered: the raw answer, before it is read.",
+        meaning="A backend answered. Contains the raw answer, before it is parsed.",
         fields={
             "answer": f.needed(f.PROSE),
             "iteration": f.NUMBER,
@@ -176,7 +176,7 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_COMPLETED,
-        meaning="The answer was read. This is its analysis; its tags follow as `bullet.tagged`.",
+        meaning="The answer was parsed. Contains its analysis; its tags follow as `bullet.tagged`.",
         fields={
             "analysis": f.needed(f.PROSE),
             "rationales": f.within({"rationale": f.PROSE, "quote": f.PROSE}, several=True),
@@ -204,8 +204,8 @@ TYPES = (
     EventType(
         name=ev.EVIDENCE_RETRACTED,
         meaning=(
-            "The target no longer counts: a window, a reflection, a tag; a retraction's "
-            "target counts again."
+            "The target (a window, a reflection or a tag) no longer counts. A retraction as "
+            "the target: its own target counts again."
         ),
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),
@@ -217,8 +217,8 @@ TYPES = (
     EventType(
         name=ev.SESSION_COPIED,
         meaning=(
-            "A session began with copies of another session's records under new ids. They count "
-            "once, in the other one."
+            "A session began with copies of another session's records under new ids. The "
+            "copies only count once, in the other session."
         ),
         since=9,
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
@@ -248,7 +248,7 @@ TYPES = (
         },
         effect=ChangesNothing("`trial status` compares sessions by it"),
         summary=_outcome,
-        no_retraction="an outcome is a fact; retract the session's verdicts",
+        no_retraction="to remove this outcome, retract the session's verdicts instead",
         target=Target("the window", required=True),
     ),
     _trial(
@@ -268,7 +268,7 @@ TYPES = (
             "until": f.needed(f.WORD),
             "key": f.needed(f.WORD),
         },
-        effect=ChangesNothing("the hook withholds rules by it, and no count changes"),
+        effect=ChangesNothing("the hook withholds rules because of it, but no count changes"),
         summary=_trial_line,
         no_retraction="end it with `reflector trial stop`",
     ),

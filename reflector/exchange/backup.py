@@ -34,7 +34,7 @@ from reflector.proof.verify import Anchor, verify
 #: killed.
 _UNFINISHED = ".reflector-unfinished"
 _LEFT_BEHIND_SECONDS = 3600.0
-_UNSOUND = "the backup {} is not sound and was not restored"
+_UNSOUND = "the backup {} is damaged and was not restored"
 _NO_LEDGER = "it does not contain a ledger; name a file that `reflector ledger backup` created"
 _SQLITE = b"SQLite format 3\0"
 _PLAYBOOKS = "SELECT name, origin, position, chain FROM playbook ORDER BY id"
@@ -51,9 +51,9 @@ def ledger_file(url: Url) -> Path:
     """
     if url.dialect != "sqlite" or url.in_memory:
         raise LedgerUnavailable(
-            f"the ledger {url.shown} is not a SQLite file; back a server's ledger up with its own "
-            "tools (pg_dump), "
-            "and prove the copy with `reflector verify --anchor`"
+            f"the ledger {url.shown} is not a SQLite file; back up a server's ledger with "
+            "the server's own tools (pg_dump), and check the copy with `reflector verify "
+            "--anchor`"
         )
     return Path(url.database)
 
@@ -67,12 +67,12 @@ def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
     """
     source = ledger_file(ledger.engine.url)
     if to.exists() or to.is_symlink():
-        raise LedgerUnavailable(f"{to} exists already and is not overwritten; name another file")
+        raise LedgerUnavailable(f"{to} already exists and is not overwritten; name another file")
     head = ledger.head()
     with named_folder(to.parent), _staged(to) as staged:
         copy_database(source, staged)
         anchor = Anchor(head.position, head.chain)
-        end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)
+        end = _proven(staged, f"the copy of {source} is damaged", ledger.name, anchor)
         settle_database(staged)
         # Another file of this name may have come meanwhile: a link is refused then, a rename would
         # replace it.
@@ -124,8 +124,9 @@ def restore_ledger(
             lost = "" if force else _lost_events(present, staged, readable=readable)
             if lost:
                 raise LedgerError(
-                    f"the ledger {present} {lost} {backup_file} lacks; to restore it anyway, add "
-                    f"--force; the old ledger is kept next to it"
+                    f"the ledger {present} {lost} the backup {backup_file} does not contain. "
+                    "To restore the backup anyway, add --force; the present ledger is then "
+                    "kept next to it"
                 )
             replaced = _keep(present, readable=readable)
             if readable:
@@ -185,8 +186,8 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
     if playbook not in ends:
         names = ", ".join(ends) or "none"
         raise LedgerUnavailable(
-            f"it does not contain the playbook {playbook!r}, but {names}; set `playbook` to one "
-            f"of these"
+            f"it does not contain the playbook {playbook!r}, but {names}; set `playbook` to "
+            "one of these"
         )
     return ends[playbook]
 

@@ -77,8 +77,8 @@ def _collision_error(collisions: list[Collision]) -> LedgerError:
     count = len(collisions)
     means = "1 name means another rule" if count == 1 else f"{count} names mean other rules"
     lines = [
-        f"{means} here than in the file; nothing was merged. With --rename, the rules of the "
-        f"file get the next free names:"
+        f"{means} here than in the file, so nothing was merged. With --rename, the rules of "
+        "the file get the next free names:"
     ]
     for collision in collisions[:_MAX_SHOWN]:
         our_text = collision.our_text[:_MAX_SHOWN_CHARACTERS]
@@ -492,7 +492,9 @@ class _Merging:
         target = EVENT_TYPES[stored.type].target
         is_lost = stored.target_id is not None and prepared.event.target_id is None
         if is_lost and target is not None and target.required:
-            fault = f"its target {stored.target_id} is neither here nor before it"
+            fault = (
+                f"its target {stored.target_id} is neither in this ledger nor before it in the file"
+            )
             raise WrongLine(line.number, fault)
         event = replace(prepared.event, event_id=event_id, occurred_at=stored.occurred_at)
         birth = self.survey.events[stored.event_id].birth

@@ -110,7 +110,7 @@ def _copies(project: Project) -> Iterator[Check]:
         yield Check("copy", what, "check that ~/.local/share is yours to write")
     for one in entries.entries():
         if not os.path.isdir(one.root):  # noqa: PTH112
-            what = f"{one.root} is gone, and a copy of its ledger is kept"
+            what = f"{one.root} no longer exists, but a copy of its ledger is kept"
             yield Check("copy", what, f"reflector ledger forget {shlex.quote(one.root)}")
 
 
@@ -126,11 +126,11 @@ def _software(_: Project) -> Iterator[Check]:
         )
         return
     text = (
-        f"{version}: before {sound} a checkpoint that races a writer can lose a commit; "
-        "reflector checkpoints under "
+        f"{version}: before {sound}, SQLite can lose a commit if a checkpoint runs while "
+        "another process writes; reflector prevents this with "
     )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
-    yield Check("sqlite", f"{text}its lock, other programs on the file do not", mend)
+    yield Check("sqlite", f"{text}its lock, but other programs that use the file do not", mend)
 
 
 def _files(project: Project) -> Iterator[Check]:
@@ -174,10 +174,10 @@ def _place(project: Project) -> Check:
     )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text = (
-            f"{project.root}; its linked worktrees count here, but there is a separate ledger in "
+            f"{project.root}; its linked worktrees count here, but a separate ledger is in "
             f"{', '.join(apart)}"
         )
-        return Check("project", text, "merge it, then remove it: see docs/git.md")
+        return Check("project", text, "merge that ledger, then remove it: see docs/git.md")
     return Check("project", str(project.root))
 
 
@@ -248,7 +248,7 @@ def _git(project: Project) -> Iterator[Check]:
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
         yield Check(
-            "ledger", ("none yet; `reflector add` starts it, or a session that has a playbook")
+            "ledger", ("none yet; `reflector add` or the first session with a playbook starts one")
         )
         return
     try:
@@ -274,7 +274,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check(
             "copy",
             what,
-            "make its folder writable, or free space there; the next command writes the copy",
+            "make its folder writable, or free space there; then the next command writes the copy",
         )
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)
@@ -339,7 +339,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
         return
     listed = ", ".join(f"{tag} {count}" for tag, count in tags.most_common(5))
     what = (
-        f"{_counted(tags.total(), 'message')} of unknown speakers in {_UNKNOWN_SINCE.days} "
+        f"{_counted(tags.total(), 'message')} from unknown speakers in {_UNKNOWN_SINCE.days} "
         f"days: {listed}"
     )
     text = f"{what}. A judge sees them, but they never count as your words"
@@ -381,11 +381,12 @@ def _beside(project: Project) -> Iterator[Check]:
     mend = ""
     if hidden:
         text += (
-            f"; not shown here, because the project gave their names to others: {', '.join(hidden)}"
+            "; not shown here, because other rules of the project have their names: "
+            f"{', '.join(hidden)}"
         )
         mend = (
-            f"give them other names in {project.playbook_json}; those of your own begin at "
-            f"{USER_FIRST}"
+            f"give those rules of the project other names in {project.playbook_json}; the "
+            f"numbers of your own rules begin at {USER_FIRST}"
         )
     yield Check("yours", text, mend)
 
@@ -420,12 +421,12 @@ def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
 def _backend(project: Project) -> Iterator[Check]:
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
-            yield Check("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
+            yield Check("settings", f"{key} is no longer a setting: {instead}", f"remove {key}")
     if file := fast.off_by(str(project.root)):
         is_projects = file == str(project_config(project.root))
         yield Check(
             "settings",
-            f"sessions are not recorded or shown any rule here: {file} turns reflector off",
+            f"sessions here are not recorded and see no rules, because {file} turns reflector off",
             "reflector on" if is_projects else f"change `enabled` or `off` in {file}",
         )
     if project.config.layer(IGNORED) != "default":
@@ -453,7 +454,9 @@ def _extensions(project: Project) -> Iterator[Check]:
             yield _listed_extension(kind, name)
         for extension in extensions.installed(kind):
             if extension.name not in listed:
-                state = extension.refused or f"not loaded, because your {kind} do not list it"
+                state = (
+                    extension.refused or f"not loaded, because your setting {kind} does not list it"
+                )
                 yield Check(kind, f"{extension.words}: {state}")
 
 

@@ -145,7 +145,7 @@ def parsed(text: str) -> dict[str, Any]:
         ) from None
     except (ValueError, RecursionError):  # of Python's own limits: the text is JSON
         raise MalformedSettings(
-            "a number has thousands of digits, or it is nested too deeply"
+            "a number has thousands of digits, or the file is nested too deeply"
         ) from None
     return _is(value, dict, "the document")  # type: ignore[no-any-return]
 

@@ -34,7 +34,7 @@ def _readiness(config: Config, _: Path) -> Readiness:
     agreed = consent.askable_clients()
     if not agreed or config.judge_client not in ("", *agreed):
         who = JUDGES[config.judge_client].title if config.judge_client else "an agent"
-        return Readiness(f"agent: you have not let {who} judge", CONSENT)
+        return Readiness(f"agent: you have not allowed {who} to judge", CONSENT)
     names = [config.judge_client] if config.judge_client else list(agreed)
     each = [f"{name} {consent.rest_words(name)}".rstrip() for name in names]
     return Readiness(f"agent: {', '.join(each)}")

@@ -240,7 +240,7 @@ def _failure(
     title = client.title
     if ended.why == "time":
         way_out = "check whether it answers in a terminal, or raise deadline_seconds"
-        late = f"{title} did not answer within {seconds:.0f} s and was ended; {way_out}"
+        late = f"{title} did not answer within {seconds:.0f} s and was stopped; {way_out}"
         return _refusal(late, "transport")
     if output.kept:
         return _refusal(f"{title} had access that a judge must not have: {output.kept}", "access")
@@ -248,7 +248,7 @@ def _failure(
         return _refusal(f"{title} called a tool that it does not have", "answer")
     size = len(output.text.encode("utf-8", "replace"))
     if ended.why or size > MOST_ANSWER:
-        most = f"{MOST_ANSWER >> 10} KB, which is too long for an answer"
+        most = f"{MOST_ANSWER >> 10} KB, too long for an answer"
         return _refusal(f"{title} printed more than {most}", "answer")
     if output.stop == "refusal":
         return None  # the model's answer, and read as one
@@ -268,12 +268,14 @@ def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendE
     if _TOO_LONG.search(words):
         return BackendError(failed + SHORTER, stage="request")
     if _LIMITED.search(words):
-        limited = f"{title} hit its limit ({reason}); it is asked again automatically"
+        limited = f"{title} hit its limit ({reason}); reflector asks it again automatically"
         return Limited(limited, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
         return _refusal(f"{title} is logged out: {client.names[2]} ({reason})", "access")
     if _NO_MODEL.search(words):
-        return _refusal(f"{failed}; set judge_client, and set model to one of its models", "access")
+        return _refusal(
+            f"{failed}; set judge_client, and set model to a model of that client", "access"
+        )
     # What does not show that the API is away may be the session's own doing: it uses up an attempt.
     return _refusal(failed, "transport" if _AWAY.search(words) else "answer")
 
@@ -328,7 +330,7 @@ async def _printed_version(
 ) -> str:
     again = f"run: {CONSENT}"
     if not Path(path).is_file():
-        gone = f"{client.title} does not exist at {path} any more; install it, and {again}"
+        gone = f"{client.title} is no longer at {path}; install it, and {again}"
         raise _refusal(gone, "access")
     ended = await _run(_Start([path, "--version"], environ, folder))
     version = version_in(ended.out)
@@ -372,7 +374,7 @@ def _surplus(client: JudgeClient, body: bytes) -> str:
     tools = [tool for tool in all_tools if tool != {"functionDeclarations": []}]
     if tools:
         return json.dumps(tools)[:200]
-    return f"{len(body):,} bytes beside the question" if len(body) > client.largest else ""
+    return f"{len(body):,} bytes in addition to the question" if len(body) > client.largest else ""
 
 
 @asynccontextmanager

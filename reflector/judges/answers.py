@@ -204,7 +204,11 @@ def fault_of(parsed: Parsed, names: Collection[str]) -> str:
     if parsed.fault or parsed.problems:
         return parsed.fault or parsed.problems[0]
     stranger = next((tag for tag in parsed.tags if tag.name not in names), None)
-    return f"tag {stranger.index}: {stranger.name} was not asked about" if stranger else ""
+    return (
+        f"tag {stranger.index} is about {stranger.name}, which was not in the question"
+        if stranger
+        else ""
+    )
 
 
 def find_answer(text: str, keys: Sequence[str] = _KEYS) -> Extraction:
@@ -301,7 +305,7 @@ def _tag_problems(entry: Mapping[str, Any], tag: _Word) -> Iterator[str]:
     if tag.fault:
         yield f": {tag.fault}: {brief(entry.get('tag'))}"
     elif tag.text == "unknown":
-        yield f" is called {brief(entry['tag'])}, not helpful, harmful or neutral"
+        yield f" has the tag {brief(entry['tag'])}, not helpful, harmful or neutral"
     for key, part in _PARTS.items():
         value = entry.get(key)
         if value is not None and type(value) is not part.kind:
@@ -374,7 +378,7 @@ def _no_constant(literal: str) -> NoReturn:
 def _float(literal: str) -> float:
     value = float(literal)
     if isinf(value):
-        raise ValueError(f"{literal} is beyond every number")
+        raise ValueError(f"{literal} is too large for a number")
     return value
 
 

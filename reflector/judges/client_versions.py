@@ -30,8 +30,8 @@ def version_fault(client: JudgeClient, version: str) -> str:
         return f"{client.title} {version} is too old to judge; update it to {since} or later"
     if _numbers(version) >= _numbers(below):
         return (
-            f"{client.title} {version} is newer than the versions that may judge, {since} up to "
-            f"{below}: update reflector"
+            f"{client.title} {version} is newer than the versions that may judge (from "
+            f"{since}, before {below}); update reflector"
         )
     return ""
 

@@ -268,8 +268,9 @@ def address_fault(address: str) -> str | None:
     if agreed is None or address == agreed:
         return None
     return (
-        f"the API is now {masked_address(address)}, and you let {masked_address(agreed)} judge; to "
-        "let the new one judge, run: reflector judge allow anthropic"
+        f"the API is now {masked_address(address)}, but you have only allowed "
+        f"{masked_address(agreed)} to judge; to allow the new one, run: reflector judge "
+        "allow anthropic"
     )
 
 
@@ -319,7 +320,7 @@ def open_folder(below: str = "") -> str:
     folder = judge_folder()
     if not folder:
         raise FileNotFoundError(
-            2, "this user does not have a home folder, so none of their agents can judge"
+            2, "you do not have a home folder, so none of your agents can judge"
         )
     Path(folder).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     files.private_folder(folder)

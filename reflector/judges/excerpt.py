@@ -97,8 +97,9 @@ def compose(
     room = limit - taken
     if room < _LEAST_TRANSCRIPT:
         raise BackendError(
-            f"template and playbook take about {taken:,} of {limit:,} tokens, which leaves no room "
-            "for a session; raise request_tokens or prune the playbook",
+            f"the template and the playbook take about {taken:,} of {limit:,} tokens, which "
+            "leaves no room for a session; raise request_tokens or remove rules from the "
+            "playbook",
             stage="request",
             attempts=0,
         )

@@ -96,7 +96,7 @@ class ExtensionClient:
             except Exception as error:
                 raise broken(extension, f"failed: {error_of(error)}") from error
             if not callable(getattr(client, "send", None)):
-                raise broken(extension, "returns a client without `send`")
+                raise broken(extension, "returned a client without `send`")
         except ExtensionError as error:
             raise BackendError(str(error), stage="access", attempts=0) from error
         return extension, client
@@ -221,7 +221,7 @@ def _checked(reply: object) -> Reply:
         raise TypeError(f"the reply is {type(reply).__name__}, not reflector.judges.model.Reply")
     texts = (reply.text, reply.model, reply.stop_reason)
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("text, model and stop_reason of a reply are texts")
+        raise TypeError("text, model and stop_reason of a reply must be strings")
     counts = astuple(reply.usage)
     if not all(type(count) is int and count >= 0 for count in counts):
         raise TypeError("the tokens of a reply are whole numbers from 0 on")

@@ -73,7 +73,7 @@ class AnthropicClient(Client):
         key = self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
             said = (
-                "the API key is missing: set ANTHROPIC_API_KEY, or api_key in the user's "
+                "the API key is missing: set ANTHROPIC_API_KEY, or api_key in your own "
                 "configuration file"
             )
             if key is not None:
@@ -241,7 +241,7 @@ def _refusal(error: anthropic.APIStatusError) -> tuple[str, str]:
         # By scheme and host alone: the rest of an address may hold secrets.
         other = error.response.next_request
         origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
-        way_out = "and nothing was sent there; if you trust it, set it as base_url"
+        way_out = "but nothing was sent there; if you trust that address, set it as base_url"
         return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}"
     said = error.api_message if isinstance(error.api_message, str) else str(error)
     is_long = status == 413 or (status == 400 and _TOO_LONG.search(said))

@@ -100,7 +100,7 @@ def find_template(name: str, project: Path | None = None) -> Template:
     """Return the template in force, checked. Raises TemplateError."""
     if name not in PLACEHOLDERS:
         raise TemplateError(
-            f"{name!r} is not a prompt template; there are {', '.join(PLACEHOLDERS)}"
+            f"{name!r} is not a prompt template; the templates are {', '.join(PLACEHOLDERS)}"
         )
     return find_own(name, project) or read_template(name, resource_dir("prompts") / name)
 
@@ -122,13 +122,12 @@ def find_own(
         tracked = tracked_below(own)
     except GitUnavailable as error:
         raise TemplateError(
-            f"{own}: git cannot be asked ({error}), so its origin is unknown"
+            f"{own}: git did not answer ({error}), so the template's origin is unknown"
         ) from None
     if tracked is not None:
         raise TemplateError(
-            f"{own}: is tracked by git, so it came with the repository; read it, and make it "
-            "yours with: "
-            f"git rm --cached {tracked}"
+            f"{own} is tracked by git, so it came with the repository; read it, and make it "
+            f"yours with: git rm --cached {tracked}"
         )
     return read_template(name, own, opener=open_ours, known=known)
 

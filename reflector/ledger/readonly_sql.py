@@ -88,7 +88,8 @@ class Asker:
             code = getattr(error, "sqlstate", None)
             if code == "57014":
                 raise LedgerError(
-                    "the server ended the query (statement_timeout); make it smaller"
+                    "the query took too long, so the server stopped it (statement_timeout); "
+                    "make the query smaller"
                 ) from error
             if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
                 raise
@@ -133,8 +134,7 @@ def _allows(action: int, name: str | None, *_: str | None) -> int:
 def _refused(engine: str, text: str) -> NotAQuestion:
     """Return what an engine's error about a query means."""
     return NotAQuestion(
-        f"{engine} does not answer the query: {text}. `reflector sql` runs one statement that "
-        f"only reads, and lists the views without a statement; to change the ledger, use "
-        f"`reflector add`, `undo`, `redact` or "
-        "`ledger policy`"
+        f"{engine} refuses the query: {text}. `reflector sql` runs a single statement that "
+        "only reads; without a statement, it lists the views. To change the ledger, use "
+        "`reflector add`, `undo`, `redact` or `ledger policy`"
     )

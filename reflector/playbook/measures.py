@@ -26,18 +26,25 @@ class Measure(NamedTuple):
 
 MEASURES: Final = (
     Measure("cited", "sessions", "Sessions whose agent cited the rule."),
-    Measure("judged", "sessions", "Sessions with a verdict on the rule, neutral ones included."),
+    Measure(
+        "judged", "sessions", "Sessions with a verdict on the rule, including neutral verdicts."
+    ),
     Measure(
         "helped",
         "votes",
         "Votes of sessions that the rule helped: each session has one vote, which its verdicts "
         "share.",
     ),
-    Measure("harmed", "votes", "Votes of sessions that the rule harmed, counted as `helped`."),
+    Measure(
+        "harmed",
+        "votes",
+        "Votes of sessions that the rule harmed, counted in the same way as `helped`.",
+    ),
     Measure(
         "neither",
         "sessions",
-        "Sessions with neutral verdicts alone; in `stats`, verdicts that are neither.",
+        "Sessions with only neutral verdicts; in `stats`, verdicts that are neither helpful "
+        "nor harmful.",
     ),
     Measure("undecided", "sessions", "Sessions that cited the rule without a verdict on it."),
     Measure(
@@ -65,8 +72,8 @@ MEASURES: Final = (
         "`helpful`/`harmful` in playbook.json: verdicts by the counting policy, and the numbers "
         "that the rule began with.",
     ),
-    Measure("helpful", "verdicts", "Helpful verdicts: of a rule, the first of its counters."),
-    Measure("harmful", "verdicts", "Harmful verdicts: of a rule, the second of its counters."),
+    Measure("helpful", "verdicts", "Helpful verdicts; for a rule, the first of its two counters."),
+    Measure("harmful", "verdicts", "Harmful verdicts; for a rule, the second of its two counters."),
     Measure("total", "verdicts", "The counters after a verdict."),
     Measure("shown", "sessions", "Sessions that were shown the rule when they started."),
     Measure("demoted", "sessions", "Sessions that were shown the rule since it last helped."),
@@ -77,17 +84,17 @@ MEASURES: Final = (
         "written", "sessions", "Sessions in which the agent wrote something that the rule forbids."
     ),
     Measure("you said it", "sessions", "Sessions in which you repeated the rule."),
-    Measure("before", "sessions", "The same number, of sessions that started without the rule."),
-    Measure("since", "sessions", "The same number, of sessions that started with the rule."),
+    Measure("before", "sessions", "The same number, for sessions that started without the rule."),
+    Measure("since", "sessions", "The same number, for sessions that started with the rule."),
     Measure(
         "unknown",
         "sessions",
-        "The same number, of sessions that may have started with or without the rule.",
+        "The same number, for sessions that may have started with or without the rule.",
     ),
     Measure(
         "others",
         "share",
         "The share of the other rules `followed`, `since` minus `before`, in the same sessions.",
     ),
-    Measure("model", "sessions", "The same number, of the sessions of one model."),
+    Measure("model", "sessions", "The same number, for the sessions of one model."),
 )

@@ -176,7 +176,7 @@ def agent_file_name(name: str) -> str:
     plain = name.removeprefix("./")
     if plain not in AGENT_FILES:
         raise Mistake(
-            f"{name!r} is not a file that agents load automatically; the files are "
+            f"agents do not load {name!r} automatically; the files that they load are "
             f"{', '.join(AGENT_FILES)}"
         )
     return plain
@@ -217,7 +217,7 @@ def _path(project: Project, name: str) -> Path:
         path = path / part
         if path.is_symlink():
             raise Mistake(
-                f"{path.relative_to(project.root)} is a link; name the file that it leads to"
+                f"{path.relative_to(project.root)} is a link; name the file that the link leads to"
             )
     return path
 
@@ -243,15 +243,17 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
-            "its playbook was edited, and the text before is unknown here; make the change in "
-            f"the playbook, then write the section again with `reflector mirror {name}`"
+            "its copy of the playbook was edited, but this machine does not know the text "
+            "before the edit; make the change in the playbook, then write the section again "
+            f"with `reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)
     if fault is not None:
         raise ValueError(
-            f"its playbook was not read: {fault}. Correct it, move other text out of the marks, "
-            f"or write it from the ledger with `reflector mirror {name}`"
+            f"its copy of the playbook was not read: {fault}. Correct it, move other text "
+            "out of the marks, or write the section again from the ledger with `reflector "
+            f"mirror {name}`"
         )
     by_git = None
     with suppress(ValueError):  # a version whose marks nobody can read says nothing
@@ -349,11 +351,11 @@ def find_section(raw: bytes) -> Marked | None:
         return None
     end = raw.find(b"\n" + _END, begin.end() - 1) + 1
     if not end:
-        raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing after it")
+        raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing below")
     if second := _BEGIN.search(raw, begin.end()):
         raise ValueError(
-            f"{_line(raw, second)}: a second playbook begins, perhaps after a conflict in git; "
-            f"keep one of the two"
+            f"{_line(raw, second)}: a second copy of the playbook begins here, perhaps after "
+            "a conflict in git; keep only one"
         )
     newline = begin[3]
     blank_bytes = len(newline) * int(begin[2])

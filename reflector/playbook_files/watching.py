@@ -263,7 +263,7 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
                 queue.append(_Wanted(target, wanted.hops - 1, shown, wanted.clients))
             elif wanted.clients:
                 names = " and ".join(wanted.clients)
-                why = f"{names} follow{'s' * (len(wanted.clients) == 1)} no imports"
+                why = f"{names} do{'es' * (len(wanted.clients) == 1)} not follow imports"
                 unread.append(f"not followed: @{_shown(target, root)} in {shown} ({why})")
 
 
@@ -330,7 +330,7 @@ def _elsewhere(root: Path) -> Iterator[str]:
     loads = [reader.loads for reader in readers_in_use()]
     for shown in _nested_files(root, loads):
         see = f"see: reflector check {quote(shown)}"
-        yield f"not read: {shown}, which agents load when they work there; {see}"
+        yield f"not read: {shown}, which agents load only when they work in that folder; {see}"
     with suppress(OSError):
         for path, where in _outside_files(root, loads).items():
             if not path.resolve().is_relative_to(root.resolve()):

@@ -61,7 +61,9 @@ def head_at(ledger: Reader, position: int) -> Head:
         return replace(head, position=0, chain=genesis(head.playbook, head.origin))
     events = ledger.at([position])
     if not events:
-        raise NoAnchor(f"position {position} is not in the ledger, which ends at {head.position}")
+        raise NoAnchor(
+            f"position {position} is not in the ledger, which ends at position {head.position}"
+        )
     (event,) = events
     return replace(head, position=position, chain=event.chain, recorded_at=event.recorded_at)
 
@@ -78,15 +80,15 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
         raise NoAnchor(
-            "it is a signed note of an earlier version, which is not supported; keep heads as "
-            "lines, and "
-            "sign their file with `ssh-keygen -Y sign` or their commit with `git tag -s`"
+            "it is a signed note of an earlier version, which is no longer supported; keep "
+            "heads as lines, and sign their file with `ssh-keygen -Y sign` or their commit "
+            "with `git tag -s`"
         )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
         raise NoAnchor(
-            "it does not contain a head; a head is POSITION:CHAIN as `reflector ledger head` "
-            "prints it"
+            "it does not contain a head; a head is POSITION:CHAIN, as `reflector ledger "
+            "head` prints it"
         )
     return tuple(_anchor(line) for line in heads)
 
@@ -97,7 +99,7 @@ def _lines(text: str) -> list[str]:
     try:
         return [str(json.loads(text).get("head", ""))]
     except (ValueError, RecursionError) as error:
-        raise NoAnchor(f"it is neither heads nor JSON ({error})") from error
+        raise NoAnchor(f"it contains neither heads nor JSON ({error})") from error
 
 
 def _anchor(line: str) -> Anchor:
@@ -124,15 +126,15 @@ def published(project: Path, spec: str, limit: int) -> bytes:
             size = int(ask_git(project, "cat-file", "-s", name) or 0)
             if size > limit:
                 raise NoAnchor(
-                    f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have"
+                    f"it has {size:,} bytes, but a file of heads may have at most {limit:,}"
                 )
             return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
-        raise NoAnchor(f"{_NEITHER}, and no ref can be looked up: {error}") from error
+        raise NoAnchor(f"{_NEITHER}, and git cannot look it up: {error}") from error
     raise NoAnchor(
-        f"{_NEITHER}, and git does not know that file here; name one as REV:PATH (`git ls-tree -r "
-        "--name-only REV`), or a "
-        f"branch, tag or commit (`git branch -a`) with one of {', '.join(USUAL_PATHS)}"
+        f"{_NEITHER}, and git does not know such a file here; name a file as REV:PATH (`git "
+        "ls-tree -r --name-only REV`), or a branch, tag or commit (`git branch -a`) that "
+        f"has one of {', '.join(USUAL_PATHS)}"
     )
 
 
@@ -241,6 +243,6 @@ def _set_head(ledger: Ledger) -> str:
         make_triggers_and_views(driver, ledger.engine.dialect)
     ledger.rebuild()
     return (
-        f"the head stood at {moved_head.position:,} ({moved_head.recorded_at}) and is at the "
+        f"the head was at {moved_head.position:,} ({moved_head.recorded_at}) and is at the "
         f"last event again, {last[0]:,}"
     )

@@ -47,7 +47,7 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
         yield _changed(
             "table",
             "alembic_version",
-            f"holds {versions!r}, not one row with {migration.HEAD_REVISION}",
+            f"contains {versions!r}, not a single row with {migration.HEAD_REVISION}",
         )
 
 

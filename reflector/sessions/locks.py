@@ -71,7 +71,7 @@ def _take(fd: int, path: str, *, wait: bool) -> bool:
         waited += PATIENCE
         other = holder(fd)
         if other is None or other.is_stopped or waited >= MOST_PATIENCE:
-            raise LedgerLocked(f"{path} is locked for {waited:g} s by {holder_of(fd, path)}")
+            raise LedgerLocked(f"{path} has been locked for {waited:g} s by {holder_of(fd, path)}")
         ledgers.tell(
             f"waiting for process {other.process} ({other.command}), which is using this playbook"
         )
@@ -91,8 +91,8 @@ def why_none(folder: Path) -> str:
     except OSError as error:
         if error.errno in NO_LOCKS:
             return (
-                f"files in {folder} cannot be locked ({os.strerror(error.errno)}), so its "
-                "ledger cannot be written"
+                f"files in {folder} cannot be locked ({os.strerror(error.errno)}), so "
+                "reflector cannot write the ledger there"
             )
     return ""
 
@@ -136,7 +136,7 @@ def open_user_state() -> str:
     """
     state = user_state()
     if not state:
-        raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
+        raise FileNotFoundError(2, "set HOME or XDG_STATE_HOME: neither of them names a folder")
     Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return files.private_folder(state)
 

@@ -88,7 +88,7 @@ _STOP_OF_ALL = {
 _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 
 #: What a person reads of a trial that is open elsewhere.
-ELSEWHERE = "open elsewhere; it withholds nothing here"
+ELSEWHERE = "started elsewhere, so it withholds nothing here"
 
 #: The arms, each with its mark in the digest of the sessions.
 ArmName = Literal["told", "without", "placebo"]
@@ -585,8 +585,8 @@ def start(
     """
     if running(ledger, root) is not None:
         raise Mistake(
-            "a trial runs already: see `reflector trial status`, or end it with `reflector trial "
-            "stop`"
+            "a trial is already running: see `reflector trial status`, or end it with "
+            "`reflector trial stop`"
         )
     data = {
         "bullets": [*bullets],
@@ -613,12 +613,12 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     trial = running(ledger, root)
     if trial is None and (others := elsewhere(ledger, root)):
         raise Mistake(
-            f"no trial runs here; {others[-1].opened.event_id[:8]} withholds nothing here, "
-            "because it was opened "
-            "elsewhere: stop it there, then import that ledger again"
+            f"no trial is running here. The trial {others[-1].opened.event_id[:8]} was "
+            "started elsewhere and withholds nothing here; stop it there, then import that "
+            "ledger again"
         )
     if trial is None:
-        raise Mistake("no trial runs; `reflector trial plan` shows how long one would take")
+        raise Mistake("no trial is running; `reflector trial plan` shows how long one would take")
     with ledger.writing() as writing:
         now = later_than(ledger.head().recorded_at)
         status = trial_status(ledger, trial, at=time_of(now))
@@ -719,8 +719,8 @@ def trial_findings(ledger: Reader) -> list[Finding]:
             continue
         if stray := _stray_placebos(ledger, trial, closed.position):
             message = (
-                f"{stray} sessions were shown the placebo without drawing it, so the texts of "
-                f"this trial were exchanged"
+                f"{stray} sessions were shown the placebo although they did not draw it, so "
+                "the texts of this trial were exchanged"
             )
             remedy = "do not rely on this trial; open another"
             findings.append(Finding("trial", closed.position, message, remedy))
@@ -731,10 +731,10 @@ def trial_findings(ledger: Reader) -> list[Finding]:
         is_timely = _recorded_before(ledger, closed) <= at <= closed.recorded_at
         if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
             message = (
-                "the trial's result does not follow from the key, the sessions and their "
-                "outcomes before it"
+                "the recorded result of the trial is not the result of its key, its "
+                "sessions and their outcomes"
             )
-            remedy = "see `reflector trial status` for the true one"
+            remedy = "see `reflector trial status` for the right result"
             findings.append(Finding("trial", closed.position, message, remedy))
     return findings
 

@@ -199,7 +199,7 @@ def test_redone_merge_is_undone_whole(ledger: Ledger) -> None:
 def test_nothing_is_left_to_undo_after_all_undos(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")], tx=ledger.draw())
     undo(ledger)
-    with pytest.raises(BulletRefused, match="nothing of yours is left to undo here"):
+    with pytest.raises(BulletRefused, match="you have nothing left to undo on this machine"):
         newest(ledger)
 
 

@@ -205,7 +205,7 @@ def test_lacking_judge_has_a_way_out(fresh: Agent, program: str, command: str) -
 
 def test_named_judge_that_is_absent_is_named(fresh: Agent) -> None:
     fresh.environ = {"PATH": "/usr/bin:/bin"}
-    words = "claude was not asked: no program or key of it was found on this machine."
+    words = "claude was not asked, because its program or key was not found on this machine."
     assert words in " ".join(fresh.call("check", "--judge", "claude").err.split())
 
 
@@ -345,7 +345,7 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
     assert [one["trust"] for one in (first, second)] == ["person", "tool"]
     assert [(one["by"], one["text"]) for one in first["evidence"]] == [("person", said)] * 4
     refused = fresh.call("review", "approve", first["id"], second["id"], code=1).err
-    assert "has the words of a tool: read its quotes, and approve it alone" in refused
+    assert "contains the words of a tool: read its quotes, and approve it on its own" in refused
     fresh.call("check", "--yes", "--learn")
     assert len(fresh.json("review", "list")["proposals"]) == 2
     assert fresh.call("verify").out == ""
@@ -498,7 +498,7 @@ def test_progress_is_shown_in_a_pipe(agent: Agent, monkeypatch: pytest.MonkeyPat
     folder = agent.home / ".claude/projects/p"
     for number in range(3):
         Session(f"s-{number}").user("Fix the total.").write(folder / f"{number}.jsonl")
-    assert "looking at your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
+    assert "reading your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
     assert "1 so far" in agent.call("history", "--dry-run").err
 
 

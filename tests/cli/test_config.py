@@ -48,7 +48,7 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
     [
         (("idle_minutes", "0"), "at least 1"),
         (("api_key", "k"), "add --global"),
-        (("monthly_tokens", "6000000"), "may only be lowered"),
+        (("monthly_tokens", "6000000"), "may only lower your own limit of"),
         (("uncited", "true", "false"), "takes one value"),
         (("--global", "projects", '["~/a'), "reflector config set projects --global VALUE VALUE"),
         (("bakend", "1"), "'bakend' is not one of 'backend', 'ledger_url',"),
@@ -111,7 +111,7 @@ def test_status_and_doctor_show_off(agent: Agent) -> None:
     assert off_file(agent) is None
     agent.call("off")
     assert off_file(agent) == str(own(agent))
-    assert "; on again: reflector on" in " ".join(agent.call("status").out.split())
+    assert "; to switch it on: reflector on" in " ".join(agent.call("status").out.split())
     (check,) = [
         check for check in agent.json("doctor", code=None) if "turns reflector off" in check["text"]
     ]

@@ -269,7 +269,7 @@ def test_unsound_backup_leaves_nothing_behind(tmp_path: Path) -> None:
     agent = Agent.bare(tmp_path)
     (tmp_path / "README").touch()
     refused = agent.call("ledger", "restore", tmp_path / "README", code=1)
-    assert "is not sound and was not restored" in refused.err
+    assert "is damaged and was not restored" in refused.err
     assert list(agent.project.iterdir()) == list(agent.home.iterdir()) == []
 
 

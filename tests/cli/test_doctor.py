@@ -119,7 +119,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         (
             "settings",
             "warning",
-            "judgement_weights is not a setting any more",
+            "judgement_weights is no longer a setting",
             "remove judgement_weights",
         ),
         (

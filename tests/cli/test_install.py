@@ -89,7 +89,7 @@ def test_uninstall_restores_the_file_byte_for_byte(agent: Agent, shape: str) -> 
     path = put(agent, SHAPES[shape], mode=0o640)
     before = seen(agent.home)
     told = agent.call("install").err
-    reformats = f"{path} is reformatted outside the hooks, too; --dry-run shows the lines"
+    reformats = f"lines of {path} outside the hooks are reformatted, too; --dry-run shows them"
     assert (reformats in told) == (shape != "byte order mark")
     assert agent.call("install").err == ""
     assert backup_of(path).read_bytes() == SHAPES[shape]
@@ -336,7 +336,7 @@ def test_plugin_and_disabled_hooks_are_reported(
         scope="project",
     )
     plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
-    assert notes(agent) == [plugin.format("calls reflector, too; remove one of the two")]
+    assert notes(agent) == [plugin.format("also calls reflector; remove one of the two")]
     assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls reflector")
     put(agent, b'{"enabledPlugins": {"reflector@house": false}}', scope="local")
     assert notes(agent) == []
@@ -350,7 +350,7 @@ def test_other_callers_are_reported_with_their_removal(
     }
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
     assert notes(agent) == [
-        f"reflector: {path} calls reflector, too; remove one of the two: edit it"
+        f"reflector: {path} also calls reflector; remove one of the two: edit it"
     ]
     agent.call("install", "--agent", "codex")
     assert (

@@ -149,5 +149,7 @@ def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
         path = made.user("No, that is wrong now.").write(named.project.parent / f"s-{number}.jsonl")
         named.call("ingest", path)
     found = named.call("review", "find").err
-    assert "oth-001 harms, and stays in CLAUDE.md:3: edit the file, or run reflector adopt" in found
+    assert (
+        "oth-001 harms, but it is in CLAUDE.md:3: edit that file, or run reflector adopt" in found
+    )
     assert live(named) == 0

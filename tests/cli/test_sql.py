@@ -132,16 +132,16 @@ def test_question_in_memory_only_reads() -> None:
 
 def test_bad_query_is_refused_with_the_engines_words(ledger: Ledger) -> None:
     for query, told in (
-        ("SELECT * FRM bullets", "does not answer the query: .*(syntax error|near)"),
+        ("SELECT * FRM bullets", "refuses the query: .*(syntax error|near)"),
         (
             "SELECT * FROM nothing",
-            "nothing.*`reflector sql` runs one statement that only reads, and lists the views",
+            "nothing.*`reflector sql` runs a single statement that only reads; without a statement",
         ),
         ("SELECT nothing FROM bullets", "nothing"),
         ("", "the query is empty; try: reflector sql"),
         (" -- only words", "the query is empty"),
-        ("SELECT 'open", "does not answer the query"),
-        ("SELECT ?, %s", "does not answer|number of bindings"),
+        ("SELECT 'open", "refuses the query"),
+        ("SELECT ?, %s", "refuses the query|number of bindings"),
     ):
         with asking(ledger) as asker, pytest.raises(NotAQuestion, match=told):
             pytest.fail(f"answered {query!r}: {asker.ask(query)}")

@@ -178,7 +178,7 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
         "its data was changed",
     ),
     (_edited(8, datahash="0" * 64), 8, "its data was changed"),
-    (_edited(8, actor="me"), 8, "the chain computed is pl1:"),
+    (_edited(8, actor="me"), 8, "the computed chain is pl1:"),
     (_edited(8, meta="[]"), 8, "meta is"),
     (_edited(8, chain="pl1:" + "0" * 64), 8, "the line has pl1:0000"),
     (_edited(8, time="2020-01-01T00:00:00.000000Z"), 8, "attributes or meta"),
@@ -186,7 +186,7 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (_edited(8, source="urn:other"), 8, "source is 'urn:other'"),
     (_edited(8, id=None), 8, "id is missing"),
     (_edited(8, position="7"), 8, "position is '7'"),
-    (_edited(8, data=None), 8, "was erased, but the file lacks its event.redacted"),
+    (_edited(8, data=None), 8, "was erased, but the file lacks the event.redacted that erased it"),
     (_edited(8, actor="a\nb"), 8, "without newline"),
     (_edited(20, targetid="0" * 32), 20, "attributes or meta"),
 ]
@@ -219,13 +219,13 @@ def _odd(
 
 _MERGE = NewEvent(ev.LEDGER_MERGED, "a", {}, "merge")
 _IMPOSSIBLE = [
-    ([added(), added("pat-002"), added()], 4, "exists already"),
-    ([added(), redacted(added().event_id)], 3, "which it erased, is still in the file"),
-    ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an event before it"),
+    ([added(), added("pat-002"), added()], 4, "already exists"),
+    ([added(), redacted(added().event_id)], 3, "but the file still contains that text"),
+    ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an earlier event"),
     (
         [added(), *(replace(retracted(added()), event_id=one) for one in "ab")],
         4,
-        "has a evidence.retracted already",
+        "already has a evidence.retracted",
     ),
     # What the tables could not read.
     *(_odd(window(), window=odd) for odd in ([], {"keys": "AAA"}, {"keys": 7}, {"after": ["w-1"]})),

@@ -161,7 +161,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         '{"é": "\\ud800"}'.encode(),
         "it contains a number or a text that cannot be written back",
     ),
-    "nested too deep": (b"[" * 200_000, "it is nested too deeply"),
+    "nested too deep": (b"[" * 200_000, "the file is nested too deeply"),
     "UTF-16": ("{}".encode("utf-16"), "line 1: not UTF-8"),
     "a list": (b"\n []", "the document is not an object"),
     "hooks null": (b'{"hooks":\n null}', "hooks is not an object"),

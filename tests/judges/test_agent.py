@@ -45,7 +45,7 @@ def test_answer_has_its_tokens_from_an_empty_folder(played: Played) -> None:
     ("mode", "stage", "said"),
     [
         ("out", "access", "is logged out: (run|set) "),
-        ("limit", "access", "hit its limit .*it is asked again automatically"),
+        ("limit", "access", "hit its limit .*reflector asks it again automatically"),
     ],
 )
 def test_failure_has_a_name_and_a_way_out(played: Played, mode: str, stage: str, said: str) -> None:
@@ -68,7 +68,7 @@ def test_missing_or_talkative_agent_is_named(played: Played) -> None:
     error = played.fails()
     assert (error.stage, error.usage.total) == ("access", 0)
     assert re.search(
-        (f"Claude Code does not exist at .* any more; install it, and run: {CONSENT}"), str(error)
+        (f"Claude Code is no longer at .*; install it, and run: {CONSENT}"), str(error)
     ), error
 
 
@@ -95,7 +95,7 @@ def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
     error = played.fails(deadline=2.0)
     assert (error.stage, error.usage.total > 0) == ("transport", True)
     assert re.search(
-        "Claude Code did not answer within . s and was ended; .*raise deadline_seconds",
+        "Claude Code did not answer within . s and was stopped; .*raise deadline_seconds",
         str(error),
     )
     child = Path("/proc", (played.folder / "child").read_text())
@@ -124,7 +124,7 @@ def test_lock_down_is_checked_once_for_each_version(
     assert "has access that a judge must not have" in str(played.fails())
     for version, fault in (
         ("2.1.9", "2.1.9 is too old to judge; update it to 2.1.330 or later"),
-        ("3.0.0", "3.0.0 is newer than the versions that may judge, 2.1.330 up to 3: update refl"),
+        ("3.0.0", "3.0.0 is newer than the versions that may judge (from 2.1.330, before 3); u"),
     ):
         (played.folder / "version").write_text(version)
         assert f"Claude Code {fault}" in str(played.fails())
@@ -208,7 +208,7 @@ def test_session_goes_to_its_writer_or_named_agent(
     assert AgentClient(writer="claude-code").name() == AgentClient().name() == "claude"
     consent.withdraw()
     assert described(Config(backend="agent"), Path()) == (
-        "agent: you have not let an agent judge",
+        "agent: you have not allowed an agent to judge",
         CONSENT,
     )
     assert f"run: {CONSENT}" in str(played.fails())
@@ -240,7 +240,10 @@ def test_word_silences_hooks_only_with_its_file(tmp_path: Path) -> None:
 def test_projects_file_cannot_allow_judges_or_raise_limits(tmp_path: Path, line: str) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "reflector.toml").write_text(line + "\n")
-    with pytest.raises(ConfigError, match=r"only you may let|own file only|may only be lowered"):
+    with pytest.raises(
+        ConfigError,
+        match=r"only you may let|may only be set in your own file|may only lower your own limit",
+    ):
         load_config(tmp_path, environ={"HOME": str(tmp_path / "home")})
 
 
@@ -307,7 +310,7 @@ def test_daily_limit_holds_and_others_are_not_delayed(
     assert skipped["data"]["reason"] == (
         "the daily budget is spent: 1 of 1 requests (setting daily_requests)"
     )
-    assert "1 of the skipped wait for a budget" in agent.call("status", code=1).out
+    assert "1 of the skipped sessions are waiting for a budget" in agent.call("status", code=1).out
     asked = "2 sessions to judge, 0 of 1 requests left today. Judge all of them now, at most about "
     assert asked in agent.sent(200, "reflect", typed=b"n\n", code=None)
     assert len(agent.events("reflection.answered")) == 1

@@ -185,7 +185,7 @@ UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
     (
         '[{"name": "pat-001", "tag": "Helpful"}]',
         [ParsedTag(0, "pat-001", "unknown")],
-        "tag 0: pat-001 is called 'Helpful', not helpful, harmful or neutral",
+        "tag 0: pat-001 has the tag 'Helpful', not helpful, harmful or neutral",
     ),
     (
         '[{"name": "pat-001", "tag": "neutral", "rationale": {"a": 1}}]',
@@ -240,9 +240,11 @@ NO_ANSWERS = {
     '{"bullet_tags": {"pat-001": "helpful"}}': "bullet_tags is not a list: {'pat-001': 'helpful'}",
     '{"analysis": ["a"], "bullet_tags": []}': "analysis is not text: ['a']",
     '{"bullet_tags": ["pat-001"]}': "tag 0: the entry is not an object: 'pat-001'",
-    f'{{"bullet_tags": [{TAG_2}]}}': "tag 0: mis-002 was not asked about",
-    f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': "tag 1: mis-002 was not asked about",
-    said(tag="good"): "tag 0: pat-001 is called 'good', not helpful, harmful or neutral",
+    f'{{"bullet_tags": [{TAG_2}]}}': "tag 0 is about mis-002, which was not in the question",
+    f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': (
+        "tag 1 is about mis-002, which was not in the question"
+    ),
+    said(tag="good"): "tag 0: pat-001 has the tag 'good', not helpful, harmful or neutral",
     said(relevant="no"): "tag 0: pat-001: relevant is not true or false: 'no'",
     said(turn="3"): "tag 0: pat-001: turn is not a whole number: '3'",
     said(quote=["x"]): "tag 0: pat-001: quote is not text: ['x']",

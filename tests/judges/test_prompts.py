@@ -83,7 +83,7 @@ def test_project_template_precedes_the_users_and_ours(tmp_path: Path) -> None:
     with pytest.raises(
         TemplateError,
         match=(
-            r"'../secrets' is not a prompt template; there are "
+            r"'../secrets' is not a prompt template; the templates are "
             r"playbook"
         ),
     ):

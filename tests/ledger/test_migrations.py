@@ -199,8 +199,8 @@ def test_taken_view_name_is_refused_and_changes_nothing(postgres: Postgres, kind
         with pytest.raises(
             LedgerCorrupt,
             match=(
-                r"holds tags, and the ledger needs that name for "
-                r"a view; nothing"
+                r"already contains tags, a name that the ledger needs for "
+                r"a view, so nothing"
             ),
         ):
             Ledger.open(url)

@@ -53,7 +53,7 @@ def test_no_answer_is_asked_for_twice_more(agent: Agent, api: Api, what: str) ->
     for _ in range(MOST_QUESTIONS):
         ran = agent.call("drain", code=1)
         assert "\x1b" not in ran.err + ran.out
-    assert "tried again by hand only" in ran.err
+    assert "it is not retried automatically" in ran.err
     for words in ("drain", "list"):
         agent.call(words)
     assert len(api.asked) == MOST_QUESTIONS
@@ -191,7 +191,7 @@ def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str)
 def test_check_learns_nothing_from_no_answer(checked: Agent, api: Api) -> None:
     api.else_ = says('{"bullet_tags": [], "proposals": "none"}')
     ran = checked.call("check", "--learn", "--yes", code=1)
-    assert "No model looked for missing rules." in ran.err
+    assert "No model searched for missing rules." in ran.err
     assert "Nothing is missing" not in ran.err
     api.else_ = sound('{"bullet_tags": [], "proposals": []}')
     assert ("No session shows a missing rule.") in checked.call("check", "--learn", "--yes").err
@@ -206,8 +206,8 @@ def test_rules_do_not_say_what_is_missing(agent: Agent, api: Api) -> None:
     agent.call("drain", code=1)
     said = agent.call("reflect", "s-2", "--learn", "--judge", "rules").err
     assert (
-        "No model looked for missing rules: rules does not read prompts; name a model with --judge."
-        in said
+        "No model searched for missing rules: rules does not read prompts; "
+        "name a model with --judge." in said
     )
 
 

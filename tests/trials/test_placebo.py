@@ -177,7 +177,7 @@ def test_a_placebo_in_another_arm_is_found(agent: Agent, settle: Callable[[], No
     ended(agent, drawn["told"][0])
     settle()
     agent.call("trial", "stop")
-    assert "without drawing it" in agent.call("verify", code=1).out
+    assert "did not draw it" in agent.call("verify", code=1).out
 
 
 def test_a_trial_without_a_placebo_records_none(agent: Agent) -> None:

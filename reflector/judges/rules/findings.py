@@ -230,7 +230,7 @@ def _judge_by_findings(citation: Citation) -> Judged:
     if citation.declined:
         return Judged("neutral", "the agent cited the rule to decline it")
     if citation.words and repeats(citation, citation.words[0].remark):
-        reason = "right, and not followed: the user repeated it"
+        reason = "the rule was right but not followed: the user had to say it again"
         return Judged("neutral", reason, citation.words[0].remark.quote, followed=False)
     tried = {name: finding.find(citation) for name, finding in FINDINGS.items()}
     evidence = {name: basis for name, basis in tried.items() if basis is not None}
