@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: The reason why a tag does not count whose bullet a merge recounted.
-IN_A_MERGE = "the merged rule already counts it, unless counters set by hand had removed it"
+IN_A_MERGE = (
+    "the merged rule's count already contains it, unless counters set by hand had removed it"
+)
 
 
 class UnknownBullet(LookupError):
@@ -118,7 +120,7 @@ class Step:
         if cause is None:
             return f"not counted: {reason}"
         if self.disposition == "double":
-            return f"not counted: {reason}, position {cause.position} counts"
+            return f"not counted: {reason}; position {cause.position} counts instead"
         detail = f": {cause.reason}" if cause.reason else ""
         return f"not counted: {reason} by {cause.actor} at {cause.position}{detail}"
 
@@ -374,7 +376,7 @@ def _name_in(event: Event) -> str:
 def _origin(event: Event) -> str:
     """Return where a start value comes from, in words."""
     if RESTATED in event.meta:
-        return "counted by a merge, in one order for both ledgers,"
+        return "counted when two ledgers were merged,"
     if event.type == ev.PLAYBOOK_IMPORTED:
         return "imported"
     if event.type == ev.BULLET_RECOUNTED:

@@ -101,7 +101,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
         )
     if len(candidates) > 1:
         could = ", ".join(f"{kind} {id}" for kind, id in candidates[:_MAX_CANDIDATES])
-        raise UnknownReference(f"{text[:80]!r} could be {could}; write more of it")
+        raise UnknownReference(f"{text[:80]!r} could be {could}; write more of the id")
     kind, id = candidates[0]
     if kind == "session":
         windows = list(ledger.events(types=WINDOW_TYPES, session_id=id))

@@ -157,7 +157,7 @@ def _retractions(ends: Sequence[Event], why: str) -> list[NewEvent]:
     reason = quote(why, _MAX_REASON)
     if not reason:
         raise RetractionRefused(
-            "the reason is empty; give one with --why, for later readers of the ledger"
+            "the reason is empty; give a reason with --why, for later readers of the ledger"
         )
     retraction = ev.EVIDENCE_RETRACTED
     data = {"reason": reason}
@@ -213,7 +213,10 @@ def _replaced_lines(ledger: Ledger, target: Event, *, verdicts_out: int) -> list
 
 def _check_is_evidence(ledger: Ledger, target: Event) -> None:
     if way_out := EVENT_TYPES[target.type].no_retraction:
-        raise RetractionRefused(f"{_event_words(target)} is not evidence that can count; {way_out}")
+        raise RetractionRefused(
+            f"{_event_words(target)} is not evidence, so it cannot be excluded from the "
+            f"counts; {way_out}"
+        )
     evidence = _evidence_below(ledger, target)
     if evidence is not None and evidence.type == ev.BULLET_PROPOSED:
         raise RetractionRefused(

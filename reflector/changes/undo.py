@@ -418,8 +418,8 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:
         return (
-            f"{name} is not as that change left it, so nothing was undone; see `reflector "
-            f"show {name}`"
+            f"{name} no longer matches the result of that change, so nothing was undone; see "
+            f"`reflector show {name}`"
         )
     event = later[-1]
     summary = EVENT_TYPES[event.type].summary(event.facts)[:_MAX_SUMMARY_CHARACTERS]

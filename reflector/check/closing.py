@@ -28,10 +28,7 @@ def closing(
     elif _is_newer(facts):
         steps.append(Step("After your next session", command("check")))
     elif not plan.shares and _is_undated(facts):
-        reason = (
-            "reflector does not know which sessions started with these rules. After your "
-            "next session"
-        )
+        reason = "reflector cannot tell which sessions saw these rules. After your next session"
         steps.append(Step(reason, command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))

@@ -203,7 +203,8 @@ def _lines(
     if len(shown) > _MOST_ROWS:
         yield f"         and {len(shown) - _MOST_ROWS:,} more"
     if kept:
-        yield f"         {counted(len(kept), 'session')} counted, whose transcripts are gone"
+        sessions = counted(len(kept), "session")
+        yield f"         {sessions} counted before the transcripts were deleted"
 
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
@@ -235,7 +236,9 @@ def _summary(line: Line, rule: RuleCount, today: date) -> Iterator[str]:
     if facts.is_before:
         words = [text.replace("done in", "done before it in") for text in words]
     number = counted(facts.counts.sessions, "session")
-    none = "did not come up" if facts.has_words else "needs a judge, because no call can show it"
+    none = (
+        "did not come up" if facts.has_words else "needs a judge, because tool calls cannot show it"
+    )
     if facts.counts.written:
         none = f"written in {counted(facts.counts.written, 'session')}"
     for index, text in enumerate(words or [f"{none} ({number} since the line)"]):

@@ -104,7 +104,7 @@ def _complete(command: click.Command, path: str, examples: Iterable[str]) -> Non
 @click.option(
     "--project",
     type=click.Path(file_okay=False, path_type=Path),
-    help=("Folder of the project (default: found from here)."),
+    help=("Project folder (default: the one you are in)."),
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
 @click.pass_context

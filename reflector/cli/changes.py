@@ -190,7 +190,7 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
 @click.command()
 @click.argument("name", type=NAME, required=False)
 @click.argument("text", required=False)
-@click.option("--section", type=SECTION, help="Move it to this section.")
+@click.option("--section", type=SECTION, help="Move the rule to this section.")
 @_command
 def edit(place: Place, name: str | None, text: str | None, section: str | None) -> Sequence[Change]:
     """Change a rule, or all rules in your editor.
@@ -357,7 +357,7 @@ def undo(
     that a session made to such files.
     """
     if memory and what is None:
-        raise click.UsageError("--memory needs a SESSION, to undo its changes")
+        raise click.UsageError("--memory needs the SESSION whose changes to undo")
     if what is not None and (memory or is_watched(place, what)):
         undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
         return
@@ -408,7 +408,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         is_evidence = not taken.steps and bool(taken.positions)
         lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
     for file in taken.files:
-        note(f"{file} is as it was before.")
+        note(f"{file} has its former text again.")
     if taken.steps or taken.files:
         _print(place, taken.steps, as_json=as_json)
         return

@@ -61,9 +61,9 @@ _EACH = partial(counting, what="reading your agents' sessions")
 )
 @click.option("--since", type=DAY, help="Read only sessions since this day.")
 @judge_option
-@click.option("--learn", is_flag=True, help="Also propose advice that seems to be missing.")
+@click.option("--learn", is_flag=True, help="Also propose rules that seem to be missing.")
 @click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
-@click.option("--dry-run", is_flag=True, help="Send nothing; show the cost of a judge.")
+@click.option("--dry-run", is_flag=True, help="Show a judge's cost, and send nothing.")
 @click.option("--all", "whole", is_flag=True, help="Show every rule, in full.")
 @yes_option
 @json_option
@@ -186,7 +186,7 @@ def _notes(
     if answer.found is not None and ran.asked:
         yield spent_words(answer.found)
     if answer.found is not None and (dropped := sum(line.dropped for line in answer.found.lines)):
-        yield f"{counted(dropped, 'answer')} dropped: the quote is not in the session."
+        yield f"{counted(dropped, 'answer')} dropped, because the quote is not in the session."
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
         again = place.command("check", "--retry-failed")

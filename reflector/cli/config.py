@@ -39,7 +39,7 @@ class SettingJson:
 
 _key = click.argument("key", type=click.Choice(list(SETTINGS)), metavar="KEY")
 _global = click.option(
-    "--global", "for_all", is_flag=True, help=("Use your own file, for all of your projects.")
+    "--global", "for_all", is_flag=True, help=("Use your own settings file, for all projects.")
 )
 
 
@@ -80,7 +80,7 @@ def get(place: Place, key: str) -> None:
     click.echo(_words(_shown(place.project().config, key)))
 
 
-@config.command("set", short_help="Set a setting of this project, or of all.")
+@config.command("set", short_help="Change a setting, here or in all projects.")
 @_key
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @_global

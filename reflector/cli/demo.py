@@ -29,12 +29,14 @@ _REPORTS = (
     ("SessionEnd", 2),
     ("SessionEnd", 3),
 )
-_NEXT = """
-Four commands to type next, in a project of yours:
-  reflector check                         rules that your agent breaks
-  reflector history --dry-run             earlier sessions to record
-  reflector add pat 'Run the tests first' a first rule
-  reflector install                       the hooks, until reflector uninstall"""
+_NEXT = (
+    "\n"
+    "Four commands to try next, in one of your projects:\n"
+    "  reflector check                         rules that your agent breaks\n"
+    "  reflector history --dry-run             earlier sessions to record\n"
+    "  reflector add pat 'Run the tests first' a first rule\n"
+    "  reflector install                       the hooks, until reflector uninstall"
+)
 
 
 @click.command()
@@ -105,7 +107,7 @@ def _sessions(project: Path) -> None:
     _run(project, "drain")
     _say("The playbook now, best rule first:")
     _run(project, "list")
-    _say("Why do these count? A session counts once, even if it is reported more than once:")
+    _say("Why do these count? A session counts once, even if reported more than once:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
     _say("The history is append-only and hash-chained. No output means that it is sound:")

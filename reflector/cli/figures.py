@@ -142,7 +142,9 @@ def _doubles(asked: Question, name: str | None) -> None:
     table(columns, rows, prose=("double count", "for example"), extra=("for example",))
     if found.copies:
         click.echo(
-            "\nSessions that begin with copies of another session's records, which count once:"
+            "\n"
+            "Sessions that begin with copies of another session's records; the copies count "
+            "only once:"
         )
         copied = [
             (short_id(copy.session), short_id(copy.of), copy.records)
@@ -353,7 +355,7 @@ def _print_difference(found: Difference) -> None:
     if found.counting.before != found.counting.after:
         click.echo(f"counting: {found.counting.before} → {found.counting.after}")
     if not found.bullets:
-        note(f"The playbooks of positions {found.from_} and {found.to} are the same.")
+        note(f"The playbook is the same at positions {found.from_} and {found.to}.")
     for changed in found.bullets:
         sides = (side for side in (changed.before, changed.after) if side is not None)
         totals = " → ".join(f"{side.helpful}/{side.harmful}" for side in sides)

@@ -96,7 +96,7 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     is_asked = not (consent.agreed_clients() or load_config(root).asks_model)
     if is_asked and not (sys.stdin.isatty() and ask_who(place)):
         words = estimate_words(load_config(root))
-        click.echo(f"To let your agent judge which rules helped: {CONSENT}{words}")
+        click.echo(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
     _ask_memory(root)
 
 
@@ -179,7 +179,7 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
             "New sessions get the playbook at once. Open sessions get it after /clear or a restart."
         )
     else:
-        counted_from = f"of {agent.title} are counted when they next start"
+        counted_from = f"are counted after the next start of {agent.title}"
         shown = "They also get the playbook then."
     click.echo(safe(f"Sessions in {where} {counted_from}."))
     click.echo(shown)

@@ -84,7 +84,7 @@ class RebuiltJson:
     is_flag=True,
     help="Also restore triggers, views and a moved head.",
 )
-@click.option("--why", metavar="REASON", help="Reason; with --fix, set unreadable events aside.")
+@click.option("--why", metavar="REASON", help="With --fix, set unreadable events aside; reason.")
 @json_option
 @click.pass_obj
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
@@ -259,8 +259,7 @@ def needs_ledger(project: Project) -> None:
     """Proof about nothing would make a ledger to have something to prove."""
     if not project.has_ledger():
         raise click.UsageError(
-            f"{project.root} does not have a ledger; start one with `reflector add`, or with a "
-            f"session that has a playbook"
+            f"{project.root} does not have a ledger; start one with `reflector add`"
         )
 
 

@@ -98,7 +98,10 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
     with place.changing() as ledger:
         lesson = lesson_book(ledger).named(id)
         if not lesson.is_tellable:
-            raise click.UsageError(f"lesson {short_id(lesson.id)} is {_state(lesson)}; see `show`")
+            raise click.UsageError(
+                f"lesson {short_id(lesson.id)} is {_state(lesson)}; see `reflector show "
+                f"{short_id(lesson.id)}`"
+            )
         outcomes = counted(len(lesson.outcomes), "outcome")
         worth = f"worth {lesson.effectiveness:.2f} after {outcomes}"
         reason = why or f"confidence {lesson.confidence:.2f}, {worth}"

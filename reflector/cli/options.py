@@ -46,7 +46,7 @@ as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
-    help="State at a date, a position or a session's end.",
+    help="Show the state at a date, position or session.",
 )
 #: The reason of whoever decides, None where there is none.
 why_option = click.option("--why", metavar="REASON", help="Reason, which the ledger keeps.")

@@ -172,7 +172,7 @@ def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
         yield f"Counters {listed.helpful}/{listed.harmful}: {_COUNTERS}"
 
 
-_COUNTERS = "playbook.json, helpful/harmful, with repeats and earlier numbers"
+_COUNTERS = "helpful/harmful in playbook.json, including repeats and earlier numbers"
 #: How `list` may be ordered.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "best": lambda one: (-one.low, best_first(one.bullet)),
@@ -194,7 +194,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
-    help="Sort order, or `model`: votes by model.",
+    help="Sort order, or `model` to list votes by model.",
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")

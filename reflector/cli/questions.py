@@ -372,7 +372,7 @@ class LoggedJson(Event):
     multiple=True,
     type=click.Choice(list(EVENT_TYPES)),
     metavar="TYPE",
-    help="List only this type; repeatable.",
+    help="List only events of this type (repeatable).",
 )
 @click.option("--since", metavar="MOMENT", help="List only events since this moment.")
 @click.option(

@@ -643,7 +643,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
         note(
             f"{counted(left, 'more removal')} can be proposed when fewer proposals are "
-            "waiting; then run find again."
+            "waiting; then run `review find` again."
         )
 
 
@@ -660,7 +660,7 @@ def _print_found(found: FoundJson) -> None:
         for bullet in pair.bullets:
             click.echo(safe(f"  {bullet.line}"))
         if pair.move:
-            click.echo(f"  before you can merge them: {pair.move}")
+            click.echo(f"  to merge them, first run: {pair.move}")
         if pair.proposal:
             click.echo(f"  proposal {short_id(pair.proposal)}")
     rows = [(removal.name, removal.reason, removal.text) for removal in found.removals]

@@ -52,7 +52,7 @@ class IngestedJson:
     type=click.Choice(["new", "whole"]),
     default="new",
     show_default=True,
-    help="Records to read: only new ones, or all again.",
+    help="Read only new records, or all again.",
 )
 @judge_option
 @json_option
@@ -147,7 +147,7 @@ def _print_ingested(
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
     if isinstance(error, IsADirectoryError):
-        return f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}"
+        return f"{path} is a folder; name the files in it, such as {path / '*.jsonl'}"
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
@@ -310,8 +310,8 @@ def compressed_words(title: str, paths: Sequence[Path]) -> str:
     shown = ", ".join(map(str, paths[:3]))
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return (
-        f"{counted(len(paths), 'compressed session')} of {title} cannot be read, of any "
-        f"project: {shown}{more}"
+        f"{counted(len(paths), 'compressed session')} of {title}, in any project, cannot be "
+        f"read: {shown}{more}"
     )
 
 
@@ -413,5 +413,5 @@ def _print_drained(place: Place, done: Drained) -> None:
     for text in done.notes:
         note(f"reflector: {text}")
     for one in done.failed:
-        again = f"; kept and tried again later, or now with: {place.command('reflect')}"
+        again = f"; kept, and tried again later. To try again now: {place.command('reflect')}"
         note(f"reflector: {one.delivery}: {one.error}{again if one.error != NOT_A_PAYLOAD else ''}")

@@ -140,7 +140,7 @@ class _Rows(NamedTuple):
         yield "ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
-            yield "", f"{when}; the copy from before is {upgrade.file}"
+            yield "", f"{when}; the copy from before the upgrade is {upgrade.file}"
         in_files = f" and {state.file_rules:,} in your files" if state.file_rules else ""
         rules = f"{counted(state.bullets, 'rule')}{in_files}"
         yield "playbook", f"{rules}, counting {ledger.counting}"

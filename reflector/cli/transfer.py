@@ -341,7 +341,7 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
 def _not_a_ledger(place: Place, file: Path) -> str:
     if file.suffix == ".jsonl":
         return f"{file} is not a ledger; {_way(place, 'ingest', file)} records a session"
-    return f"{file} is not a ledger; {_way(place, 'adopt', file)} takes its rules"
+    return f"{file} is not a ledger; {_way(place, 'adopt', file)} adds its rules"
 
 
 def _merge(place: Place, file: Path, *, rename: bool, as_json: bool) -> None:

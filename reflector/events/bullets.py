@@ -217,7 +217,9 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
-        meaning=("A bullet's counters were set by hand (a new baseline), or that was undone."),
+        meaning=(
+            "A bullet's counters were set by hand (a new baseline), or such a change was undone."
+        ),
         # `into`: git gave the name to other advice, and this bullet has what was counted before.
         # `since`: of an undoing the event whose baseline and later tags count again; earlier
         # versions take the counters as they were then.
@@ -227,7 +229,10 @@ TYPES = (
     ),
     EventType(
         name=ev.RULES_MOVED,
-        meaning="Rules were moved out of your file into the playbook, or back: its digests.",
+        meaning=(
+            "Rules were moved from your file into the playbook, or back. Contains digests "
+            "of the file."
+        ),
         since=10,
         fields={
             "file": f.needed(f.WORD),

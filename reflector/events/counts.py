@@ -26,8 +26,8 @@ TYPES = (
     EventType(
         name=ev.RULE_COUNTED,
         meaning=(
-            "The counts of a session's window for the rules of that day: run, written, said "
-            "again by you, came up."
+            "Counts of a session's window for each rule of that day: came up, command run, "
+            "forbidden text written, repeated by you."
         ),
         since=10,
         fields={

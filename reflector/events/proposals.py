@@ -107,7 +107,7 @@ TYPES = (
     ),
     _type(
         name=ev.CHANGE_MEASURED,
-        meaning="The result of an applied change, after enough sessions were shown it.",
+        meaning="The result of an applied change, after enough sessions were shown the change.",
         fields={
             "verdict": f.needed(f.one_of("kept", "revert")),
             "told": f.needed(f.NUMBER),
@@ -115,7 +115,7 @@ TYPES = (
             "reason": f.PROSE,
         },
         effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
-        summary=as_line("{verdict} after {told} sessions that were shown it"),
+        summary=as_line("{verdict} after {told} sessions that were shown the change"),
         no_retraction="a measurement counts nothing",
         target=Target("the approval, or the change by hand", required=True, once=True),
     ),

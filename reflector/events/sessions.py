@@ -194,7 +194,7 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_FAILED,
-        meaning="A reflection failed, for now or finally.",
+        meaning="A reflection failed. It is retried later, or given up.",
         fields={"stage": f.needed(f.TEXT), "message": f.needed(f.PROSE), "attempts": f.NUMBER},
         effect=MovesWindow("failed", final="given_up", attempts=1),
         summary=as_line("{stage}: {message}"),
@@ -204,8 +204,8 @@ TYPES = (
     EventType(
         name=ev.EVIDENCE_RETRACTED,
         meaning=(
-            "The target (a window, a reflection or a tag) no longer counts. A retraction as "
-            "the target: its own target counts again."
+            "The target (a window, a reflection or a tag) no longer counts. If the target "
+            "is a retraction, the evidence that it excluded counts again."
         ),
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),

@@ -290,8 +290,8 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if (trial := running(ledger, trial_place(project))) is not None:
         what = ", ".join(trial.data["bullets"]) or "the playbook"
         text = (
-            f"a trial runs: {trial.withheld_share:.0%} of sessions go without {what} until "
-            f"{trial.data['until'][:10]}"
+            f"a trial is running: {trial.withheld_share:.0%} of sessions go without {what} "
+            f"until {trial.data['until'][:10]}"
         )
         yield Check("trial", text)
     for mirror in mirrors(ledger, project):

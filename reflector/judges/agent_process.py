@@ -359,7 +359,7 @@ async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours)
             "utf-8", "replace"
         )
         why = printed[-300:] or ended.why
-        raise _refusal(f"{client.title} did not show its request ({why})", "access")
+        raise _refusal(f"reflector could not see the request of {client.title} ({why})", "access")
     kept = kept or _surplus(client, request.result())
     if kept:
         raise _refusal(

@@ -182,7 +182,7 @@ def _readiness(config: Config, project: Path) -> Readiness:
     with suppress(ConfigError):
         if _path(config, project).is_file():
             return Readiness("fixtures")
-    return Readiness(f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`")
+    return Readiness(f"fixtures: {config.fixtures or 'no file'} does not exist", "set `fixtures`")
 
 
 JUDGE = JudgeKind(

@@ -152,9 +152,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         "RF001",
         LedgerUnavailable,
         (
-            "{where} refuses an event of another time ({text}); correct the clock of this machine, "
-            "then "
-            "try again"
+            "{where} refuses an event with a wrong time ({text}); correct the clock of this "
+            "machine, then try again"
         ),
     ),
     (

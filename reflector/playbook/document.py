@@ -311,7 +311,7 @@ class Parser:
         """Titles in any case; bullets under an unknown title go to OTHERS."""
         if not isinstance(sections, dict):
             self.problem(
-                "sections", "is not an object", brief(sections), 'write {"OTHERS": []} at least'
+                "sections", "is not an object", brief(sections), 'write at least {"OTHERS": []}'
             )
             return
         self.duplicates("sections", sections)

@@ -52,12 +52,17 @@ MEASURES: Final = (
         "sessions",
         "Sessions that followed the rule, of those in which a judge could tell (n of m).",
     ),
-    Measure("broken", "sessions", "Sessions that did not follow the rule, of the same m."),
+    Measure(
+        "broken",
+        "sessions",
+        "Sessions that did not follow the rule, of the m sessions of `followed`.",
+    ),
     Measure("last cited", "time", "Time of the latest session that cited the rule."),
     Measure(
         "share",
         "share",
-        "`helped` of `helped` and `harmed`; a screen shows no percentage below five votes.",
+        "`helped` divided by `helped` plus `harmed`; a screen shows no percentage below "
+        "five votes.",
     ),
     Measure("low", "share", "The lower end of the 90 % interval of `share`."),
     Measure("high", "share", "The upper end of the 90 % interval of `share`."),
@@ -79,7 +84,11 @@ MEASURES: Final = (
     Measure("demoted", "sessions", "Sessions that were shown the rule since it last helped."),
     Measure("relevant", "sessions", "Sessions in which a check found that the rule came up."),
     Measure("tokens", "number", "Approximate tokens of a text; for a judge, the tokens used."),
-    Measure("run", "sessions", "Sessions that ran the rule's command, of those with an occasion."),
+    Measure(
+        "run",
+        "sessions",
+        "Sessions that ran the rule's command, of those in which the rule came up.",
+    ),
     Measure(
         "written", "sessions", "Sessions in which the agent wrote something that the rule forbids."
     ),

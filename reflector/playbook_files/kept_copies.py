@@ -107,6 +107,6 @@ def of_another(path: Path, copy: Path) -> str:
         "backup with `reflector ledger restore`, or count the sessions again with "
         "`reflector history` or `reflector ingest`. Then add the rules that only this file "
         f"has: `reflector adopt --rename {shlex.quote(str(copy))}`. Remove the file when you "
-        "are done. To keep clones that share a playbook in step, run `reflector install "
-        "--git` in each clone"
+        "are done. To keep clones that share a playbook in step, run `reflector team` in "
+        "each clone"
     )

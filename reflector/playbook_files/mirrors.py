@@ -143,8 +143,8 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
     """
     if not _files(project):
         raise Mistake(
-            "mirror works only with a project's own playbook; for another one, use `reflector "
-            "export`"
+            "mirror works only with a project's own playbook; for another playbook, use "
+            "`reflector export`"
         )
     try:
         _write(ledger, project, agent_file_name(name))

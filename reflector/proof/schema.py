@@ -159,7 +159,7 @@ def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
     for name in standing.keys() - made.keys():
         type_, _, table, _ = standing[name]
         if type_ == "index" and table in _TABLES:
-            yield _changed(type_, name, f"{_STRANGE} and hangs on its table {table}")
+            yield _changed(type_, name, f"{_STRANGE} and is attached to its table {table}")
 
 
 def _words(statement: str) -> list[str]:
@@ -241,7 +241,7 @@ def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
     rules = "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"
     for table, rule in sql.execute(rules).fetchall():
         if table in tables:
-            yield _changed("rule", rule, f"{_STRANGE} and hangs on its table {table}")
+            yield _changed("rule", rule, f"{_STRANGE} and is attached to its table {table}")
     secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
     for (table,) in sql.execute(secured).fetchall():
         if table in tables:

@@ -713,7 +713,7 @@ def trial_findings(ledger: Reader) -> list[Finding]:
                 "the trial's key is not the chain of the event before it, so the draw may be "
                 "manipulated"
             )
-            remedy = "do not rely on this trial; open another"
+            remedy = "do not rely on this trial; start another"
             findings.append(Finding("trial", opened.position, message, remedy))
         if closed is None or closed.data is None or first_origin(closed.meta):
             continue
@@ -722,7 +722,7 @@ def trial_findings(ledger: Reader) -> list[Finding]:
                 f"{stray} sessions were shown the placebo although they did not draw it, so "
                 "the texts of this trial were exchanged"
             )
-            remedy = "do not rely on this trial; open another"
+            remedy = "do not rely on this trial; start another"
             findings.append(Finding("trial", closed.position, message, remedy))
         # a later version may decide otherwise
         is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)

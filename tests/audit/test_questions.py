@@ -580,7 +580,7 @@ def test_blame_names_the_merge_that_set_a_count() -> None:
         assert (by_hand.rationale, by_hand.helpful) == ("set by hand with 3 helpful, 0 harmful", 3)
         assert by_merge.helpful == 4
         assert by_merge.rationale == (
-            "counted by a merge, in one order for both ledgers, with 4 helpful, 0 harmful"
+            "counted when two ledgers were merged, with 4 helpful, 0 harmful"
         )
         for step in (of_s2, of_s3):
             assert (step.counted, step.disposition) == (False, "recounted")

@@ -91,5 +91,5 @@ def test_cut_ledger_begins_no_ledger(bare: Agent, tmp_path: Path) -> None:
     lines = other.call("export", "--format", "ndjson").out.splitlines(keepends=True)
     file = tmp_path / "cut.ndjson"
     file.write_text("".join(lines[:-1]))
-    assert "it was cut off" in bare.call("import", file, code=1).err
+    assert "the file was cut off" in bare.call("import", file, code=1).err
     assert not bare.claude.exists()

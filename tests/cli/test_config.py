@@ -16,7 +16,10 @@ def own(agent: Agent) -> Path:
 def test_each_setting_is_listed_with_its_origin(agent: Agent) -> None:
     agent.call("config", "set", "idle_minutes", "30")
     agent.environ["REFLECTOR_IDLE_MINUTES"] = "9"
-    assert "REFLECTOR_IDLE_MINUTES wins" in agent.call("config", "set", "idle_minutes", "30").err
+    assert (
+        "REFLECTOR_IDLE_MINUTES takes precedence"
+        in agent.call("config", "set", "idle_minutes", "30").err
+    )
     agent.environ = {}
     agent.call("config", "set", "--global", "max_attempts", "3")
     agent.call("config", "set", "--global", "projects", "~/a b/*", "~/c")

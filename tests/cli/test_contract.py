@@ -283,7 +283,8 @@ def test_question_reports_waiting_sessions_without_waiting_for_them(agent: Agent
             "reflector: another command is using this playbook; try again in a moment\n"
         )
         assert (
-            "Another process records the queued sessions" in agent.call("drain", "--background").err
+            "Another process is recording the queued sessions"
+            in agent.call("drain", "--background").err
         )
         agent.ended()
         questions = ("list", "show pat-001", "log", "status", "stats")

@@ -148,7 +148,7 @@ def test_missing_files_are_created_and_removed_again(tmp_path: Path, name: str, 
     )
     assert f"reflector uninstall{options}\n" in told
     before = seen(path.parent)
-    assert "has the hooks already" in agent.call("install", *where).out
+    assert "already has the hooks" in agent.call("install", *where).out
     assert f"--- {path}" in agent.call("uninstall", *where, "--dry-run").out
     assert seen(path.parent) == before
     agent.call("uninstall", *where)
@@ -354,7 +354,7 @@ def test_other_callers_are_reported_with_their_removal(
     ]
     agent.call("install", "--agent", "codex")
     assert (
-        "names your own interpreter"
+        "the hooks call your own Python"
         in agent.call("install", "--agent", "codex", "--scope", "project").err
     )
     told = agent.call("uninstall").err

@@ -119,7 +119,7 @@ def test_known_rules_are_omitted_from_adopt_and_named(agent: Agent, tmp_path: Pa
     assert "Undo: reflector undo" in agent.call("adopt", rules).err
     rules.write_text("".join(f"- Ask person {n} about it.\n" for n in range(20)))
     agent.call("adopt", rules)
-    assert "… and 8 more that rules say already" in agent.call("adopt", rules).err
+    assert "… and 8 more that your rules already contain" in agent.call("adopt", rules).err
 
 
 def test_existing_playbook_may_have_a_text_twice(

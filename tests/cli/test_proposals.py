@@ -242,7 +242,7 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     states = ["undone" if one["undone_at"] else one["state"] for one in waiting(agent, "list")]
     assert states == ["undone", "approved", "approved", "rejected", "kept"]
     assert "undone    agent" in agent.call("review", "list").out
-    assert "was approved already" in agent.call("review", "reject", ids[1], code=1).err
+    assert "was already approved" in agent.call("review", "reject", ids[1], code=1).err
 
 
 def test_keep_refuses_a_proposal_without_a_merge(agent: Agent) -> None:

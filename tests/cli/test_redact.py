@@ -185,7 +185,7 @@ def test_other_holders_are_named_and_unreadable_deliveries_removed(
     assert ("s-9.json" in ran.out, unread.exists()) == (True, False)
     shown = told.call("redact", "--where", "pat-001", "--why", "x", code=2).out
     tagged = told.events("bullet.tagged")[0]["position"]
-    assert f"{tagged} bullet.tagged outside of its prose" in " ".join(shown.split())
+    assert f"{tagged} bullet.tagged text in another field" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("event", ["SessionEnd", "Stop"])

@@ -191,7 +191,9 @@ def test_error_shows_that_the_session_does_not_cite(agent: Agent) -> None:
 
 def test_error_shows_that_the_rule_is_gone(agent: Agent) -> None:
     agent.call("remove", "pat-001")
-    assert "pat-001 does not count any more" in verdict(agent, "s-0", "pat-001", "harmful", code=2)
+    assert "the rule pat-001 no longer counts" in verdict(
+        agent, "s-0", "pat-001", "harmful", code=2
+    )
 
 
 def test_error_shows_that_the_judge_is_not_done(agent: Agent, tmp_path: object) -> None:

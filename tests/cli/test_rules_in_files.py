@@ -69,7 +69,7 @@ def test_place_without_a_rule_prints_adopt(named: Agent) -> None:
 def test_change_of_a_rule_in_files_prints_move(named: Agent, command: list[str]) -> None:
     before = named.json("log")
     refused = named.call(*command, code=2).err
-    assert "oth-001 stays in CLAUDE.md:3." in refused
+    assert "oth-001 is in CLAUDE.md:3." in refused
     assert "reflector adopt --move CLAUDE.md" in refused
     assert named.json("log") == before
 

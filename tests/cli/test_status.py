@@ -15,7 +15,10 @@ from tests.road.sessions import Session
 def test_status_shows_that_the_project_is_off(agent: Agent) -> None:
     agent.call("config", "set", "enabled", "false")
     file = agent.claude / "reflector.toml"
-    assert f"off       switched off in {file}; on again: reflector on\n" in agent.call("status").out
+    assert (
+        f"off       switched off in {file}; to switch it on: reflector on\n"
+        in agent.call("status").out
+    )
     assert agent.json("status")["off"] == str(file)
 
 

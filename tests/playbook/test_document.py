@@ -202,7 +202,7 @@ def test_unreadable_entry_is_named_and_others_are_read(entry: object, says: str)
 
 def test_a_name_in_two_sections_is_a_problem() -> None:
     raw = document(pat=[ENTRY], oth=[ENTRY])
-    assert "exists already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
+    assert "already exists (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
     twice = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
     assert "sections['OTHERS'][0] 'oth-001': holds a key twice ('text')" in only_problem(twice)
 

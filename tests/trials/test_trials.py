@@ -154,7 +154,7 @@ def test_start_line_is_equal_in_both_arms(agent: Agent) -> None:
     for sessions in arms.values():
         lines.add(json.loads(agent.hook("SessionStart", session_id=sessions[0]))["systemMessage"])
     assert lines == {"playbook: 4 rules · a trial runs"}
-    assert ("a trial runs: 50% of sessions go without the playbook") in agent.call(
+    assert ("a trial is running: 50% of sessions go without the playbook") in agent.call(
         "doctor", code=None
     ).out
     assert "trial     0 of the first 40 sessions" in agent.call("status").out
