@@ -341,9 +341,9 @@ def undo(
     """Undo your newest act, or the one you name.
 
     Your newest act is the change that your last command made to rules, a verdict, a session's count
-    or the counting policy. `undo` does not choose an import, or an act of an agent or of another
-    machine: name it to undo it. The next `undo` takes back the act before, and undoing an undo
-    brings the act back.
+    or the counting policy. Without a name, `undo` never undoes an import, or an act of an agent or
+    of another machine. To undo one of these, name it. The next `undo` takes back the act before,
+    and undoing an undo brings the act back.
 
     Name a rule to undo its last change (for a removed rule, the removal). You can also name an
     event's id, a position in `reflector log`, or several positions as 41..43. Name a session, a

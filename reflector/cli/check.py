@@ -64,7 +64,7 @@ _EACH = partial(counting, what="reading your agents' sessions")
 @click.option("--learn", is_flag=True, help="Also propose rules that seem to be missing.")
 @click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
 @click.option("--dry-run", is_flag=True, help="Show a judge's cost, and send nothing.")
-@click.option("--all", "whole", is_flag=True, help="Show every rule, in full.")
+@click.option("--all", "whole", is_flag=True, help="Show every rule in full.")
 @yes_option
 @json_option
 @click.pass_obj

@@ -86,7 +86,7 @@ def get(place: Place, key: str) -> None:
 @_global
 @click.pass_obj
 def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None:
-    """Set a setting of this project.
+    """Change a setting of this project.
 
     With --global, the setting applies to all of your projects.
 
@@ -141,7 +141,7 @@ def _print_in_force(place: Place, key: str) -> Config:
 @click.command()
 @click.pass_obj
 def off(place: Place) -> None:
-    """Turn it off in this project (disable).
+    """Turn reflector off in this project (disable).
 
     Sessions here are not recorded or judged, and see no rules. Your playbook and its history are
     kept, and all commands still work. This sets `enabled` in the project's settings; `reflector on`
@@ -157,7 +157,7 @@ def off(place: Place) -> None:
 @click.command()
 @click.pass_obj
 def on(place: Place) -> None:
-    """Turn it on again in this project (enable)."""
+    """Turn reflector on in this project (enable)."""
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):

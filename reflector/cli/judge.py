@@ -59,7 +59,7 @@ class _Judge(click.Group):
 @json_option
 @click.pass_context
 def judge(ctx: click.Context, as_json: bool) -> None:
-    """List the judges of your sessions and prices.
+    """List judges for your sessions, with prices.
 
     A judge reads a session and decides for each cited rule whether it helped. The list shows the
     price of judging your last ten sessions, and who would get their text. Nothing is sent. `judge
@@ -114,7 +114,7 @@ def _tokens(newest: Estimate) -> str:
 @yes_option
 @click.pass_obj
 def allow(place: Place, who: str | None, yes: bool) -> None:
-    """Let a judge read your sessions from now on.
+    """Allow a judge to read your sessions.
 
     WHO is a name from `reflector judge`. Without WHO, a terminal lists the judges with their prices
     and who gets your text, and asks you. With --yes, all of your installed agents are allowed. An

@@ -52,7 +52,7 @@ class _Lab(click.Group):
 @click.option("--dataset", metavar="NAME", help="Dataset whose playbook to use.")
 @click.pass_obj
 def lab(place: Place, dataset: str | None) -> None:
-    """Measure and try the work of reflector's developers.
+    """Test and measure reflector itself.
 
     With --dataset, each command of reflector works on the dataset's playbook, for example
     `reflector lab --dataset sums list`.
@@ -69,7 +69,7 @@ def lab(place: Place, dataset: str | None) -> None:
     type=click.IntRange(1, 10),
     default=1,
     show_default=True,
-    help="Rounds of insights.",
+    help="Number of rounds of insights.",
 )
 @click.option(
     "--language",
@@ -91,7 +91,7 @@ def trajectory(
 ) -> None:
     """Record and judge trajectories of known tasks.
 
-    You can repeat it.
+    You can repeat this command.
 
     FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
     generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have

@@ -84,7 +84,7 @@ class RebuiltJson:
     is_flag=True,
     help="Also restore triggers, views and a moved head.",
 )
-@click.option("--why", metavar="REASON", help="With --fix, set unreadable events aside; reason.")
+@click.option("--why", metavar="REASON", help="Reason for setting unreadable events aside.")
 @json_option
 @click.pass_obj
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:

@@ -41,7 +41,7 @@ def reflect(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Let a judge judge recorded sessions.
+    """Judge recorded sessions.
 
     Without SESSION, judge all sessions that are not judged yet, including those that failed or
     waited for a budget. With SESSION (an id, or the beginning of an id), judge that session

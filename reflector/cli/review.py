@@ -154,7 +154,7 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
 @json_option
 @click.pass_obj
 def list_(place: Place, session: str | None, as_json: bool) -> None:
-    """List citations and proposals, also decided ones."""
+    """List citations and proposals, even if decided."""
     _print(place, _waiting(place, session, decided=True), as_json=as_json)
 
 
@@ -560,12 +560,12 @@ def _decide_each(
         raise click.ClickException("\n".join(refused))
 
 
-@review.command("give-up", short_help="Stop waiting for a judge.")
+@review.command("give-up", short_help="Stop waiting for the judge of a session.")
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION…")
 @why_option
 @click.pass_obj
 def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
-    """Stop waiting for a judge of sessions.
+    """Stop waiting for the judge of a session.
 
     The citations of these sessions then wait for your verdict. To have a session judged after all,
     run `reflector reflect SESSION`.
@@ -600,8 +600,8 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     proposed.
 
     A removal is proposed for a rule that harmed more often than chance explains, or that
-    `prune_after` sessions were shown but none cited. Pinned rules are never proposed. With the
-    setting `prune` = "apply", these rules are removed at once.
+    `prune_after` sessions were shown but none cited. With the setting `prune` = "apply", such a
+    rule is removed at once. Pinned rules are never removed.
     """
     config = place.project().config
     with place.reading() as ledger:

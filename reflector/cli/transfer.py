@@ -109,7 +109,7 @@ def adopt(
 ) -> None:
     """Give names to the rules of your files.
 
-    You can repeat it.
+    You can repeat this command.
 
     If your agent loads FILE, such as CLAUDE.md or AGENTS.md, its rules stay there and the file does
     not change. `list` then shows each rule with its line, and `check` counts how sessions follow
@@ -323,7 +323,7 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
     """Add another machine's ledger to yours.
 
-    You can repeat it.
+    You can repeat this command.
 
     FILE was written by `reflector export --format ndjson`. If your ledger is empty, it becomes a
     copy of FILE with the same chain. If your ledger has events, it keeps them, and each event of
@@ -465,7 +465,7 @@ def _print_file(content: bytes) -> None:
     type=click.Choice(FORMATS),
     default="json",
     show_default=True,
-    help="The format.",
+    help="Output format.",
 )
 @as_of_option
 @click.pass_obj
@@ -501,9 +501,9 @@ def export(place: Place, form: str, moment: str | None) -> None:
     "--where",
     "text",
     metavar="TEXT",
-    help="Text to erase everywhere; - reads it from stdin.",
+    help="Erase this text everywhere (-: from stdin).",
 )
-@click.option("--session", metavar="ID", help="Session whose text to erase.")
+@click.option("--session", metavar="ID", help="Erase the text of this session.")
 @why_option
 @yes_option
 @click.pass_obj

@@ -80,7 +80,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
 
     The trial withholds the playbook, or the rules NAME.
 
-    Starts nothing.
+    This command does not start a trial.
     """
     with place.reading() as ledger:
         planned = plan(ledger, bullets=_checked(place, ledger, names))
