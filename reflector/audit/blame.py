@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: The reason why a tag does not count whose bullet a merge recounted.
-IN_A_MERGE = (
-    "the merged rule's count already contains it, unless counters set by hand had removed it"
-)
+IN_A_MERGE = "already part of the merged rule's count, unless that count was set by hand"
 
 
 class UnknownBullet(LookupError):

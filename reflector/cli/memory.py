@@ -235,7 +235,7 @@ def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
     named = named or [one for one in changes if one.fact("session").startswith(topic)]
     if not named:
         raise click.UsageError(
-            f"no recorded change is of a file or session {safe(topic)!r}; see "
+            f"no change of a file or session {safe(topic)!r} is recorded; see "
             f"`{place.command('log', '--memory')}`"
         )
     return named
@@ -326,7 +326,7 @@ def refuse_session(place: Place, text: str) -> None:
         sessions = {one.fact("session") for one in changes_in(stores, _root(place))}
     if any(session.startswith(text) for session in sessions if session):
         raise click.UsageError(
-            f"session {safe(text)} is known only by its changes of memory files; see "
+            f"session {safe(text)} is only known by its changes of memory files; see "
             f"`{place.command('log', '--memory', text)}`"
         )
 

@@ -266,7 +266,7 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         return number
     position = decided[-1].position
     if position == _KEPT:
-        note("You kept that change; take it back with undo.")
+        note("You kept that change. To take it back, use `undo`.")
         return number
     if position is None:
         note("A declined proposal stays declined; make the change yourself, for example with add.")

@@ -518,11 +518,11 @@ def redact(
     """Erase text permanently and keep the counts.
 
     Name an event by its position in `reflector log` or by its id. For a reflection, this erases its
-    analysis. --where erases every text that contains TEXT (case matters), and erases that text as a
-    whole. It searches events, copies of adopted playbooks and waiting sessions; the sessions are
-    still recorded. --session erases the text of a session's events, and names the session's
-    transcript. The ledger can still be verified. Commits in git, older exports and backups keep the
-    text. The exit code is 1 if a file of reflector could not be written again.
+    analysis. --where erases each text that contains TEXT, not only the words TEXT. Case matters. It
+    searches events, copies of adopted playbooks and waiting sessions; the sessions are still
+    recorded. --session erases the text of a session's events, and names the session's transcript.
+    The ledger can still be verified. Commits in git, older exports and backups keep the text. The
+    exit code is 1 if a file of reflector could not be written again.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 

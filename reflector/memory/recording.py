@@ -160,7 +160,7 @@ def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str])
         try:
             prepare(event)
         except (LedgerError, ValueError) as error:
-            notes.append(f"a change of {event.data['file']!a} is not recorded: {error}")
+            notes.append(f"could not record a change of {event.data['file']!a}: {error}")
         else:
             sound.append(event)
     new = [event for event in sound if event.event_id not in recorded]

@@ -162,7 +162,7 @@ def _planned(chain: Sequence[Change]) -> Restored:
     if is_last and (version := _version(first)) is not None:
         return replace(planned, then=version)
     if is_chain and versions.is_version(first.before, now):
-        raise UndoRefused(f"{last.shown} is as it was before {first.place} already")
+        raise UndoRefused(f"{last.shown} is already as it was before {first.place}")
     partial = _without_lines(planned, chain)
     is_whole = versions.is_version(first.before, partial.then)
     if is_last and first.before != UNSEEN and not (is_whole or partial.left):
@@ -235,12 +235,12 @@ def _without(change: Change, content: bytes | None) -> bytes:
     hunks = hunks_of(change.lines("removed"), change.lines("added"))
     name = change.shown
     if content is None:
-        raise UndoRefused(f"{name} is gone, so the lines of {change.place} are not there")
+        raise UndoRefused(f"{name} no longer exists, so the lines of {change.place} are not there")
     if not change.before or not change.after:
-        verb = "came" if change.after else "went"
+        verb = "added" if change.after else "removed"
         raise UndoRefused(
-            f"the whole file {name} {verb} with {change.place}, and it changed since; change it by "
-            f"hand"
+            f"{change.place} {verb} the whole file {name}, which has changed since; change "
+            "it by hand"
         )
     if before is not None and after is not None:
         rest = without_change(before, after, content)
@@ -250,15 +250,15 @@ def _without(change: Change, content: bytes | None) -> bytes:
         raise UndoRefused(_unknown(change))
     if rest is None:
         raise UndoRefused(
-            f"the lines of {change.place} are not in {name} as they were; change it by hand"
+            f"the lines of {change.place} have changed in {name} since; change the file by hand"
         )
     return rest
 
 
 def _unknown(change: Change) -> str:
     return (
-        f"the version of {change.shown} before {change.place} was not kept, and its "
-        f"lines are not known exactly; change it by hand"
+        f"the version of {change.shown} before {change.place} was not kept, and its lines "
+        "are not known exactly; change the file by hand"
     )
 
 
@@ -271,7 +271,7 @@ def _part(version: Restored) -> str:
     """Return the part of a refusal about a file that could be written."""
     name = shown_name(version.file)
     if version.is_whole:
-        lead = f"{name} can become as it was before {version.places[0]}:"
+        lead = f"{name} can be restored to its state before {version.places[0]}:"
     else:
         lead = f"Only the lines of {', '.join(version.places)} can be taken back from {name}:"
     shown = version.difference
@@ -332,8 +332,8 @@ def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
     for version in planned:
         if not Versions(version.store.project).has(plain_digest(version.now)):
             raise UndoRefused(
-                f"the present version of {version.file} cannot be kept, so nothing was written. "
-                f"Free some space, or: reflector config set --global memory_keep 200"
+                f"nothing was written, because the present version of {version.file} cannot "
+                "be kept. Free some space, or: reflector config set --global memory_keep 200"
             )
     notes = {"tx": tx, "files": [_noted(version) for version in planned]}
     folder = open_own(str(home.root))
@@ -472,7 +472,7 @@ def _make_folders(version: Restored) -> None:
 
 def _look_again(version: Restored) -> None:
     if _content_of(version.store, version.path) != version.now:
-        raise Changed(f"{version.file} was changed since it was read; nothing was written")
+        raise Changed(f"{version.file} has changed since it was read, so nothing was written")
 
 
 def _record(written: Sequence[Restored], tx: str) -> list[Restored]:

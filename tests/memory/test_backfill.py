@@ -195,7 +195,7 @@ def test_refused_event_is_dropped_with_a_note(
     with monkeypatch.context() as patched:
         patched.setattr(recording, "event_of", odd)
         (note,) = world.record()
-    assert note.startswith("a change of 'AGENTS.md' is not recorded: ")
+    assert note.startswith("could not record a change of 'AGENTS.md': ")
     assert world.record() == []
     assert [event["file"] for event in world.events()] == ["CLAUDE.md"]
 

@@ -82,7 +82,7 @@ def test_refusal_names_every_file(world: World, asked: Agent) -> None:
     file = world.path("CLAUDE.md")
     file.write_text(file.read_text() + "- Mine.\n")
     refused = asked.call("undo", "--memory", "00000001", code=1).err
-    assert "AGENTS.md can become as it was before" in refused
+    assert "AGENTS.md can be restored to its state before" in refused
     assert "can be taken back from CLAUDE.md:\n@@ line 3 @@\n-- Run make check." in refused
     asked.call("undo", "--memory", "00000001", "--yes")
     assert file.read_text() == "# Rules\n\n- Run make test.\n- Mine.\n"

@@ -73,7 +73,7 @@ def _changed_since(agent: Agent) -> None:
 def test_refused_change_does_not_end_a_review(told: Agent) -> None:
     _changed_since(told)
     ran = told.call("review", keys="ttq")
-    assert "are not in CLAUDE.md as they were" in ran.err
+    assert "have changed in CLAUDE.md since" in ran.err
     assert not (told.project / "AGENTS.md").exists()
     assert "1 decision recorded; 1 left." in ran.err
 

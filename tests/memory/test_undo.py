@@ -102,7 +102,7 @@ def test_changed_line_is_not_taken_back(agent: Agent) -> None:
     file = _changed(agent, BEFORE, AFTER, AFTER.replace(b"last", b"never"))
     refused = agent.call("undo", _places(agent)[1], "--yes", code=1)
     assert b"never" in file.read_bytes()
-    assert "are not in CLAUDE.md as they were" in refused.err
+    assert "have changed in CLAUDE.md since" in refused.err
 
 
 def test_created_file_is_removed_and_returns(agent: Agent) -> None:
@@ -378,7 +378,7 @@ def test_inexact_lines_are_not_written(agent: Agent, before: bytes) -> None:
     file = _changed(agent, before, b"- Check.\n")
     refused = agent.call("undo", _without_versions(agent), "--yes", code=1)
     assert file.read_bytes() == b"- Check.\n"
-    assert "change it by hand" in refused.err
+    assert "change the file by hand" in refused.err
 
 
 @pytest.mark.parametrize(
