@@ -144,8 +144,8 @@ def off(place: Place) -> None:
     """Turn reflector off in this project (disable).
 
     Sessions here are not recorded or judged, and see no rules. Your playbook and its history are
-    kept, and all commands still work. This sets `enabled` in the project's settings; `reflector on`
-    removes that setting.
+    kept, and all commands still work. This sets `enabled` in the project's settings. To turn it on
+    again, run `reflector on`.
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)

@@ -103,7 +103,7 @@ def test_only_approval_changes_bullets(
         (new(" "), "the text is empty"),
         (new("x", "habits"), "'habits' is not a section"),
         (new(f"Log in with {TOKEN}"), "seems to contain a secret"),
-        (new("Run\u200b it."), r"the invisible character U\+200B at 3, behind 'Run'"),
+        (new("Run\u200b it."), r"the invisible character U\+200B at 3, after 'Run'"),
         (new("Run \u202eti."), r"the character U\+202E at 4"),
         (new("long " * 200), "at most 500"),
         (Change("revise", "pat-009", text="x"), "no rule 'pat-009'"),
@@ -111,7 +111,7 @@ def test_only_approval_changes_bullets(
             Change("revise", "pat-001", text="Read the error first."),
             "already has exactly this text",
         ),
-        (Change("move", "pat-001", section="pat"), "is in PATTERNS & APPROACHES already"),
+        (Change("move", "pat-001", section="pat"), "is already in PATTERNS & APPROACHES"),
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
         (Change("unmerge", "pat-001"), "is not a merged rule"),
         (
@@ -122,7 +122,7 @@ def test_only_approval_changes_bullets(
             Change("merge", names=("pat-008", "pat-001"), text="x"),
             "no rule 'pat-008'",
         ),
-        (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
+        (Change("recount", "pat-001", helpful=0, harmful=0), "is already at 0/0"),
     ],
     ids=str,
 )

@@ -209,7 +209,7 @@ def test_a_watched_rule_cannot_be_withheld(agent: Agent) -> None:
         data = event | {"watched": True}
         ledger.append([ev.NewEvent(ev.BULLET_ADDED, "w" * 32, data, "check")])
     error = agent.call("trial", "start", "ctx-009", "--yes", code=2).err
-    assert "ctx-009 stays in CLAUDE.md" in error
+    assert "ctx-009 is in CLAUDE.md" in error
     assert "adopt --move CLAUDE.md" in error
 
 

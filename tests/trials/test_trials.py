@@ -183,7 +183,7 @@ def test_rules_in_agent_files_are_exempt(
     agent.call("trial", "stop")
     assert "is also in" in agent.call("trial", "start", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
-    assert ("nothing to withhold: each rule is pinned") in agent.call(
+    assert ("nothing can be withheld: each rule is pinned") in agent.call(
         "trial", "start", "--yes", code=2
     ).err
     agent.call("mirror", "AGENTS.md")
@@ -260,7 +260,7 @@ def test_moved_ledger_goes_on_with_its_trial(agent: Agent, tmp_path: Path, way: 
     else:
         agent.call("ledger", "backup", tmp_path / "backup.db")
         told_of = other.call("ledger", "restore", tmp_path / "backup.db").err
-    assert "trial goes on here: 50% of sessions go without the playbook" in told_of
+    assert "trial continues here: 50% of sessions go without the playbook" in told_of
     assert withholds(other, arms)
     other.call("trial", "stop")
     assert not withholds(other, arms)
@@ -672,7 +672,7 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
 
 def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -> None:
     run = ["trial", "run", tmp_path / "tasks", SCRIPT, "--yes"]
-    assert "0 better with it, 0 worse" in tasked.call(*run, "pat-002").out
+    assert "0 better with the advice, 0 worse" in tasked.call(*run, "pat-002").out
     (tmp_path / "rules.md").write_text("Begin with a failing test.")
     assert "2 better with the advice, 0 worse" in tasked.call(*run, tmp_path / "rules.md").out
     assert "no rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
