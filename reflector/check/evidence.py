@@ -203,8 +203,8 @@ def _lines(
     if len(shown) > _MOST_ROWS:
         yield f"         and {len(shown) - _MOST_ROWS:,} more"
     if kept:
-        sessions = counted(len(kept), "session")
-        yield f"         {sessions} counted before the transcripts were deleted"
+        former = counted(len(kept), "session")
+        yield f"         {former} counted before the transcripts were deleted"
 
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
