@@ -1,6 +1,6 @@
 -- generated from reflector/ledger/tables.py by `make docs`
 
---   origin: random; two ledgers of one name differ in it
+--   origin: random, to tell apart two ledgers of the same name
 --   position: of the last event
 --   chain: hash of the last event and of all before it
 --   recorded_at: time of the last event
@@ -61,7 +61,7 @@ CREATE INDEX event_by_type ON event (playbook_id, type, position) WHERE type <> 
 
 CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id) WHERE type IN ('evidence.retracted', 'event.redacted', 'change.approved', 'change.rejected', 'change.measured');
 
---   name: such as pat-001; never given twice
+--   name: such as pat-001; never used twice
 --   ordinal: 1, 2, 3 … in order of creation
 --   section: pat, mis, pref, ctx or oth
 --   status: live, removed, merged or watched
@@ -69,8 +69,8 @@ CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id) WH
 --   removed_into: the bullet that it was merged into
 --   position: of the event that added it
 --   recounted_at: earlier tags do not count
---   baseline_helpful: the count that it came with, or that was set by hand
---   baseline_harmful: the count that it came with, or that was set by hand
+--   baseline_helpful: the count that the rule began with, or that was set by hand
+--   baseline_harmful: the count that the rule began with, or that was set by hand
 --   helpful: the baseline and the helpful tags that count
 --   harmful: the baseline and the harmful tags that count
 CREATE TABLE bullet (
@@ -142,7 +142,7 @@ CREATE TABLE retraction (
 
 CREATE UNIQUE INDEX retraction_by_target ON retraction (playbook_id, target_id);
 
---   key: of a transcript's record; a resumed session adds only records with new keys
+--   key: key of a transcript's record; a resumed session adds only records with new keys
 CREATE TABLE record (
     playbook_id INTEGER NOT NULL,
     "key" BIGINT NOT NULL,
@@ -154,7 +154,7 @@ CREATE TABLE record (
 --   code_version: of the program that filled it
 --   policy_id: the counting policy
 --   position: of the last event in it
---   state_hash: of tables: digest of triggers and views; of a file: its SHA-256
+--   state_hash: for tables, the digest of triggers and views; for a file, its SHA-256
 --   updated_at: when a bullet or a count last changed
 CREATE TABLE projection (
     playbook_id INTEGER NOT NULL,

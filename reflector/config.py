@@ -334,7 +334,7 @@ def _with_project(
     for key in USERS_OWN:
         if key in values:
             raise ConfigError(
-                f"{project_file}: {key} belongs in the user's own file only; move it to {user_file}"
+                f"{project_file}: {key} may only be set in your own file; move it to {user_file}"
             )
     if values.get("backend") == "agent":
         raise ConfigError(
@@ -596,4 +596,4 @@ def _check_extension(name: str, where: str) -> None:
             "such as 'qwen'"
         )
     if name in _OWN_NAMES:
-        raise ConfigError(f"{where} has {name!r}, which is a name of reflector's own; remove it")
+        raise ConfigError(f"{where} has {name!r}, a name that reflector uses itself; remove it")

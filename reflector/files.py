@@ -29,7 +29,7 @@ NOT_OURS = (
     "is a link, or a file instead of a folder; replace it, or name the project that it leads to "
     "with --project"
 )
-_NOT_REGULAR = "is not a regular file; replace it by one, or remove it"
+_NOT_REGULAR = "is not a regular file; replace it by a regular file, or remove it"
 _NOT_COPIED = "is a link, or not a regular file; replace it by a copy of the file, or remove it"
 _TOO_LARGE = "has more than {:,} bytes; make it smaller, or remove it"
 _LINKED = "is a link, or a file instead of a folder; name the folder that it leads to"
@@ -315,7 +315,7 @@ def replace_read(
         except FileNotFoundError:
             now = None
         if now != read:
-            raise Changed(f"{path} changed after it was read, and was not written; try again")
+            raise Changed(f"{path} changed after it was read, so it was not written; try again")
 
     if content is None:
         last_look()

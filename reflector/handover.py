@@ -234,9 +234,7 @@ def open_person() -> str:
     """
     folder = person_folder()
     if not folder:
-        raise FileNotFoundError(
-            2, "this user does not have a home folder, so nothing is kept there"
-        )
+        raise FileNotFoundError(2, "you do not have a home folder, so nothing is kept there")
     # $HOME exists: each folder below it is made in turn.
     for end in range(folder.index("/.local/") + len("/.local"), len(folder) + 1):
         if folder[end : end + 1] in ("/", ""):

@@ -21,8 +21,8 @@ def resource_dir(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise FileNotFoundError(
-        f"{name}/ is neither in {package} nor in {package.parent}; this installation is "
-        "incomplete, reinstall reflector"
+        f"{name}/ is neither in {package} nor in {package.parent}, so this installation is "
+        "incomplete; reinstall reflector"
     )
 
 

@@ -54,14 +54,14 @@ def holder_of(handle: int, path: str) -> str:
     """
     process = holder(handle)
     if process is None:
-        return f"another process: see which one with `lsof {quote(path)}`, and continue or end it"
+        return f"another process: see which one with `lsof {quote(path)}`, and resume or stop it"
     number = process.process
     name = f"process {number} ({process.command})"
     if process.is_stopped:
         go_on = f"kill -CONT {number}"
         end = f"kill -KILL {number}"
-        return f"{name}, which is stopped: `{go_on}` continues it, `{end}` ends it"
-    return f"{name}: wait until it ends, or end it with `kill {number}`"
+        return f"{name}, which is suspended: `{go_on}` resumes it, `{end}` stops it"
+    return f"{name}: wait until it finishes, or stop it with `kill {number}`"
 
 
 def holder(handle: int) -> Holder | None:

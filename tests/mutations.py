@@ -1004,11 +1004,11 @@ MUTATIONS = [
     ),
     Mutation(COMPARED, '"tag", "session_id", "reflection_id"', '"tag", "session_id"', VERIFY),
     Mutation(COMPARED, '"reflection_id", "active")', '"reflection_id")', VERIFY),
-    Mutation(COMPARED, 'yield position, f"{name} is missing in the table"', "pass", VERIFY),
+    Mutation(COMPARED, 'yield position, f"{name} is missing from the table"', "pass", VERIFY),
     Mutation(COMPARED, '"state", "attempts", "changed_at"', '"state", "changed_at"', VERIFY),
     Mutation(
         COMPARED,
-        ('yield position, f"{name} is in the table, but not in the events"'),
+        ('yield position, f"{name} is in the table but not in the events"'),
         "pass",
         VERIFY,
     ),

@@ -70,8 +70,8 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         (f"""'worktrees' . "a b".{"'='." * 200_000}own = 1""", "not TOML"),
         # What would give whoever wrote the project's file power over who is asked, what it costs,
         # and other folders.
-        ('base_url = "http://127.0.0.1:1"', "belongs in the user's own file only"),
-        ('projects = ["*"]', "belongs in the user's own file only"),
+        ('base_url = "http://127.0.0.1:1"', "may only be set in your own file"),
+        ('projects = ["*"]', "may only be set in your own file"),
         ('proposals = "accept"', "only your own file may set"),
         ('model = "the-dearest-1"', "sets the price of a request"),
         ("request_tokens = 10000000", "only lower"),

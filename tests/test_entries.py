@@ -100,7 +100,7 @@ def test_swept_ledger_comes_back_without_double_counts(agent: Agent, how: str) -
     before = said(agent)
     SWEPT[how](agent)
     told = agent.call("history").err
-    assert "events are back from the copy" in told
+    assert "events were restored from the copy" in told
     assert said(agent) == before
     assert "are back" not in agent.call("list").err
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""

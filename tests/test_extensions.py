@@ -123,7 +123,7 @@ def test_an_extension_takes_no_file_of_ours(site: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["readers", "judges"])
 def test_a_repository_lists_no_extension(agent: Agent, setting: str) -> None:
     (agent.claude / "reflector.toml").write_text(f'{setting} = ["odd"]\n')
-    with pytest.raises(ConfigError, match=f"{setting} belongs in the user's own file only"):
+    with pytest.raises(ConfigError, match=f"{setting} may only be set in your own file"):
         load_config(agent.project, environ=agent.env())
 
 
@@ -178,7 +178,7 @@ def test_a_module_in_the_working_folder_is_skipped(
 
 def test_doctor_lists_extensions_and_what_is_missing(agent: Agent, site: Path) -> None:
     out = agent.call("doctor", code=None).out
-    assert "odd (odd-pack 1.5): not loaded, because your readers do not list it" in out
+    assert "odd (odd-pack 1.5): not loaded, because your setting readers does not list it" in out
     assert not imported(site)
     list_names(agent, readers="odd gone")
     out = " ".join(agent.call("doctor", code=1).out.split())

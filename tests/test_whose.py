@@ -369,7 +369,7 @@ def test_failed_copy_is_made_later(
     holder = stopped(mine.own / "lock")
     told = mine.call("add", "pat", "Meanwhile.").err
     assert f"process {holder} " in told
-    assert "which is stopped" in told
+    assert "which is suspended" in told
     assert entries.copy_end(mine.project).position < 6 or not mine.own.exists()
     mine.call("list")
     os.kill(holder, 9)

@@ -118,7 +118,7 @@ class Step:
         if cause is None:
             return f"not counted: {reason}"
         if self.disposition == "double":
-            return f"not counted: {reason}, position {cause.position} counts"
+            return f"not counted: {reason}; position {cause.position} counts instead"
         detail = f": {cause.reason}" if cause.reason else ""
         return f"not counted: {reason} by {cause.actor} at {cause.position}{detail}"
 

@@ -143,7 +143,9 @@ def due(
         is_unused = 0 < after <= usage.told and not usage.cited
         reason = ""
         if votes.harm >= HARMS:
-            reason = f"harmful {votes.harmful:g}, helpful {votes.helpful:g}, too often for chance"
+            reason = (
+                f"harmful {votes.harmful:g}, helpful {votes.helpful:g}: more than chance explains"
+            )
         elif is_unused and row.helpful <= row.harmful:
             reason = f"shown in {usage.told} sessions, cited in none"
         if reason and row.name not in pinned:

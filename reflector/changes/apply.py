@@ -230,7 +230,7 @@ def _text_fault(rows: Rows, change: Change) -> str | None:
     same_name = next((row.name for row in live if row.text == text), None)
     if same_name is None or same_name in change.names:
         return None
-    return f"{same_name} has exactly this text already"
+    return f"{same_name} already has exactly this text"
 
 
 def _rows_after(ledger: Ledger, rows: Rows, change: Change) -> dict[str, BulletRow]:

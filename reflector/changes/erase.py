@@ -90,7 +90,7 @@ def text_erasure(ledger: Ledger, wanted: str) -> Erasure:
     """
     if len(wanted.strip()) < _MIN_WANTED_CHARACTERS:
         raise ErasureRefused(
-            f"{wanted!r} is too short to search for; name at least {_MIN_WANTED_CHARACTERS} "
+            f"{wanted!r} is too short to search for; give at least {_MIN_WANTED_CHARACTERS} "
             "characters"
         )
     forms = _spellings(wanted)
@@ -123,11 +123,13 @@ def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
     """
     reason = quote(why, _MAX_REASON)
     if not reason:
-        raise ErasureRefused("the reason is empty; give one with --why, without the text to erase")
+        raise ErasureRefused(
+            "the reason is empty; give a reason with --why that does not contain the text to erase"
+        )
     if any(text in reason for text in _searched_texts(erasure)):
         raise ErasureRefused(
-            "the reason contains the text to erase, and the ledger keeps reasons; give another "
-            "reason with --why"
+            "the reason contains the text to erase, but the ledger keeps reasons; give "
+            "another reason with --why"
         )
     ids = [erased.event.event_id for erased in erasure.events]
     return ledger.redact(ids, reason=reason, actor="human", takes=erasure.takes)

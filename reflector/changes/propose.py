@@ -260,8 +260,8 @@ def approve_proposal(
         _check_waits(proposal)
     if text is not None and proposal.change.text is None:
         raise ProposalRefused(
-            f"proposal {proposal.id[:8]} does not propose a text that you could change; approve "
-            f"it as it is, or reject it"
+            f"proposal {proposal.id[:8]} does not contain a text that you could change; "
+            "approve it as it is, or reject it"
         )
     if staleness:
         ledger.append([_ending(proposal, "stale", staleness)])
@@ -297,7 +297,7 @@ def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bo
     if keep and proposal.change.kind != "merge":
         raise ProposalRefused(
             f"proposal {proposal.id[:8]} is not a merge, so `review keep` does not apply; "
-            f"decline it with `reflector review reject`"
+            "decline the proposal with `reflector review reject`"
         )
     apart = proposal.change.names if keep else ()
     how = "kept" if keep else "rejected"
@@ -382,7 +382,10 @@ def _unwanted_text(
 ) -> str | None:
     """Return why a text is not proposed: its length, a bullet's own words, or your rejections."""
     if len(text) > MOST_TEXT:
-        return f"the text has {len(text):,} characters; a proposed rule has at most {MOST_TEXT}"
+        return (
+            f"the text has {len(text):,} characters, but a proposed rule may have at most "
+            f"{MOST_TEXT}"
+        )
     words = same_words(text)
     other_rows = [row for row in rows if row.name not in change.about]
     bullets = [row for row in other_rows if same_words(row.text) == words]
@@ -390,8 +393,8 @@ def _unwanted_text(
         bullet = min(bullets, key=lambda row: row.status != "live")
         reason = why_not_live({bullet.name: bullet}, bullet.name)
         if reason is None:
-            return f"{bullet.name} has this text already"
-        return f"a rule had this text: {reason}"
+            return f"{bullet.name} already has this text"
+        return f"an earlier rule had this text: {reason}"
     rejections: list[Proposal] = []
     for proposal in known:
         is_same = same_words(proposal.change.text or "") == words
@@ -399,7 +402,7 @@ def _unwanted_text(
             rejections.append(proposal)
     if len(rejections) >= _MAX_REJECTIONS:
         return (
-            f"this text was rejected {len(rejections)} times, most recently because: "
+            f"this text was rejected {len(rejections)} times, the last time because: "
             f"{rejections[-1].why}"
         )
     return None
@@ -417,7 +420,7 @@ def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
     """Return why a proposal cannot be applied to the present playbook."""
     for row in rows:
         if proposal.basis.get(row.name, _digest(row.text)) != _digest(row.text):
-            return f"{row.name} was changed after the proposal"
+            return f"{row.name} has changed since the proposal"
     return fault(rows, proposal.change)
 
 
@@ -435,7 +438,7 @@ def _check_waits(proposal: Proposal) -> None:
 
 
 def _expiry(proposal: Proposal) -> NewEvent:
-    return _ending(proposal, "expired", f"{MOST_WAITING} newer ones wait")
+    return _ending(proposal, "expired", f"{MOST_WAITING} newer proposals are waiting")
 
 
 def _ending(

@@ -56,8 +56,9 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended
         target = lines[0][0]
         last = lines[0][-1]
         raise AlreadyRetracted(
-            f"{_event_words(target)} does not count since position {last.position}"
-            f"{_reason_words(last)}; count it again with `reflector undo {last.position}`"
+            f"{_event_words(target)} does not count since position "
+            f"{last.position}{_reason_words(last)}; to count it again, run `reflector undo "
+            f"{last.position}`"
         )
     for target in targets:
         replaced = _replaced_lines(ledger, target, verdicts_out=0)
@@ -82,7 +83,8 @@ def put_back_evidence(ledger: Ledger, targets: Sequence[Event], why: str) -> lis
             since = f" since position {last.position}{_reason_words(last)}"
         state = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
         raise RetractionRefused(
-            f"{_event_words(target)} {state}{since}; there is nothing to undo. See `reflector log`"
+            f"{_event_words(target)} {state}{since}, so there is nothing to undo. See "
+            "`reflector log`"
         )
     for target in targets:
         replaced = _replaced_lines(ledger, target, verdicts_out=1)
@@ -155,7 +157,7 @@ def _retractions(ends: Sequence[Event], why: str) -> list[NewEvent]:
     reason = quote(why, _MAX_REASON)
     if not reason:
         raise RetractionRefused(
-            "the reason is empty; give one with --why, for later readers of the ledger"
+            "the reason is empty; give a reason with --why, for later readers of the ledger"
         )
     retraction = ev.EVIDENCE_RETRACTED
     data = {"reason": reason}
@@ -211,12 +213,15 @@ def _replaced_lines(ledger: Ledger, target: Event, *, verdicts_out: int) -> list
 
 def _check_is_evidence(ledger: Ledger, target: Event) -> None:
     if way_out := EVENT_TYPES[target.type].no_retraction:
-        raise RetractionRefused(f"{_event_words(target)} is not evidence that can count; {way_out}")
+        raise RetractionRefused(
+            f"{_event_words(target)} is not evidence, so it cannot be excluded from the "
+            f"counts; {way_out}"
+        )
     evidence = _evidence_below(ledger, target)
     if evidence is not None and evidence.type == ev.BULLET_PROPOSED:
         raise RetractionRefused(
-            f"{_event_words(target)} is the rejection of a proposal, which is final; add the "
-            f"rule with `reflector add`"
+            f"{_event_words(target)} is the rejection of a proposal, which is final; to add "
+            "the rule anyway, use `reflector add`"
         )
 
 

@@ -60,7 +60,7 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
     if not dots:
         return None
     if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-        raise Mistake(f"{text!r} is not a range of positions, such as 41..43")
+        raise Mistake(f"{text!r} is not a range of positions; write it like 41..43")
     after = int(first) - 1
     upto = int(last)
     retractions = list(ledger.events(after=after, upto=upto, types=[ev.EVIDENCE_RETRACTED]))
@@ -68,7 +68,7 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
         return _evidence(retractions)
     changes = list(ledger.events(after=after, upto=upto, types=CHANGING))
     if not changes:
-        raise NothingToUndo(f"no event of {text} changed a rule; see `reflector log`")
+        raise NothingToUndo(f"no event in {text} changed a rule; see `reflector log`")
     return Act(changes)
 
 
@@ -92,8 +92,8 @@ def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = Non
     way_out = EVENT_TYPES[event.type].no_retraction
     if way_out and event.type != ev.POLICY_ADOPTED:
         raise NothingToUndo(
-            f"the {event.type} at position {event.position} did not change a rule or a count; "
-            f"{way_out}"
+            f"the {event.type} at position {event.position} did not change a rule or a "
+            f"count, so it cannot be undone; {way_out}"
         )
     return _evidence(events)
 

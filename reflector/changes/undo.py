@@ -184,9 +184,9 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     tx = tx_of(merged.meta)
     if tx is None:
         raise NothingToUndo(
-            f"the import at position {merged.position} was recorded by an older version, so its "
-            f"events cannot be identified; undo its changes by their positions, such as "
-            f"`reflector undo 41..43`"
+            f"an older version recorded the import at position {merged.position}, so its "
+            "events cannot be identified; undo its changes by their positions, such as "
+            "`reflector undo 41..43`"
         )
     types = {
         *CHANGING,
@@ -438,7 +438,7 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:
         return (
-            f"{name} differs from the result of that change, so nothing was undone; see "
+            f"{name} no longer matches the result of that change, so nothing was undone; see "
             f"`reflector show {name}`"
         )
     event = later[-1]

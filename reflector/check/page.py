@@ -106,7 +106,7 @@ def _look(rows: Sequence[Row], facts: PageFacts, room: int) -> list[str]:
 def _nothing_words(facts: PageFacts) -> str:
     """Return why there is nothing to look at."""
     if not facts.rules:
-        return "No line of these files is a rule that a session could follow or break."
+        return "These files do not contain a rule that a session could follow or break."
     if not facts.sessions:
         return "LOOK AT THESE: none, because no session of this folder was found."
     if not any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):

@@ -104,9 +104,9 @@ def _complete(command: click.Command, path: str, examples: Iterable[str]) -> Non
 @click.option(
     "--project",
     type=click.Path(file_okay=False, path_type=Path),
-    help=("Folder of the project (default: found from here)."),
+    help=("Project folder (default: the project you are in)."),
 )
-@click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
+@click.option("--user", is_flag=True, help="Use your own playbook, which applies everywhere.")
 @click.pass_context
 def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
     """See which rules help your coding agent."""

@@ -11,8 +11,9 @@ from reflector.hooks import fast
 def hook() -> None:
     """Record one hook event from stdin.
 
-    Writes the event to the project's spool, starts a drain in the background and always exits 0.
-    Prints the playbook for SessionStart and SubagentStart, and nothing for every other event.
+    The command writes the event to the project's spool, starts `drain` in the background and always
+    exits with 0. For SessionStart and SubagentStart, it prints the playbook. For other events, it
+    prints nothing.
     """
     fast.main()
 
@@ -21,7 +22,7 @@ def hook() -> None:
 def statusline() -> None:
     """Print the agent's status line.
 
-    It shows the playbook and the last session's verdicts.
+    The line shows the playbook and the last session's verdicts.
 
     In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector
     statusline"}}

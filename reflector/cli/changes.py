@@ -190,7 +190,7 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
 @click.command()
 @click.argument("name", type=NAME, required=False)
 @click.argument("text", required=False)
-@click.option("--section", type=SECTION, help="Move it to this section.")
+@click.option("--section", type=SECTION, help="Move the rule to this section.")
 @_command
 def edit(place: Place, name: str | None, text: str | None, section: str | None) -> Sequence[Change]:
     """Change a rule, or all rules in your editor.
@@ -409,7 +409,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         is_evidence = not taken.steps and bool(taken.positions)
         lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
     for file in taken.files:
-        note(f"{file} is as it was before.")
+        note(f"{file} has its former text again.")
     if taken.steps or taken.files:
         _print(place, taken.steps, as_json=as_json)
         return
@@ -430,7 +430,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         shown,
         taken.positions,
         lines,
-        "Nothing to undo: it is undone already.",
+        "Nothing to undo: this is already undone.",
         as_json=as_json,
     )
 
@@ -442,8 +442,8 @@ def edited(otherwise: str, text: str | None = None, *, file: Path | None = None)
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         # One that needs a terminal would wait for it for ever.
         raise click.UsageError(
-            f"this is not a terminal, so an editor cannot open; set $EDITOR to one that works "
-            f"without, or {otherwise}"
+            "this is not a terminal, so an editor cannot open; set $EDITOR to an editor "
+            f"that does not need a terminal, or {otherwise}"
         )
     try:
         if file is None:

@@ -46,7 +46,7 @@ from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions import checks
 
-_EACH = partial(counting, what="looking at your agents' sessions")
+_EACH = partial(counting, what="reading your agents' sessions")
 
 
 @click.command()
@@ -59,12 +59,12 @@ _EACH = partial(counting, what="looking at your agents' sessions")
     show_default=True,
     help="Read only the N newest sessions.",
 )
-@click.option("--since", type=DAY, help="Only sessions since this day.")
+@click.option("--since", type=DAY, help="Read only sessions since this day.")
 @judge_option
-@click.option("--learn", is_flag=True, help="Also propose advice that seems to be missing.")
+@click.option("--learn", is_flag=True, help="Also propose rules that seem to be missing.")
 @click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
-@click.option("--dry-run", is_flag=True, help="Send nothing; show the cost of a judge.")
-@click.option("--all", "whole", is_flag=True, help="Show every rule, in full.")
+@click.option("--dry-run", is_flag=True, help="Show a judge's cost, and send nothing.")
+@click.option("--all", "whole", is_flag=True, help="Show every rule in full.")
 @yes_option
 @json_option
 @click.pass_obj
@@ -184,7 +184,7 @@ def _notes(
     if answer.found is not None and ran.asked:
         yield spent_words(answer.found)
     if answer.found is not None and (dropped := sum(line.dropped for line in answer.found.lines)):
-        yield f"{counted(dropped, 'answer')} dropped: the quote is not in the session."
+        yield f"{counted(dropped, 'answer')} dropped, because the quote is not in the session."
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
         again = place.command("check", "--retry-failed")

@@ -39,7 +39,7 @@ class SettingJson:
 
 _key = click.argument("key", type=click.Choice(list(SETTINGS)), metavar="KEY")
 _global = click.option(
-    "--global", "for_all", is_flag=True, help=("Use your own file, for all of your projects.")
+    "--global", "for_all", is_flag=True, help=("Use your own settings file, for all projects.")
 )
 
 
@@ -80,13 +80,13 @@ def get(place: Place, key: str) -> None:
     click.echo(_words(_shown(place.project().config, key)))
 
 
-@config.command("set", short_help="Set a setting of this project, or of all.")
+@config.command("set", short_help="Change a setting, here or in all projects.")
 @_key
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @_global
 @click.pass_obj
 def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None:
-    """Set a setting of this project.
+    """Change a setting of this project.
 
     With --global, the setting applies to all of your projects.
 
@@ -109,14 +109,14 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
         note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} overrides it")
 
 
-@config.command(short_help="Remove a setting, also a misspelt one.")
+@config.command(short_help="Remove a setting, even a misspelt one.")
 @click.argument("key")
 @_global
 @click.pass_obj
 def unset(place: Place, key: str, for_all: bool) -> None:
     """Remove a setting from the project's file.
 
-    With --global, it is removed from your own file. Misspelt settings can be removed, too.
+    With --global, remove it from your own file. Misspelt settings can also be removed.
     """
     path, had_it = store_setting(place.folder(), key, None, for_all=for_all)
     if not had_it:
@@ -141,7 +141,7 @@ def _print_in_force(place: Place, key: str) -> Config:
 @click.command()
 @click.pass_obj
 def off(place: Place) -> None:
-    """Turn it off in this project (disable).
+    """Turn reflector off in this project (disable).
 
     reflector then does not record or judge sessions here, and your agent gets no rules. You keep
     your playbook and its history, and all commands work. The command sets `enabled` in this
@@ -150,14 +150,14 @@ def off(place: Place) -> None:
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)
     click.echo(safe(f"reflector is off in {root}: enabled = false in {stored.path}"))
-    click.echo("Sessions here are not recorded, shown any rule or judged.")
+    click.echo("Sessions here are not recorded or judged, and see no rules.")
     click.echo(f"To turn it on: {place.command('on')}")
 
 
 @click.command()
 @click.pass_obj
 def on(place: Place) -> None:
-    """Turn it on again in this project (enable)."""
+    """Turn reflector on in this project (enable)."""
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):
@@ -171,7 +171,9 @@ def _own_folder(place: Place, verb: str) -> Path:
     if place.user:
         value = "false" if verb == "off" else "true"
         everywhere = f"reflector config set --global enabled {value}"
-        raise click.UsageError(f"`{verb}` works on one project; for all of yours: {everywhere}")
+        raise click.UsageError(
+            f"`{verb}` works on one project; to change all of yours: {everywhere}"
+        )
     return place.folder()
 
 

@@ -29,12 +29,14 @@ _REPORTS = (
     ("SessionEnd", 2),
     ("SessionEnd", 3),
 )
-_NEXT = """
-Four commands to type next, in a project of yours:
-  reflector check                         rules that your agent breaks
-  reflector history --dry-run             earlier sessions to record
-  reflector add pat 'Run the tests first' a first rule
-  reflector install                       the hooks, until reflector uninstall"""
+_NEXT = (
+    "\n"
+    "Four commands to try next, in one of your projects:\n"
+    "  reflector check                         rules that your agent breaks\n"
+    "  reflector history --dry-run             earlier sessions to record\n"
+    "  reflector add pat 'Run the tests first' a first rule\n"
+    "  reflector install                       the hooks, until reflector uninstall"
+)
 
 
 @click.command()
@@ -42,12 +44,12 @@ Four commands to type next, in a project of yours:
 def demo(folder: Path | None) -> None:
     """Show `check` and the counts on sample sessions.
 
-    Creates a project with a playbook and three sessions. With FOLDER the project is kept, otherwise
-    it is temporary. Uses no network, no key and none of your files. With
-    REFLECTOR_BACKEND=anthropic, a model judges the sessions, with the key in your environment.
+    The demo creates a project with a playbook and three sessions. With FOLDER, the project is kept
+    there, otherwise it is temporary. The demo uses no network, no key and none of your files. With
+    REFLECTOR_BACKEND=anthropic, a model judges the sessions with the key in your environment.
     """
     if folder is not None and folder.exists():
-        raise click.UsageError(f"{folder} exists already; name a new folder for the demo")
+        raise click.UsageError(f"{folder} already exists; name a new folder for the demo")
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
         from reflector.judges.api_settings import KEY_VARIABLES, model_settings
@@ -55,8 +57,8 @@ def demo(folder: Path | None) -> None:
         # of the person's settings the demo takes these variables alone
         if model_settings().key is None:
             raise click.UsageError(
-                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; the "
-                "demo itself needs none"
+                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; "
+                "without REFLECTOR_BACKEND, the demo does not need a key"
             )
     with _stage(backend, folder) as project:
         _earlier()
@@ -99,8 +101,8 @@ def _sessions(project: Path) -> None:
     for event, number in _REPORTS:
         _hook(project, event, _DATA / f"session-{number}.jsonl")
     _say(
-        "Three sessions end and cite rules. One of them was compacted and ends twice.\nEach "
-        "citation is judged:"
+        "Three sessions end and cite rules. One of them was compacted, so it ends twice.\n"
+        "Each citation is judged:"
     )
     _run(project, "drain")
     _say("The playbook now, best rule first:")

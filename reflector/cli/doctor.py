@@ -53,16 +53,17 @@ _STYLES: dict[str, dict[str, Any]] = {
     "--report",
     "as_report",
     is_flag=True,
-    help="Print a report for an issue, without your texts.",
+    help="Print a report for an issue, without your text.",
 )
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     """Check the connection from agent to playbook.
 
-    Each line is ok, a warning or an error, with the command that corrects it. Without --fix it
-    changes nothing. --fix renews reflector's hooks, makes its files private and records waiting
-    sessions; it changes nothing that you wrote. Exits 1 on errors.
+    Each line is ok, a warning or an error. Warnings and errors show the command that corrects them.
+    Without --fix, `doctor` changes nothing. --fix renews reflector's hooks, makes its files private
+    and records waiting sessions; it changes nothing that you wrote. The exit code is 1 if there are
+    errors.
     """
     refused: ConfigError | None = None
     try:

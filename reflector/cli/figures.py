@@ -230,7 +230,7 @@ def _rate(group: Group) -> str:
 def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> None:
     """Query the ledger with SQL, read-only.
 
-    Without QUERY, reads the query from stdin; if stdin is empty, lists the views (bullets, tags,
+    Without QUERY, read the query from stdin. If stdin is empty, list the views (bullets, tags,
     reflections, sessions) and their columns, which docs/machines.md describes.
     """
     if form is not None and as_json:
@@ -335,8 +335,8 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
-    Without A, the span starts at the beginning; without B, it ends now. Lists rules that were
-    added, changed, moved and removed, and the sessions that changed their counts.
+    Without A, the span starts at the beginning; without B, it ends now. `diff` lists rules that
+    were added, changed, moved or removed, and the sessions that changed their counts.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
@@ -353,7 +353,7 @@ def _print_difference(found: Difference) -> None:
     if found.counting.before != found.counting.after:
         click.echo(f"counting: {found.counting.before} → {found.counting.after}")
     if not found.bullets:
-        note(f"The playbooks of positions {found.from_} and {found.to} are the same.")
+        note(f"The playbook is the same at positions {found.from_} and {found.to}.")
     for changed in found.bullets:
         sides = (side for side in (changed.before, changed.after) if side is not None)
         totals = " → ".join(f"{side.helpful}/{side.harmful}" for side in sides)

@@ -41,8 +41,8 @@ def help_(words: tuple[str, ...], every: bool) -> None:
     most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)
     if not most:
         raise click.ClickException(
-            f"{' '.join(words)!r} is not in the help or the pages; `reflector help --all` lists "
-            f"the commands"
+            f"{' '.join(words)!r} was not found in the help or the pages; `reflector help "
+            "--all` lists the commands"
         )
     left = 0
     for title, parts in places.items():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
     from reflector.hooks.install import Change
 
-_OWN_MEMORY = "Record changes of your own memory files too (~/.claude/CLAUDE.md)?"
+_OWN_MEMORY = "Also record changes of your own memory files (~/.claude/CLAUDE.md)?"
 #: Bytes of a file that agents read, at most.
 _MAX_BYTES = 1 << 20
 _ADD = 'reflector add pat "What every session should know"'
@@ -66,8 +66,8 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. The hooks record which rules a session
-    cites, and send nothing. Your other settings stay, and a copy of the old file is kept next to
-    it.
+    cites, and send nothing. Your other settings do not change, and a copy of the old file is kept
+    next to the new one.
     """
     from reflector.hooks.install import hook_command, install_hooks
 
@@ -85,7 +85,7 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         return
     change = install_hooks(path, agent.form, command, within=within)
     if change.is_none:
-        click.echo(safe(f"{path} has the hooks already."))
+        click.echo(safe(f"{path} already has the hooks."))
         return
     click.echo(safe(f"{path}: hooks for {', '.join(agent.events)}"))
     if change.backup:
@@ -96,7 +96,7 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     is_asked = not (consent.agreed_clients() or load_config(root).asks_model)
     if is_asked and not (sys.stdin.isatty() and ask_who(place)):
         words = estimate_words(load_config(root))
-        click.echo(f"To let your agent judge which rules helped: {CONSENT}{words}")
+        click.echo(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
     _ask_memory(root)
 
 
@@ -108,8 +108,9 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
 def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
 
-    It also removes a status line that calls reflector. If nothing else in the file changed since,
-    the file is restored byte for byte. Your playbooks and their history stay.
+    A status line that calls reflector is also removed. If nothing else in the file has changed
+    since the installation, the file is restored byte for byte. Your playbooks and their history are
+    kept.
     """
     from reflector.hooks.install import uninstall_hooks
 
@@ -197,7 +198,7 @@ def _print_removal(change: Change) -> None:
     if change.backup is not None:
         click.echo(
             safe(
-                "Your later changes of the file are kept. The file before the hooks: "
+                "Your later changes to the file are kept. The file from before the hooks: "
                 f"{change.backup}"
             )
         )
@@ -238,10 +239,11 @@ def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> N
         note(f"reflector: {off} has {switch}, so hooks do not run; remove it")
     for other, where, way_out in callers_of(root):
         if other is agent and where != str(path):
-            note(f"reflector: {where} calls reflector, too; remove one of the two: {way_out}")
+            note(f"reflector: {where} also calls reflector; remove one of the two: {way_out}")
     if any(part in command for part in _PASSING):
         note(
-            f"reflector: {command} is in a temporary cache; install with 'uv tool install' or pipx"
+            f"reflector: {command} is in a temporary cache; install it with 'uv tool "
+            "install' or pipx"
         )
     if scope == "project":
         note(

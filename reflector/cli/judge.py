@@ -59,7 +59,7 @@ class _Judge(click.Group):
 @json_option
 @click.pass_context
 def judge(ctx: click.Context, as_json: bool) -> None:
-    """List the judges of your sessions and prices.
+    """List judges for your sessions, with prices.
 
     A judge reads a session and decides for each cited rule whether it helped. The list shows the
     price of your last ten sessions and who would get their text. Nothing is sent. `judge allow`
@@ -113,7 +113,7 @@ def _tokens(newest: Estimate) -> str:
 @yes_option
 @click.pass_obj
 def allow(place: Place, who: str | None, yes: bool) -> None:
-    """Let a judge read your sessions from now on.
+    """Allow a judge to read your sessions.
 
     WHO is a name from `reflector judge`. Without WHO, the command shows each judge with its price
     and the receiver of your text, and asks you to choose. With --yes, it allows all of your
@@ -221,7 +221,7 @@ def _ask_limits(config: Config, project: Path) -> None:
         err=True,
     )
     folders = click.prompt(
-        "Folders that are never read, with commas between (Enter: none)",
+        "Folders that are never read, separated by commas (Enter: none)",
         default=", ".join(config.never),
         show_default=bool(config.never),
         err=True,
@@ -278,8 +278,8 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
         note(f"reflector: {fault}")
     if not ready:
         raise JudgeRefused(
-            f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector judge "
-            "allow anthropic` with an API key"
+            f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector "
+            "judge allow anthropic` with an API key"
         )
     _show_terms(place, config, ready)
     who_asks = " and ".join(candidate.title for candidate in ready)
@@ -306,8 +306,8 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
             click.echo(safe(f"  {line}"))
         for variable in consent.left_out(candidate.name, project=place.folder()):
             note(
-                f"  {variable} names a folder of this project or the working folder, so it is "
-                f"not kept"
+                f"  {variable} names a folder of this project or the working folder, so "
+                "reflector does not keep it"
             )
 
 
@@ -386,5 +386,5 @@ def forbid(place: Place, who: str | None) -> None:
     elif was_allowed:
         click.echo("No model reads your sessions now; the built-in rules judge.")
     else:
-        click.echo("No judge was allowed.")
+        click.echo("No judge was allowed to read your sessions.")
     end_first(place.folder())

@@ -69,7 +69,7 @@ def lab(place: Place, dataset: str | None) -> None:
     type=click.IntRange(1, 10),
     default=1,
     show_default=True,
-    help="Rounds of insights.",
+    help="Number of rounds of insights.",
 )
 @click.option(
     "--language",
@@ -91,13 +91,13 @@ def trajectory(
 ) -> None:
     """Record and judge trajectories of known tasks.
 
-    You can repeat it.
+    You can repeat this command.
 
     FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
     generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
-    ground_truth and test_report. Each dataset has its own playbook; `lab --dataset NAME` uses that
-    one for all trajectories. If a trajectory cannot be recorded or judged, the command names it,
-    judges the others and exits with 1.
+    ground_truth and test_report. Each trajectory uses the playbook of its dataset. With `lab
+    --dataset NAME`, all of them use the playbook of NAME. If a trajectory cannot be recorded or
+    judged, the command names it, judges the others and exits with 1.
     """
     settings = judge_settings(judge)
     project = Place(place.root, user=place.user).project(**settings)
@@ -241,7 +241,7 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
         if reading.reading != "same"
     ]
     columns = ("session", "reading", "before", "after")
-    empty = f"{len(readings)} answers, all read as before."
+    empty = f"{len(readings)} answers; today's parser reads all of them as before."
     table(columns, rows, prose=("before", "after"), empty=empty)
 
 
@@ -249,7 +249,7 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name} {tag}" for name, tag in tags) or "none"
 
 
-@lab.command(short_help="Measure the gated reflection step on a fixed turn.")
+@lab.command(short_help="Measure the gated reflection step.")
 @click.argument("settings", required=False)
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
 @click.option("--raw-time", is_flag=True, help="Show the time in ms (otherwise 0.0).")

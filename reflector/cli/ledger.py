@@ -78,13 +78,13 @@ class RebuiltJson:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Only compare; exit 1 if tables differ.")
+@click.option("--check", is_flag=True, help="Only compare, and exit with 1 if tables differ.")
 @click.option(
     "--fix",
     is_flag=True,
     help="Also restore triggers, views and a moved head.",
 )
-@click.option("--why", metavar="REASON", help="Reason; with --fix, sets unreadable events aside.")
+@click.option("--why", metavar="REASON", help="Reason for setting unreadable events aside.")
 @json_option
 @click.pass_obj
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
@@ -121,9 +121,11 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
 
 
 _CAUSES = {
-    "tables": "The tables differ from the events; `{}` computes them again.",
-    "left": "A command was stopped before it wrote playbook.json, or the file was removed; `{}` "
-    "writes it.",
+    "tables": "The tables differ from the events; `{}` computes the tables again.",
+    "left": (
+        "A command was stopped before it wrote playbook.json, or the file was removed; `{}` "
+        "writes the file."
+    ),
     "edited": "If you edited playbook.json, the next command records your edits; `{}` writes the "
     "file.",
 }
@@ -175,10 +177,11 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
 
     No output means that the ledger is sound.
 
-    Checks the chain, the order, triggers, views and SQLite's own integrity. Computes every counter
-    again from the events. Checks that a server still has the newest event that this machine saw,
-    and that trials were drawn and closed correctly. Prints one line for each finding, and then
-    exits with 1. With --anchor, it also proves that no event up to that head is missing.
+    `verify` checks the chain, the order, triggers, views and SQLite's own integrity. It computes
+    every counter again from the events. It checks that a server still has the newest event that
+    this machine saw, and that trials were drawn and closed correctly. If it finds a fault, it
+    prints a line for each fault and exits with 1. With --anchor, it also proves that no event up to
+    that head is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -243,7 +246,7 @@ def head(asked: Question) -> None:
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be gone tomorrow
         raise click.UsageError(
-            "the ledger is empty, so it does not have a head yet; begin with `reflector ingest`"
+            "the ledger is empty, so it does not have a head yet; first run `reflector ingest`"
         )
     if not asked.answers(shaped(HeadJson, found, head=str(found))):
         click.echo(found)
@@ -253,8 +256,7 @@ def needs_ledger(project: Project) -> None:
     """Proof about nothing would make a ledger to have something to prove."""
     if not project.has_ledger():
         raise click.UsageError(
-            f"{project.root} does not have a ledger; start one with `reflector add`, or with a "
-            f"session that has a playbook"
+            f"{project.root} does not have a ledger; start one with `reflector add`"
         )
 
 
@@ -286,9 +288,10 @@ class PolicyJson:
 def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) -> None:
     """Show or change the counting policy.
 
-    With as_applied, each verdict counts. With once_per_reflection, equal verdicts on a rule count
-    once in a reflection, and with once_per_session once in a session.
-    `reflector list --counting POLICY` shows the counts under a policy.
+    The policy decides how often equal verdicts on the same rule count. With as_applied, each of
+    them counts. With once_per_reflection, they count once for each reflection. With
+    once_per_session, they count once for each session. To see the counts under a policy, run
+    `reflector list --counting POLICY`.
     """
     if name is not None:
         with place.changing(begins=True) as opened:
@@ -296,7 +299,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
         for change in adopted:
             click.echo(f"{name} since position {change.position}")
         if not adopted:
-            note(f"{name} is in force already.")
+            note(f"{name} is already in force.")
         return
     with place.reading() as opened:
         counting = opened.counting()
@@ -370,7 +373,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
         note(f"The replaced ledger is kept as {restored.ledger}")
     # A session counts for the advice that is there when it is recorded; a kept file without git has
     # its counts with it.
-    again = "To record the sessions since that backup again, run `reflector history`"
+    again = "To record again the sessions since that backup, run `reflector history`"
     if restored.playbook is not None:
         note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
         shared = (
@@ -385,7 +388,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     note(f"{again}.")
 
 
-@ledger.command(short_help="Accept a ledger as yours, or put one back.")
+@ledger.command(short_help="Accept a ledger as yours, or restore one.")
 @yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
@@ -430,7 +433,9 @@ def forget(root: Path) -> None:
     """
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"
-        raise click.ClickException(f"no ledger of {root.absolute()} is known; known ones: {known}")
+        raise click.ClickException(
+            f"no ledger of {root.absolute()} is known; the known ones: {known}"
+        )
     entries.forget(root.absolute())
 
 
@@ -456,7 +461,7 @@ def copy(place: Place, url: str) -> None:
 def revisions(place: Place) -> None:
     """Show the schema's revisions and this ledger's.
 
-    The ledger is not changed. Any other command of a newer reflector upgrades it.
+    This command does not change the ledger. Any other command of a newer reflector upgrades it.
     """
     project = place.project()
     needs_ledger(project)
@@ -480,7 +485,7 @@ def upgrade(place: Place, sql: bool) -> None:
     needs_ledger(project)
     statements = upgrade_sql(project.database_url)
     if not statements:
-        note("The schema has the newest revision already.")
+        note("The schema already has the newest revision.")
     elif sql:
         click.echo(statements)
     else:
@@ -498,7 +503,7 @@ def upgrade(place: Place, sql: bool) -> None:
 @click.option(
     "--to",
     metavar="NAME",
-    help=("Name of the role (default: reflector_reader …)."),
+    help=("Role name (default: reflector_reader …)."),
 )
 @click.pass_obj
 def grants(place: Place, role: str, to: str | None) -> None:

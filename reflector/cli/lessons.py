@@ -80,14 +80,14 @@ def show_lesson(asked: Question, id: str) -> None:
     if lesson.bullet:
         click.echo(f"promoted: {lesson.bullet}")
     elif lesson.proposal:
-        click.echo(f"promoted: proposal {short_id(lesson.proposal)} waits or was rejected")
+        click.echo(f"promoted: proposal {short_id(lesson.proposal)} is waiting or was rejected")
     click.echo()
     event_table(events, whole=True)
 
 
 @lessons.command(short_help="Propose a lesson as a rule.")
 @click.argument("id", type=NAME, metavar="ID")
-@click.option("--section", type=SECTION, help="Default: mis for a mistake.")
+@click.option("--section", type=SECTION, help="Section (default for a mistake: mis).")
 @why_option
 @click.pass_obj
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
@@ -97,7 +97,10 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
     with place.changing() as ledger:
         lesson = lesson_book(ledger).named(id)
         if not lesson.is_tellable:
-            raise click.UsageError(f"lesson {short_id(lesson.id)} is {_state(lesson)}; see `show`")
+            raise click.UsageError(
+                f"lesson {short_id(lesson.id)} is {_state(lesson)}; see `reflector show "
+                f"{short_id(lesson.id)}`"
+            )
         outcomes = counted(len(lesson.outcomes), "outcome")
         worth = f"worth {lesson.effectiveness:.2f} after {outcomes}"
         reason = why or f"confidence {lesson.confidence:.2f}, {worth}"
@@ -122,7 +125,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
 @lessons.command()
 @click.argument("lesson_id", type=NAME, metavar="LESSON")
 @click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
-@click.option("--why", required=True, help="What happened. The ledger keeps it.")
+@click.option("--why", required=True, help="Reason, which the ledger keeps.")
 @click.pass_obj
 def outcome(place: Place, lesson_id: str, said: str, why: str) -> None:
     """Record the result of applying a lesson."""
@@ -165,7 +168,7 @@ class RecalledJson:
 def recall(asked: Question, query: str, most: int) -> None:
     """Search rules, lessons and summaries.
 
-    Prints nothing if no text matches well enough. Uses no network.
+    If no text matches well enough, nothing is printed. The search does not use the network.
     """
     matches = recalling.recall(query, most, of=asked.playbook)
     scores = ("score", "words", "cosine")

@@ -71,7 +71,7 @@ def mcp(place: Place) -> None:
         from mcp.server import MCPServer
     except ImportError as error:
         raise click.ClickException(
-            f"the package mcp, version 2, is needed for this ({error}); run: "
+            f"this command needs version 2 of the package mcp ({error}); run: "
             f"{install_command('mcp')}"
         ) from error
     place.project()  # a mistake in the settings shows now
@@ -196,8 +196,8 @@ class _Tools:
                 answer |= {"state": "approved", "name": bullet.name}
             elif accepts:
                 answer["why"] = (
-                    f"{MOST_ACCEPTED} proposals became rules within a day, so the user decides "
-                    f"about this one"
+                    f"{MOST_ACCEPTED} proposals became rules within a day, so the user must "
+                    "decide about this one"
                 )
         return {key: value for key, value in answer.items() if value is not None}
 

@@ -150,7 +150,7 @@ def _bring_up_to_date(place: Place) -> None:
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
     except (OSError, LedgerError) as error:
-        place.note([f"changes of memory files wait to be recorded: {error}"])
+        place.note([f"changes to memory files are not recorded yet: {error}"])
 
 
 def _root(place: Place) -> Path | None:
@@ -194,7 +194,12 @@ def print_log(
         (change.place, when_words(change), change.shown, _size(change), _who(change))
         for change in newest
     ]
-    table(("place", "when", "file", "lines", "by"), rows, whole=True, empty="No change of memory.")
+    table(
+        ("place", "when", "file", "lines", "by"),
+        rows,
+        whole=True,
+        empty="No change of a memory file is recorded.",
+    )
     if newest:
         not_gits = (change for change in newest if change.fact("source") != GIT)
         ways = ((change, _way_back(place, change)[0]) for change in not_gits)
@@ -222,7 +227,7 @@ def _note_way_back(place: Place, change: Change) -> None:
     if command:
         note(f"Take it back{removes}: {command}")
     elif why:
-        note(f"It cannot be taken back: {why}")
+        note(f"This change cannot be taken back: {why}")
 
 
 def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
@@ -230,7 +235,7 @@ def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
     named = named or [one for one in changes if one.fact("session").startswith(topic)]
     if not named:
         raise click.UsageError(
-            f"no recorded change is of a file or session {safe(topic)!r}; see "
+            f"no change of a file or session {safe(topic)!r} is recorded; see "
             f"`{place.command('log', '--memory')}`"
         )
     return named
@@ -348,7 +353,7 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
     prose(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}")
     if shown.words:
         prose(f'after you wrote: "{shown.words}"')
-    print_difference(shown.difference or ["Its lines are not known."])
+    print_difference(shown.difference or ["The lines of this change are not known."])
     _note_way_back(place, change)
 
 
@@ -362,7 +367,9 @@ def print_blame(
         lines = lines_with_writers(file, changes, content)
         if number is not None:
             if not 0 < number <= len(lines):
-                raise click.UsageError(f"{file} has {counted(len(lines), 'line')}, not {number}")
+                raise click.UsageError(
+                    f"{file} has {counted(len(lines), 'line')}, so it does not have a line {number}"
+                )
             lines = [line_of(stores, changes, lines[number - 1])]
         session = _session_command(place, stores, lines[0].written) if number is not None else ""
     if as_json:
@@ -429,7 +436,7 @@ def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
     rows = [
         (line.number, _short_who(line.written), _day(line.written), line.text) for line in lines
     ]
-    table(("line", "by", "since", "text"), rows, whole=True, empty=f"{file} has no line.")
+    table(("line", "by", "since", "text"), rows, whole=True, empty=f"{file} is empty.")
     if written := [line for line in lines if line.written is not None]:
         note(f"One of them: {place.command('blame', f'{file}:{written[-1].number}')}")
 
@@ -503,7 +510,7 @@ def undo_memory(
     for version in restored:
         _print_restored(place, version, dry_run=dry_run)
     if dry_run:
-        note("Nothing was changed yet; omit --dry-run to do it.")
+        note("Nothing was changed yet. To do it, run the command without --dry-run.")
 
 
 def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Change]:

@@ -46,7 +46,7 @@ as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
-    help="State at a date, a position or a session's end.",
+    help="Show the state at a date, position or session.",
 )
 #: The reason of whoever decides, None where there is none.
 why_option = click.option("--why", metavar="REASON", help="Reason, which the ledger keeps.")
@@ -309,8 +309,8 @@ class _Line(click.ParamType[Any]):
             file = file if is_line else value
             if file.endswith(".md") and not (ctx.obj.folder() / file).is_file():
                 self.fail(
-                    f"{safe(file)} does not exist here, and agents do not load it; see "
-                    f"`{ctx.obj.command('log', '--memory')}`"
+                    f"{safe(file)} does not exist here, and agents do not load such a file; "
+                    f"see `{ctx.obj.command('log', '--memory')}`"
                 )
         return NAME.convert(value, param, ctx)
 

@@ -196,8 +196,8 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 
 @click.command("list")
 @click.argument("words", nargs=-1)
-@click.option("--section", type=SECTION, help="Only this section.")
-@click.option("--since", type=DAY, help="Only rules that no session cited since this day.")
+@click.option("--section", type=SECTION, help="List only rules of this section.")
+@click.option("--since", type=DAY, help="List only rules not cited since this day.")
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
@@ -205,9 +205,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")
-@click.option(
-    "--counting", type=click.Choice(COUNTINGS), help="Count under this policy; change nothing."
-)
+@click.option("--counting", type=click.Choice(COUNTINGS), help="Show counts under this policy.")
 @question
 def list_(
     asked: Question,
@@ -305,7 +303,10 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     other = (asked.then or Past(asked.ledger)).rows(counting)
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
-    note(f"{differing} of {counted(len(rows), 'rule')} differ under {counting}; nothing changed.")
+    note(
+        f"{differing} of {counted(len(rows), 'rule')} have other counts under {counting}; "
+        "nothing was changed."
+    )
     return other
 
 

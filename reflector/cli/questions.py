@@ -285,7 +285,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         counts = worth(uses.json(row), uses.shown[row.name], marks)
         rows = [("since" * (number == 0), text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
-        note(f"Its verdicts: {place.command('blame', row.name)}")
+        note(f"For its verdicts: {place.command('blame', row.name)}")
 
 
 def _blame_rule(asked: Question, name: str) -> None:
@@ -371,10 +371,12 @@ class LoggedJson(Event):
     multiple=True,
     type=click.Choice(list(EVENT_TYPES)),
     metavar="TYPE",
-    help="Only this type; repeatable.",
+    help="List only events of this type (repeatable).",
 )
-@click.option("--since", metavar="MOMENT", help="Only events from this moment on.")
-@click.option("--memory", "memory", is_flag=True, help="Only changes of files that agents load.")
+@click.option("--since", metavar="MOMENT", help="List only events since this moment.")
+@click.option(
+    "--memory", "memory", is_flag=True, help="List only changes of files that agents load."
+)
 @as_of_option
 @json_option
 @click.pass_obj

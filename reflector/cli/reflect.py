@@ -41,7 +41,7 @@ def reflect(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Let a judge judge recorded sessions.
+    """Judge recorded sessions.
 
     Without SESSION, it judges all sessions that are not judged yet, also those that failed or
     waited for a budget. SESSION is an id, or the beginning of it: budgets and earlier failures
@@ -85,7 +85,7 @@ def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
     if as_json:
         print_json(Drained(reflected=judged))
     else:
-        table(("session", "reflection", "verdicts"), rows, empty="Judged already.")
+        table(("session", "reflection", "verdicts"), rows, empty="Already judged.")
     if any(window.outcome == "failed" for window in judged):
         raise click.exceptions.Exit(1)
 
@@ -147,7 +147,7 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
 def _print_prompt(backend: Backend, request: Request) -> None:
     if not isinstance(backend, Asks):
         mode = request.mode.replace("_", " ")
-        note(f"{backend.name} calls no model: {len(request.cited)} cited, {mode}")
+        note(f"{backend.name} does not call a model: {len(request.cited)} cited, {mode}")
         return
     try:
         prompt = backend.prompt(request)

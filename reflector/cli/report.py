@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FILE = Path("report.html")
 #: Characters of a rule in a line.
 _MOST = 52
-_READ_FIRST = "It contains the texts of your rules. Read it before you send it."
+_READ_FIRST = "The page contains the texts of your rules. Read it before you send it."
 
 
 @click.command()
@@ -44,7 +44,8 @@ def report(
     """Write an HTML page about the playbook.
 
     The page shows the reason for each count, recent changes, sessions by week, open decisions,
-    judges, cost, and rules that no session cites. It is one file that loads nothing.
+    judges, cost, and rules that no session cites. The page is a single file that loads nothing from
+    the network.
     """
     with waiting("reading the ledger for the report"):
         page = _page(place, since, moment, share=share)
@@ -109,7 +110,9 @@ def _lines(
         lines.append(f"memory {counted(changed, 'file')} changed, {page.memory.undone} taken back")
     if summary.questions:
         lines.append(f"judge {counted(summary.questions, 'question')}, ${summary.cost:.2f}")
-    sharing = f"It quotes your sessions. To send it to others: {place.command('report', '--share')}"
+    sharing = (
+        f"The page quotes your sessions. To send it to others: {place.command('report', '--share')}"
+    )
     return [*lines, _READ_FIRST if share else sharing]
 
 

@@ -78,7 +78,7 @@ _NO_REASON = "no reason given"
 _KEPT = "kept"
 
 session_option = click.option(
-    "--session", metavar="SESSION", help="Only this session: its id or the beginning of it."
+    "--session", metavar="SESSION", help="Show only this session (its id, or the start)."
 )
 ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID…")
 
@@ -125,7 +125,7 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     if is_by_key:
         with place.changing() as ledger:
             for gone in proposing.sweep_proposals(ledger)[1]:
-                note(f"Fell away: {gone.change.line}. {gone.why}")
+                note(f"No longer applies: {gone.change.line}. {gone.why}")
     waiting = _waiting(place, session)
     if is_by_key and (waiting.citations or waiting.proposals or waiting.memory):
         _decide_by_key(place, waiting)
@@ -154,7 +154,7 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
 @json_option
 @click.pass_obj
 def list_(place: Place, session: str | None, as_json: bool) -> None:
-    """List citations and proposals, also decided ones."""
+    """List citations and proposals, even if decided."""
     _print(place, _waiting(place, session, decided=True), as_json=as_json)
 
 
@@ -163,7 +163,7 @@ def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
         print_json(waiting)
         return
     if not (waiting.citations or waiting.proposals or waiting.memory):
-        note("Nothing waits for you.")
+        note("Nothing is waiting for you.")
         return
     cited = [
         (
@@ -262,7 +262,7 @@ def _decide(
 def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
     """Undo the last decision; return the number of the case to show next."""
     if not decided:
-        note("You have decided nothing yet.")
+        note("You have not decided anything yet.")
         return number
     position = decided[-1].position
     if position == _KEPT:
@@ -515,7 +515,7 @@ def edit(place: Place, id: str, text: str) -> None:
 def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Decline proposals.
 
-    The agent gets your reason when it proposes the same again.
+    An agent that makes the same proposal again gets your reason.
     """
     _decline(place, ids, why, keep=False)
 
@@ -559,7 +559,7 @@ def _decide_each(
         raise click.ClickException("\n".join(refused))
 
 
-@review.command("give-up", short_help="Stop waiting for a judge of sessions.")
+@review.command("give-up", short_help="Stop waiting for the judge of a session.")
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION…")
 @why_option
 @click.pass_obj
@@ -575,7 +575,7 @@ def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
         for session in sessions:
             session_id = session_named(ledger, session)
             if not give_up_session(ledger, session_id, why or _NO_REASON, backend):
-                note(f"Session {short_id(session_id)} does not wait for a judge.")
+                note(f"Session {short_id(session_id)} is not waiting for a judge.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -655,7 +655,7 @@ def _print_found(found: FoundJson) -> None:
         for bullet in pair.bullets:
             click.echo(safe(f"  {bullet.line}"))
         if pair.move:
-            click.echo(f"  to merge them, first: {pair.move}")
+            click.echo(f"  to merge them, first run: {pair.move}")
         if pair.proposal:
             click.echo(f"  proposal {short_id(pair.proposal)}")
     rows = [(removal.name, removal.reason, removal.text) for removal in found.removals]
@@ -665,9 +665,9 @@ def _print_found(found: FoundJson) -> None:
 
 def _found_words(place: Place, found: FoundJson, pruned: Pruned, *, dry_run: bool) -> str:
     if not found.duplicates and not found.removals:
-        return "No duplicate found, and no rule to remove."
+        return "No duplicates found, and no rules to remove."
     if dry_run:
-        return "Nothing was proposed; run it without --dry-run to propose this."
+        return "Nothing was proposed. To propose this, run the command without --dry-run."
     if "removed" in pruned.states:
         back = place.command("undo", found.removals[0].name)
         return f"Removed {counted(len(found.removals), 'rule')}. Bring one back: {back}"

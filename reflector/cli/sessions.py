@@ -52,7 +52,7 @@ class IngestedJson:
     type=click.Choice(["new", "whole"]),
     default="new",
     show_default=True,
-    help="Records to read: only new ones, or all again.",
+    help="Read only new records, or all again.",
 )
 @judge_option
 @json_option
@@ -62,8 +62,8 @@ def ingest(
 ) -> None:
     """Record sessions from transcripts; safe to repeat.
 
-    If a file cannot be recorded, the command names it with the reason, and records the others. The
-    exit code is 1 if a file or a reflection failed.
+    If a file cannot be recorded, the command shows the reason and records the other files. The exit
+    code is 1 if a file or a reflection failed.
     """
     from reflector.sessions.history import Recorded
 
@@ -147,7 +147,7 @@ def _print_ingested(
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
     if isinstance(error, IsADirectoryError):
-        return f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}"
+        return f"{path} is a folder; name the files in it, such as {path / '*.jsonl'}"
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
@@ -176,10 +176,12 @@ class _Agent(click.ParamType[Reader]):
 @click.option(
     "--since",
     type=DAY,
-    help="Only sessions since this day.",
+    help="Record only sessions since this day.",
 )
-@click.option("--agent", type=_Agent(), metavar="NAME", help="Only the sessions of this agent.")
-@click.option("--dry-run", is_flag=True, help="Show the sessions, and record nothing.")
+@click.option(
+    "--agent", type=_Agent(), metavar="NAME", help="Record only the sessions of this agent."
+)
+@click.option("--dry-run", is_flag=True, help="Show the sessions without recording anything.")
 @yes_option
 @json_option
 @click.pass_obj
@@ -274,7 +276,7 @@ def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
     for agent in plan.agents:
         if agent.compressed:
             words = compressed_words(agent.title, agent.compressed)
-            note(f"{words}. Unpack one, then run: reflector ingest FILE")
+            note(f"{words}. Unpack a session, then run: reflector ingest FILE")
 
 
 def _plan_row(plan: HistoryPlan, agent: AgentSessions, *, dry_run: bool) -> list[object]:
@@ -307,8 +309,8 @@ def compressed_words(title: str, paths: Sequence[Path]) -> str:
     shown = ", ".join(map(str, paths[:3]))
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return (
-        f"{counted(len(paths), 'compressed session')} of {title} cannot be read, of any "
-        f"project: {shown}{more}"
+        f"{counted(len(paths), 'compressed session')} of {title}, in any project, cannot be "
+        f"read: {shown}{more}"
     )
 
 
@@ -363,9 +365,9 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
     """Record sessions and finish judgements.
 
-    Hooks and cron call it. To do the same by hand, run `reflector reflect`. It retries failed
-    reflections a limited number of times. A failed connection does not count as an attempt. The
-    exit code is 1 if a delivery or a reflection failed.
+    Hooks and cron call this command. To do the same by hand, run `reflector reflect`. Failed
+    reflections are retried a limited number of times. A failed connection does not count as an
+    attempt. The exit code is 1 if a delivery or a reflection failed.
     """
     run_drain(
         place,
@@ -410,5 +412,5 @@ def _print_drained(place: Place, done: Drained) -> None:
     for text in done.notes:
         note(f"reflector: {text}")
     for one in done.failed:
-        again = f"; kept and tried again later, or now with: {place.command('reflect')}"
+        again = f"; kept, and tried again later. To try again now: {place.command('reflect')}"
         note(f"reflector: {one.delivery}: {one.error}{again if one.error != NOT_A_PAYLOAD else ''}")

@@ -43,7 +43,7 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
     elif off:
         click.echo(safe(f"{project.playbook_json} contains the counts again."))
     else:
-        merged = "playbook.json is shared, and merged rule by rule in this clone."
+        merged = "playbook.json is shared, and git merges it rule by rule in this clone."
         click.echo(safe(f"{attributes.path}: {merged}"))
         if not attributes.is_none:
             files = " ".join(name for name in _SHARED_FILES if (root / name).exists())
@@ -109,7 +109,7 @@ def _remove(place: Place, names: list[str]) -> None:
         for name in names:
             effect = "does not have the playbook."
             if remove_mirror(project, name):
-                effect = "is without the playbook."
+                effect = "no longer has the playbook."
                 if not (project.root / name).exists():
                     effect = "contained only the playbook, so it was removed."
             click.echo(safe(f"{name} {effect}"))

@@ -123,9 +123,9 @@ class _Rows(NamedTuple):
         state = self.state
         yield "project", state.project
         if state.off is not None:
-            yield "off", f"switched off in {state.off}; on again: {self.place.command('on')}"
+            yield "off", f"switched off in {state.off}; to switch it on: {self.place.command('on')}"
         if next(callers_of(Path(state.project)), None) is None:
-            yield "agents", "none connected; connect one: reflector install"
+            yield "agents", "none connected; to connect one: reflector install"
         yield "backend", state.backend_lacks or state.backend
 
     def _ledger(self) -> Iterator[Row]:
@@ -210,8 +210,8 @@ class _Rows(NamedTuple):
             tries = f"tried {counted(delivery.attempts, 'time')}{given_up}"
             yield "failed", f"{delivery.delivery} ({tries}): {delivery.error}"
         if left.failed:
-            yield "", f"tried again later automatically; now with: {self.place.command('reflect')}"
-            yield "", "to drop a delivery, remove its file from the folder spool/failed/"
+            yield "", f"retried automatically; to try again now: {self.place.command('reflect')}"
+            yield "", "to discard a delivery, remove its file from the folder spool/failed/"
         yield from (("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken)
 
     def _failure(self, failure: FailureJson) -> Iterator[Row]:

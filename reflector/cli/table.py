@@ -134,7 +134,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "trial": Entry(
             "trials",
             "trial",
-            "Measure the effect",
+            "Measure the effect of rules",
             (
                 "plan pat-001",
                 "start",
@@ -159,7 +159,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "Print playbook or ledger",
             ("--format ndjson > ledger.ndjson", "--as-of 2026-11-01"),
         ),
-        "verify": Entry("ledger", "verify", "Prove the history", ("", "--anchor heads.txt")),
+        "verify": Entry("ledger", "verify", "Verify the ledger", ("", "--anchor heads.txt")),
         "rebuild": Entry("ledger", "rebuild", "Recompute the counts", ("", "--check")),
         "redact": Entry(
             "transfer",
@@ -172,7 +172,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 
 #: The rest of what people type: `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
-    "demo": Entry("demo", "demo", "See it on sample sessions", ("", "shop")),
+    "demo": Entry("demo", "demo", "Try reflector on samples", ("", "shop")),
     "merge": Entry(
         "changes",
         "merge",
@@ -192,9 +192,9 @@ MORE: Final[dict[str, Entry]] = {
             "",
         ),
     ),
-    "team": Entry("sharing", "team", "Share it through git", ("", "--dry-run", "--off")),
+    "team": Entry("sharing", "team", "Share rules through git", ("", "--dry-run", "--off")),
     "mirror": Entry(
-        "sharing", "mirror", "Keep it in AGENTS.md", ("AGENTS.md", "", "--off AGENTS.md")
+        "sharing", "mirror", "Keep rules in AGENTS.md", ("AGENTS.md", "", "--off AGENTS.md")
     ),
     "ledger": Entry(
         "ledger",
@@ -248,8 +248,8 @@ MORE: Final[dict[str, Entry]] = {
             "bench fixtures",
         ),
     ),
-    "on": Entry("config", "on", "Turn it on again here"),
-    "off": Entry("config", "off", "Turn it off here (disable)"),
+    "on": Entry("config", "on", "Turn reflector on here"),
+    "off": Entry("config", "off", "Turn reflector off here"),
     "uninstall": Entry("install", "uninstall", "Disconnect your agent", ("", "--agent codex")),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
     "completion": Entry("called", "completion", "Complete words in a shell", ("bash",)),
@@ -258,9 +258,9 @@ MORE: Final[dict[str, Entry]] = {
 
 #: What agents, shells and cron call.
 HIDDEN: Final[dict[str, Entry]] = {
-    "hook": Entry("called", "hook", "Called by agents", ("< event.json",)),
+    "hook": Entry("called", "hook", "Record an agent's event", ("< event.json",)),
     "drain": Entry("sessions", "drain", "Record queued sessions", ("", "--retry-failed")),
-    "statusline": Entry("called", "statusline", "Called by a status line"),
+    "statusline": Entry("called", "statusline", "Print a status line"),
 }
 
 COMMANDS: Final = {

@@ -110,7 +110,7 @@ def adopt(
 ) -> None:
     """Give names to the rules of your files.
 
-    You can repeat it.
+    You can repeat this command.
 
     The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there, and the
     file does not change. `list` shows each rule with its line, and `check` counts for it. With
@@ -172,16 +172,16 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
         note(line)
     names = " ".join(shlex.quote(str(file)) for file in files)
     if not result.lines:
-        click.echo(f"{names}: no rule in it.")
+        click.echo(f"{names}: no rules found.")
         return
     for line in result.lines if result.dry_run else ():
         click.echo(safe(line))
     known = len(result.lines) - result.bullets
-    others = f" and {known:,} have one" if known else ""
+    others = f", and {known:,} already have one" if known else ""
     gets = "would get" if result.dry_run else "got"
     click.echo(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
     note(f"The file is unchanged. See its rules: {place.command('list')}")
-    note(f"Move them into the playbook: {place.command('adopt', '--move')} {names}")
+    note(f"To move them into the playbook: {place.command('adopt', '--move')} {names}")
     if result.undo is not None:
         note(f"Undo: {result.undo}")
 
@@ -253,7 +253,7 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
     for line in (*result.diff, *result.notes):
         click.echo(safe(line))
     if not result.bullets:
-        click.echo("No rule to move.")
+        click.echo("No rules to move.")
         return
     note(
         f"{counted(result.bullets, 'rule')} to move into the playbook. Tokens at each start: "
@@ -261,8 +261,8 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
     )
     if next(callers_of(place.folder()), None) is None:
         note(
-            "No agent is connected yet, so it would not read the rules there. First: reflector "
-            "install"
+            "No agent is connected yet, so no agent would read the rules there. First: "
+            "reflector install"
         )
 
 
@@ -314,8 +314,8 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
     click.echo(f"{counted(result.bullets, 'rule')} {done}")
     if result.tokens_after is not None:
         note(
-            f"Each session now starts with {result.tokens_after:,} tokens of rules; before, "
-            f"{result.tokens_before:,}."
+            f"Each session now starts with {result.tokens_after:,} tokens of rules instead "
+            f"of {result.tokens_before:,}."
         )
     if result.undo is not None:
         note(f"Undo: {result.undo}")
@@ -329,7 +329,7 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
     """Add another machine's ledger to yours.
 
-    You can repeat it.
+    You can repeat this command.
 
     Write FILE on the other machine, with `reflector export --format ndjson`. An empty ledger gets
     its events and its chain. A ledger with events keeps them, and gets each event of FILE once.
@@ -347,7 +347,7 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
 def _not_a_ledger(place: Place, file: Path) -> str:
     if file.suffix == ".jsonl":
         return f"{file} is not a ledger; {_way(place, 'ingest', file)} records a session"
-    return f"{file} is not a ledger; {_way(place, 'adopt', file)} takes its rules"
+    return f"{file} is not a ledger; {_way(place, 'adopt', file)} adds its rules"
 
 
 def _merge(place: Place, file: Path, *, rename: bool, as_json: bool) -> None:
@@ -384,7 +384,7 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
 
 def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> None:
     """Note the open trials that an import brought."""
-    way = f"`{place.command('trial start')}` opens one here"
+    way = f"`{place.command('trial start')}` starts a trial here"
     if is_moved:
         way = (
             f"if this is your own ledger and it moved here, `{place.command('ledger take')}` "
@@ -405,17 +405,17 @@ def _print_merged(place: Place, merged: Merged) -> None:
         note("This ledger was an older state of the file's ledger. Now both are equal.")
         return
     added = (
-        f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already "
-        "present."
+        f"{counted(merged.added, 'event')} merged; {merged.known:,} events of the file were "
+        "already here."
     )
-    note(added if merged.added else "Nothing new: every event of the file is here.")
+    note(added if merged.added else "Nothing new: every event of the file is already here.")
     if merged.otherwise:
         which = ", ".join(merged.differing) + (
             ", …" if merged.otherwise > len(merged.differing) else ""
         )
         note(
-            f"{merged.otherwise:,} of these differ in the file: {which}. This ledger keeps its "
-            f"own version."
+            f"{merged.otherwise:,} of these are different in the file: {which}. This ledger "
+            "keeps its own versions."
         )
     if merged.restated:
         note(
@@ -500,9 +500,9 @@ def export(place: Place, form: str, moment: str | None) -> None:
     "--where",
     "text",
     metavar="TEXT",
-    help="Text to erase everywhere; - reads it from stdin.",
+    help="Erase this text everywhere (-: from stdin).",
 )
-@click.option("--session", metavar="ID", help="Session whose text to erase.")
+@click.option("--session", metavar="ID", help="Erase the text of this session.")
 @why_option
 @yes_option
 @click.pass_obj
@@ -514,7 +514,7 @@ def redact(
     why: str | None,
     yes: bool,
 ) -> None:
-    """Erase text permanently; the counts stay.
+    """Erase text permanently and keep the counts.
 
     Name an event by its position in `reflector log` or by its id. With --where, it erases each
     whole text that contains TEXT (case matters), in events, in copies of adopted playbooks and in
@@ -568,7 +568,7 @@ def _redaction_target(
     is_session = named.kind == "session"
     if session is not None and not is_session:
         raise click.UsageError(
-            f"{session} is not a session; `reflector redact {session}` erases one event"
+            f"{session} is not a session; `reflector redact {session}` erases a single event"
         )
     if session is None and is_session:
         raise click.UsageError(
@@ -601,7 +601,13 @@ def _print_found(plan: RedactionPlan) -> None:
         for text in prose.texts
     ]
     rows += [
-        ("", "a copy of ours" if plan.places.is_ours(path) else "a file, not ours", path)
+        (
+            "",
+            "a copy that reflector made"
+            if plan.places.is_ours(path)
+            else "a file that reflector did not write",
+            path,
+        )
         for path in plan.lasting
     ]
     rows += [
@@ -656,8 +662,8 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
     ]
     _name(
         echoes,
-        "and {} more; `reflector redact --where TEXT` lists all events that contain a text, and "
-        "erases it",
+        "and {} more; `reflector redact --where TEXT` lists and erases all events that "
+        "contain a text",
     )
     return not (ours or redacted.trouble)
 

@@ -80,7 +80,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
 
     The trial would withhold the playbook, or only the rules NAME.
 
-    Starts nothing.
+    This command does not start a trial.
     """
     with place.reading() as ledger:
         planned = plan(ledger, bullets=_checked(place, ledger, names))
@@ -105,7 +105,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
     """Start a trial.
 
-    Half of your next sessions are not shown the playbook, or the rules NAME.
+    Half of your next sessions do not see the playbook, or the rules NAME.
 
     With --placebo, a third of your sessions get the rules, a third get neutral lines of the same
     length, and a third get neither. Pinned rules, and rules that the agent reads in another file,
@@ -206,7 +206,7 @@ def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool
 
     Runs each task four times: twice with the advice and twice without.
 
-    The advice is the playbook, the rule NAME or the text of FILE. COMMAND runs your agent and gets
+    The advice is the playbook, the rule NAME, or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
     exits 0 if the task is done. Files of the task are in a folder named files. It records and
     counts nothing. It asks you to confirm the command and each file that it runs: before the first
@@ -257,8 +257,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     click.echo(
-        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; chance "
-        f"alone gives such a result in {sign_test(better, worse):.1%} of cases"
+        f"{counted(len(runs) // 2, 'pair')}: {better} better with the advice, {worse} worse; "
+        f"by chance alone, {sign_test(better, worse):.1%} of comparisons give such a result"
     )
 
 
@@ -313,7 +313,7 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         ends = "not in a year" if length.weeks is None else half
         click.echo(f"  {length.points:2} points: {ends}")
     costs = [
-        f"{length.points} points in {length.with_placebo:,} sessions, not {length.sessions:,}"
+        f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
         for length in found.lengths
         if length.with_placebo and length.sessions
     ]

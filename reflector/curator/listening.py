@@ -230,7 +230,7 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     row = next((row for row in removed if alike(text, row.bullet)), None)
     if row is not None:
         change = Change("restore", row.name)
-        reason = f"{reason} again; it was removed ({row.reason})"
+        reason = f"{reason} again, after the rule was removed ({row.reason})"
     with suppress(BulletRefused):  # rejected twice, or merged into a bullet that says more
         proposal = propose(
             ledger,
@@ -383,7 +383,10 @@ def learned_words(proposed: str, answered: int, why: str = "") -> str:
 def _waiting(count: int) -> str:
     if not count:
         return ""
-    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`"
+    return (
+        f"{count} proposal{'s wait' if count > 1 else ' waits'} for your decision: "
+        "`reflector review`"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def apply_bullet_tags(
     }
     tags: Any = bullet_tags  # from a model, so its type may differ from the signature
     if not isinstance(tags, list):
-        _log.warning("bullet_tags is not a list but %s; nothing was counted", reprlib.repr(tags))
+        _log.warning("bullet_tags must be a list, not %s; nothing was counted", reprlib.repr(tags))
         return playbook
     for index, tag in enumerate(tags):
         problem = _count_tag(entries, index, tag)
@@ -102,21 +102,21 @@ def apply_bullet_tags(
 def _count_tag(entries: Mapping[str, dict[str, Any]], index: int, tag: Any) -> str | None:
     """Count one tag; return why it was not counted, None if it was or is neutral."""
     if not isinstance(tag, dict):
-        return f"tag {index} is not an object but {reprlib.repr(tag)}; it was not counted"
+        return f"tag {index} must be an object, not {reprlib.repr(tag)}; it was not counted"
     name = tag.get("name")
     verdict = tag.get("tag")
     entry = entries.get(name) if isinstance(name, str) else None
     shown = reprlib.repr(name)
     if entry is None:
-        return f"tag {index}: no rule is named {shown}; it was not counted"
+        return f"tag {index}: {shown} is not a rule; the tag was not counted"
     if verdict == "neutral":
         return None
     if verdict not in ("helpful", "harmful"):
-        called = f"{shown} is called {reprlib.repr(verdict)}"
-        return f"tag {index}: {called}, not helpful, harmful or neutral; it was not counted"
+        called = f"{shown} has the tag {reprlib.repr(verdict)}"
+        return f"tag {index}: {called}, not helpful, harmful or neutral; the tag was not counted"
     count = entry.get(verdict, 0)
     if type(count) is not int:
-        wrong = f"{verdict} is not a number but {reprlib.repr(count)}"
+        wrong = f"{verdict} must be a number, not {reprlib.repr(count)}"
         return f"{name}: {wrong}; the tag was not counted"
     entry[verdict] = count + 1
     return None

@@ -491,7 +491,7 @@ class _Turn:
         except Exception as error:  # whatever the agent raises
             raise _Stopped(_words(error)) from error
         if reflection is None:
-            raise _Stopped("the reflection lacks an attempt, an issue or a strategy")
+            raise _Stopped("the reflection must contain an attempt, an issue and a strategy")
         # If another process reflected on the same turn, its reflection stays.
         record_lesson(
             self.journal,
@@ -547,7 +547,7 @@ def _asked(agent: Agent, prompt: str, how: Literal["reflect"] | Revision) -> Ans
     reply = agent(prompt, how)
     answer = reply if isinstance(reply, Answer) else Answer(reply)
     if not isinstance(answer.content, str):
-        raise TypeError(f"the agent answered with {type(answer.content).__name__}, not with a text")
+        raise TypeError(f"the agent answered with {type(answer.content).__name__}, not with text")
     return answer
 
 

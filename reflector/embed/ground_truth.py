@@ -93,13 +93,13 @@ class _Foreign:
         self.call = getattr(llm_client, "invoke_with_template", llm_client)
         if not callable(self.call):
             raise TypeError(
-                "llm_client needs a method invoke_with_template(prompt), or to be callable"
+                "llm_client must have a method invoke_with_template(prompt), or be callable"
             )
         self.name = quote(str(getattr(llm_client, "name", "") or type(llm_client).__name__), 60)
 
     def answer(self, request: Request) -> Answer:
         raise BackendError(
-            (f"{self.name} judges no sessions"), stage="backend", attempts=0, final=True
+            (f"{self.name} does not judge sessions"), stage="backend", attempts=0, final=True
         )
 
     def reply(self, question: Question) -> Answer:
@@ -177,8 +177,8 @@ class ReflectorAgent:
         if _leaves_its_folder(case.dataset):  # a store may make a path of it
             return Talk(
                 problems=[
-                    f"the dataset {ascii(case.dataset)[:80]} is refused: it is a path out of the "
-                    f"folder"
+                    f"the dataset {ascii(case.dataset)[:80]} is refused, because its path "
+                    "leads out of the folder"
                 ]
             )
         try:

@@ -49,8 +49,8 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
     """
     if not own_folder(str(place.root)):
         raise LedgerStrange(
-            f"the owner of the ledger {place.file} is unknown, because this user does not have a "
-            f"home folder; set HOME to a folder of yours, or name the ledger with "
+            f"the owner of the ledger {place.file} is unknown, because HOME does not name a "
+            "home folder; set HOME to a folder of yours, or name the ledger with "
             f"REFLECTOR_LEDGER_URL=sqlite:///{place.file}"
         )
     if _is_noted(place, notes.entry_of(place.root)):
@@ -213,7 +213,7 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
         origin = stranger.origin
         position = stranger.position
         relation = _relation(stranger, entry)
-        fault = stranger.fault() if relation else f"it is another ledger, of the origin {origin}"
+        fault = stranger.fault() if relation else f"it is another ledger, with the origin {origin}"
     if fault:
         return _gives_way(place, entry, origin, fault)
     end = notes.copy_end(place.root)
@@ -270,28 +270,26 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
         is_back = copies.restore_from_copy(place, entry, displaced, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}, and nothing shows that {place.root} is still its "
-            f"project. A copy of its {end.position:,} events is kept: `reflector ledger take` "
-            f"restores it, "
-            f"`reflector ledger forget {quote(str(place.root))}` removes it, so that a new ledger "
-            "can begin"
+            f"the ledger {place.file} {state}, and nothing shows that {place.root} is still "
+            f"its project. A copy of its {end.position:,} events is kept. `reflector ledger "
+            f"take` restores the copy. `reflector ledger forget {quote(str(place.root))}` "
+            "removes the copy, and a new ledger can begin"
         ) from error
     except LedgerUnavailable:
         raise
     except LedgerError as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}, and its copy {own_folder(entry.root)}/{notes.COPY} "
-            "is damaged "
-            f"({error}); put a backup in its place with `reflector ledger restore`, or `reflector "
-            "ledger forget "
-            f"{quote(entry.root)}` removes the copy, so that a new ledger can begin"
+            f"the ledger {place.file} {state}, and its copy "
+            f"{own_folder(entry.root)}/{notes.COPY} is damaged ({error}). To restore a "
+            "backup instead, run `reflector ledger restore`. To begin a new ledger, remove "
+            f"the copy with `reflector ledger forget {quote(entry.root)}`"
         ) from error
     if is_back:
         state_before = "was gone" if displaced is None else "was replaced"
         where = own_folder(entry.root)
         ledgers.tell(
-            f"{place.file} {state_before}; its {end.position:,} events are back "
-            f"from the copy in {where}"
+            f"{place.file} {state_before}; its {end.position:,} events were restored from "
+            f"the copy in {where}"
         )
     return is_back
 
@@ -356,8 +354,9 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
         if strange:
             drops = "; ".join(f"DROP TRIGGER {quote(name)}" for name in strange)
             raise LedgerCorrupt(
-                f"{place.file} has triggers that are not the ledger's: {', '.join(strange)}; "
-                f"find out who created them, then drop them with sqlite3: {drops}"
+                f"{place.file} has triggers that do not belong to the ledger: "
+                f"{', '.join(strange)}; find out who created them, then drop them with "
+                f"sqlite3: {drops}"
             )
         ledger.rebuild()
         ledger.set_checkpoint(notes.mark_name(mark), 0, mark)

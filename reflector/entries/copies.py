@@ -217,7 +217,7 @@ def _missing_events(export: Path, position: int) -> Finding:
         "head",
         None,
         consequence,
-        (f"`reflector import --rename {quote(str(export))}` brings them back"),
+        (f"to bring them back, run `reflector import --rename {quote(str(export))}`"),
     )
 
 

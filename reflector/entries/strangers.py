@@ -149,7 +149,7 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
             )
             if kinds != {"event": "table", "playbook": "table"}:
                 raise LedgerStrange(
-                    f"{file} is not a ledger of reflector; move it away to start one"
+                    f"{file} is not a ledger of reflector; move it away to start a ledger"
                 )
             yield Look(connection, playbook)
     # what a damaged or a forged file says
@@ -160,8 +160,8 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
                 "free space and the limits of this process, then run the same command again"
             ) from error
         raise LedgerUnavailable(
-            f"{file} cannot be read ({error}); move it away: your own ledger is then restored "
-            f"from its copy, or a new one starts"
+            f"{file} cannot be read ({error}); move it away: the next command then restores "
+            "your ledger from its copy, or starts a new one"
         ) from error
 
 

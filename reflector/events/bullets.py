@@ -165,7 +165,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_MOVED,
-        meaning="A bullet moved to another section.",
+        meaning="A bullet was moved to another section.",
         fields={**_NAMED, **_SECTION},
         effect=ChangesBullet(
             lambda _, __, data: {"section": section_slug(data.get("section", ""))}
@@ -188,7 +188,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_RESTORED,
-        meaning="A removed bullet is live again.",
+        meaning="A removed bullet was restored.",
         since=6,
         fields={**_NAMED, "watched": f.FLAG},
         effect=ChangesBullet(_restored),
@@ -260,7 +260,8 @@ TYPES = (
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(
-            "`check` counts it; helpful and harmful count only if `checked_counts` adds its tag"
+            "`check` counts it; as helpful or harmful it only counts if `checked_counts` "
+            "contains its tag"
         ),
         summary=_tag,
         no_retraction="",

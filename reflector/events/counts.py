@@ -53,7 +53,7 @@ TYPES = (
         },
         effect=ChangesNothing("`check` counts sessions by it"),
         summary=_summary,
-        no_retraction="a count is a fact; retract the session's window",
+        no_retraction="to remove this count, retract the session's window instead",
         target=Target("the window", required=True),
         checked=True,
     ),

@@ -13,7 +13,7 @@ TYPES = (
         meaning="The text of the target was erased. `kept` is the rest of its data.",
         # `kept` holds prose of the event that was redacted, whose type says which.
         fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
-        effect=ChangesNothing("the data of its target is `kept` from then on"),
+        effect=ChangesNothing("from then on, `kept` replaces the data of its target"),
         summary=reason,
         no_retraction="erased text cannot be restored",
         target=Target("the event, or its last redaction", required=True, once=True),
@@ -28,7 +28,7 @@ TYPES = (
         },
         effect=AdoptsPolicy(),
         summary=as_line("counting {counting}"),
-        no_retraction="go back with `reflector ledger policy`",
+        no_retraction="choose another policy with `reflector ledger policy`",
         target=Target("the adoption that it takes back"),
     ),
     EventType(

@@ -171,7 +171,7 @@ TYPES = (
         effect=Tells("a rule that was not shown is not evaluated"),
         summary=_told,
         no_retraction="a text that was shown cannot be unshown",
-        target=Target("the window, for texts shown at a start"),
+        target=Target("the window, if texts were shown at a session's start"),
     ),
     _type(
         name=ev.GATE_DECIDED,

@@ -50,7 +50,7 @@ def _path_fault(value: Any) -> str | None:
     is_short = isinstance(value, str) and len(value) <= _MAX_PATH
     if is_short and _NOT_PARTS.isdisjoint(value.removeprefix("/").split("/")):
         return None
-    return "must be a path without empty parts, `.` and `..`"
+    return "must be a path without empty parts, `.` or `..`"
 
 
 def _summary(facts: Any) -> str:

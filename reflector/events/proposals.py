@@ -74,7 +74,7 @@ TYPES = (
         effect=ChangesNothing("the events that its approval appends change the playbook"),
         summary=_change,
         no_retraction="decide on it with `reflector review`",
-        target=Target("the lesson that it is made of, or the approval that it would take back"),
+        target=Target("the lesson that it comes from, or the approval that it would undo"),
     ),
     _type(
         name=ev.CHANGE_APPROVED,
@@ -115,7 +115,7 @@ TYPES = (
             "reason": f.PROSE,
         },
         effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
-        summary=as_line("{verdict} after {told} sessions that were shown it"),
+        summary=as_line("{verdict} after {told} sessions that were shown the change"),
         no_retraction="a measurement counts nothing",
         target=Target("the approval, or the change by hand", required=True, once=True),
     ),
@@ -132,7 +132,7 @@ TYPES = (
         },
         effect=ChangesNothing("you decide on the proposal that follows from it"),
         summary=as_line("{kind}: {text}"),
-        no_retraction="a wish counts nothing; decide on its proposal with `reflector review`",
+        no_retraction="a wish does not count; decide on its proposal with `reflector review`",
         target=Target("the window", required=True),
     ),
 )

@@ -248,7 +248,7 @@ TYPES = (
         },
         effect=ChangesNothing("`trial status` compares sessions by it"),
         summary=_outcome,
-        no_retraction="an outcome is a fact; retract the session's verdicts",
+        no_retraction="to remove this outcome, retract the session's verdicts instead",
         target=Target("the window", required=True),
     ),
     _trial(
@@ -268,7 +268,7 @@ TYPES = (
             "until": f.needed(f.WORD),
             "key": f.needed(f.WORD),
         },
-        effect=ChangesNothing("the hook withholds rules by it, and no count changes"),
+        effect=ChangesNothing("the hook withholds rules because of it, but no count changes"),
         summary=_trial_line,
         no_retraction="end it with `reflector trial stop`",
     ),

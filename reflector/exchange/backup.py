@@ -51,9 +51,9 @@ def ledger_file(url: Url) -> Path:
     """
     if url.dialect != "sqlite" or url.in_memory:
         raise LedgerUnavailable(
-            f"the ledger {url.shown} is not a SQLite file; back a server's ledger up with its own "
-            "tools (pg_dump), "
-            "and prove the copy with `reflector verify --anchor`"
+            f"the ledger {url.shown} is not a SQLite file; back up a server's ledger with "
+            "the server's own tools (pg_dump), and check the copy with `reflector verify "
+            "--anchor`"
         )
     return Path(url.database)
 
@@ -67,12 +67,12 @@ def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
     """
     source = ledger_file(ledger.engine.url)
     if to.exists() or to.is_symlink():
-        raise LedgerUnavailable(f"{to} exists already and is not overwritten; name another file")
+        raise LedgerUnavailable(f"{to} already exists and is not overwritten; name another file")
     head = ledger.head()
     with named_folder(to.parent), _staged(to) as staged:
         copy_database(source, staged)
         anchor = Anchor(head.position, head.chain)
-        end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)
+        end = _proven(staged, f"the copy of {source} is damaged", ledger.name, anchor)
         settle_database(staged)
         # Another file of this name may have come meanwhile: a link is refused then, a rename would
         # replace it.
@@ -185,8 +185,8 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
     if playbook not in ends:
         names = ", ".join(ends) or "none"
         raise LedgerUnavailable(
-            f"it does not contain the playbook {playbook!r}, but {names}; set `playbook` to one "
-            f"of these"
+            f"it does not contain the playbook {playbook!r}, but {names}; set `playbook` to "
+            "one of these"
         )
     return ends[playbook]
 

@@ -77,8 +77,8 @@ def _collision_error(collisions: list[Collision]) -> LedgerError:
     count = len(collisions)
     means = "1 name is of another rule" if count == 1 else f"{count} names are of other rules"
     lines = [
-        f"{means} here than in the file; nothing was merged. With --rename, the rules of the "
-        f"file get the next free names:"
+        f"{means} here than in the file, so nothing was merged. With --rename, the rules of "
+        "the file get the next free names:"
     ]
     for collision in collisions[:_MAX_SHOWN]:
         our_text = collision.our_text[:_MAX_SHOWN_CHARACTERS]

@@ -136,11 +136,12 @@ def header_of(text: str | bytes) -> Header:
         )
     if (version := header.get("version")) != _VERSION:
         raise LedgerError(
-            f"it is of version {version!r}, this reflector reads {_VERSION}; upgrade reflector"
+            f"it has the version {version!r}, but this reflector reads {_VERSION}; upgrade "
+            "reflector"
         )
     origin = _text(header, "origin")
     if re.fullmatch("[0-9a-f]{32}", origin) is None:
-        raise LedgerError(f"origin is {_shown(origin)}, it must be 32 hex digits")
+        raise LedgerError(f"origin is {_shown(origin)}; it must be 32 hex digits")
     position = _number(header, "position", least=0)
     return Header(_text(header, "playbook"), origin, position, _text(header, "chain"))
 
@@ -165,10 +166,12 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
     attributes = _cloud_event(text)
     source = attributes.get("source")
     if source != _SOURCE + origin:
-        raise LedgerError(f"source is {_shown(source)}, the header's ledger is {_SOURCE + origin}")
+        raise LedgerError(
+            f"source is {_shown(source)}, but the header's ledger is {_SOURCE + origin}"
+        )
     facts = attributes.get("data")
     if "data" in attributes and not isinstance(facts, dict):
-        raise LedgerError(f"data is {_shown(facts)}, it must be an object")
+        raise LedgerError(f"data is {_shown(facts)}; it must be an object")
     stored = _stored(attributes)
     version = stored.schema_version
     if stored.type not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
@@ -179,8 +182,8 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
     if not _is_time(stored.recorded_at):
         form = "in the form of 2026-01-02T03:04:05.000000Z"
         raise LedgerError(
-            f"time is {stored.recorded_at[:40]!r}, it must be one before the year {_END_OF_TIME}, "
-            f"{form}"
+            f"time is {stored.recorded_at[:40]!r}; it must be before the year "
+            f"{_END_OF_TIME}, {form}"
         )
     return ParsedLine(stored, facts, _meta(stored.meta))
 
@@ -236,14 +239,16 @@ def _is_time(value: object) -> bool:
 def _text(attributes: Mapping[str, Any], name: str) -> str:
     text = attributes.get(name)
     if not isinstance(text, str) or not text:
-        raise LedgerError(f"{name} is {_shown(text)}, it must be a text")
+        raise LedgerError(f"{name} is {_shown(text)}; it must be text")
     return text
 
 
 def _number(attributes: Mapping[str, Any], name: str, *, least: int) -> int:
     number = attributes.get(name)
     if type(number) is not int or number < least:
-        raise LedgerError(f"{name} is {_shown(number)}, it must be a whole number from {least}")
+        raise LedgerError(
+            f"{name} is {_shown(number)}; it must be a whole number of at least {least}"
+        )
     return number
 
 
@@ -401,8 +406,8 @@ class _ProvedHistory:
         if self.position != self.header.position:
             raise WrongLine(
                 self.number,
-                f"the file ends here, at position {self.position} of the "
-                f"{self.header.position} that the header names; it was cut off",
+                f"the file was cut off: it ends here, at position {self.position}, but the "
+                f"header names position {self.header.position}",
             )
         if self.chain != self.header.chain:
             raise WrongLine(
@@ -434,7 +439,7 @@ def _sealed(number: int, line: ParsedLine) -> CheckedLine:
         prepared = prepare(event, foreign=True)
     if prepared.data_hash != stored.data_hash:
         raise LedgerError(
-            f"its data was changed: the SHA-256 is {prepared.data_hash}, datahash is "
+            f"its data was changed: the SHA-256 is {prepared.data_hash}, but datahash is "
             f"{stored.data_hash}"
         )
     stored = stored._replace(data=prepared.data, meta=prepared.meta)
@@ -456,10 +461,9 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
         sql = writing.sql
         if writing.position:
             raise LedgerError(
-                f"{ledger.engine.url.shown} has {writing.position:,} events of the playbook "
-                f"{ledger.name!r} and was "
-                "not changed; name an empty ledger, or add the file's events to these: `reflector "
-                "import FILE`"
+                f"{ledger.engine.url.shown} already has {writing.position:,} events of the "
+                f"playbook {ledger.name!r} and was not changed; name an empty ledger, or add "
+                "the file's events to this ledger: `reflector import FILE`"
             )
         last = insert_lines(sql, checked)
         recorded_at = writing.recorded_at
@@ -480,7 +484,7 @@ def _check_is_current(last: Stored) -> None:
     if last.type == ev.LEDGER_MOVED:
         raise WrongLine(
             number,
-            "the playbook of the file moved to another ledger; import an export of that ledger",
+            "the playbook of this file moved to another ledger; import an export of that ledger",
         )
     if last.recorded_at > latest_time():
         raise WrongLine(number, _TO_COME.format(last.recorded_at))
@@ -544,16 +548,16 @@ def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
         stored = line.stored
         target_id = stored.target_id
         if stored.event_id in present:
-            fault = f"the event {stored.event_id} exists already, at an earlier position"
+            fault = f"the event {stored.event_id} already exists at an earlier position"
             raise WrongLine(line.number, fault)
         present.add(stored.event_id)
         if target_id is None:
             continue
         if target_id not in present:
-            raise WrongLine(line.number, f"its target {target_id} is not an event before it")
+            raise WrongLine(line.number, f"its target {target_id} is not an earlier event")
         if stored.type in ONCE_PER_TARGET:
             if (stored.type, target_id) in taken:
-                raise WrongLine(line.number, f"its target {target_id} has a {stored.type} already")
+                raise WrongLine(line.number, f"its target {target_id} already has a {stored.type}")
             taken.add((stored.type, target_id))
 
 
@@ -609,9 +613,9 @@ class ErasedEvents:
         for line in self._ends.values():
             raise WrongLine(
                 line.number,
-                f"the data of this {line.stored.type} was erased, but the file lacks its "
-                f"event.redacted; an export --as-of a position before the erasure cannot be "
-                f"imported; export a later position",
+                f"the data of this {line.stored.type} was erased, but the file lacks the "
+                "event.redacted that erased it. An export --as-of a position before the "
+                "erasure cannot be imported; export a later position",
             )
 
 

@@ -89,7 +89,7 @@ def judged_twice(sql: Statements, origin: str) -> list[NewEvent]:
     retractions = []
     for reflections in windows.values():
         counting, *others = sorted(reflections, key=precedence)
-        reason = f"the same window was judged by {counting.actor}, which counts"
+        reason = f"the verdict of {counting.actor} on the same window counts instead"
         retractions += [_retraction(other.event_id, other.session_id, reason) for other in others]
     return retractions
 

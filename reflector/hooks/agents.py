@@ -105,8 +105,8 @@ _CODEX = Agent(
     # a longer time it cuts to that, with a warning at every start
     events={**EVENTS, "SessionEnd": 3},
     consent=(
-        "Codex CLI asks at its next start in a terminal whether to trust the hooks; until "
-        "then it skips them."
+        "When you next start Codex CLI in a terminal, it asks whether to trust the hooks; "
+        "until then it skips them."
     ),
 )
 #: PreCompress comes before every request to the model, so it ends no window.

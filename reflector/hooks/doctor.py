@@ -112,7 +112,7 @@ def _copies(project: Project) -> Iterator[Check]:
         yield Check("copy", what, "check that you can write in ~/.local/share")
     for one in entries.entries():
         if not os.path.isdir(one.root):  # noqa: PTH112
-            what = f"{one.root} is gone, and a copy of its ledger is kept"
+            what = f"{one.root} no longer exists, but a copy of its ledger is kept"
             yield Check("copy", what, f"reflector ledger forget {shlex.quote(one.root)}")
 
 
@@ -132,7 +132,7 @@ def _software(_: Project) -> Iterator[Check]:
         "reflector checkpoints under "
     )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
-    yield Check("sqlite", f"{text}its lock, other programs on the file do not", mend)
+    yield Check("sqlite", f"{text}its lock, but other programs that use the file do not", mend)
 
 
 def _files(project: Project) -> Iterator[Check]:
@@ -179,7 +179,7 @@ def _place(project: Project) -> Check:
             f"{project.root}; its linked worktrees count here, but a separate ledger is in "
             f"{', '.join(apart)}"
         )
-        return Check("project", text, "merge it, then remove it: see docs/git.md")
+        return Check("project", text, "merge that ledger, then remove it: see docs/git.md")
     return Check("project", str(project.root))
 
 
@@ -355,7 +355,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
         return
     listed = ", ".join(f"{tag} {count}" for tag, count in tags.most_common(5))
     what = (
-        f"{_counted(tags.total(), 'message')} of unknown speakers in {_UNKNOWN_SINCE.days} "
+        f"{_counted(tags.total(), 'message')} from unknown speakers in {_UNKNOWN_SINCE.days} "
         f"days: {listed}"
     )
     text = f"{what}. A judge sees them, but they never count as your words"
@@ -434,12 +434,12 @@ def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
 def _backend(project: Project) -> Iterator[Check]:
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
-            yield Check("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
+            yield Check("settings", f"{key} is no longer a setting: {instead}", f"remove {key}")
     if file := fast.off_by(str(project.root)):
         is_projects = file == str(project_config(project.root))
         yield Check(
             "settings",
-            f"sessions are not recorded or shown any rule here: {file} turns reflector off",
+            f"sessions here are not recorded and see no rules, because {file} turns reflector off",
             "reflector on" if is_projects else f"change `enabled` or `off` in {file}",
         )
     if project.config.layer(IGNORED) != "default":
@@ -467,7 +467,9 @@ def _extensions(project: Project) -> Iterator[Check]:
             yield _listed_extension(kind, name)
         for extension in extensions.installed(kind):
             if extension.name not in listed:
-                state = extension.refused or f"not loaded, because your {kind} do not list it"
+                state = (
+                    extension.refused or f"not loaded, because your setting {kind} does not list it"
+                )
                 yield Check(kind, f"{extension.words}: {state}")
 
 

@@ -118,7 +118,7 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
 
     if git_says(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
         raise GitRefused(
-            f"{root} is not a working tree that git knows; run `git init` there, or name another "
+            f"{root} is not in a git working tree; run `git init` there, or name another "
             "project with --project"
         )
     path = attributes_file(root)

@@ -136,7 +136,9 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
     events = dict.fromkeys(handler.event for handler in handlers)
     missing = [event for event in agent.events if event not in events]
     if missing:
-        yield Check("hooks", f"{path}: nothing at {', '.join(missing)}", mend, fix, renewed)
+        yield Check(
+            "hooks", f"{path}: the hooks for {', '.join(missing)} are missing", mend, fix, renewed
+        )
     else:
         yield Check("hooks", f"{path}: {', '.join(events)}")
     if agent.name == "codex" and not _is_trusted(path, agent.folder()):

@@ -262,7 +262,7 @@ def _failure(
         return _refusal(f"{title} called a tool that it does not have", "answer")
     size = len(output.text.encode("utf-8", "replace"))
     if ended.why or size > MOST_ANSWER:
-        most = f"{MOST_ANSWER >> 10} KB, which is too long for an answer"
+        most = f"{MOST_ANSWER >> 10} KB, too long for an answer"
         return _refusal(f"{title} printed more than {most}", "answer")
     if output.stop == "refusal":
         return None  # the model's answer, and read as one
@@ -282,12 +282,14 @@ def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendE
     if _TOO_LONG.search(words):
         return BackendError(failed + SHORTER, stage="request")
     if _LIMITED.search(words):
-        limited = f"{title} hit its limit ({reason}); it is asked again automatically"
+        limited = f"{title} hit its limit ({reason}); reflector asks it again automatically"
         return Limited(limited, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
         return _refusal(f"{title} is logged out: {client.names[2]} ({reason})", "access")
     if _NO_MODEL.search(words):
-        return _refusal(f"{failed}; set judge_client, and set model to one of its models", "access")
+        return _refusal(
+            f"{failed}; set judge_client, and set model to a model of that client", "access"
+        )
     # What does not show that the API is away may be the session's own doing: it uses up an attempt.
     return _refusal(failed, "transport" if _AWAY.search(words) else "answer")
 
@@ -342,7 +344,7 @@ async def _printed_version(
 ) -> str:
     again = f"run: {CONSENT}"
     if not Path(path).is_file():
-        gone = f"{client.title} does not exist at {path} any more; install it, and {again}"
+        gone = f"{client.title} is no longer at {path}; install it, and {again}"
         raise _refusal(gone, "access")
     ended = await _run(_Start([path, "--version"], environ, folder))
     version = version_in(ended.out)
@@ -371,7 +373,7 @@ async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours)
             "utf-8", "replace"
         )
         why = printed[-300:] or ended.why
-        raise _refusal(f"{client.title} did not show its request ({why})", "access")
+        raise _refusal(f"reflector could not see the request of {client.title} ({why})", "access")
     kept = kept or _surplus(client, request.result())
     if kept:
         raise _refusal(

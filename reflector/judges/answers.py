@@ -157,7 +157,7 @@ def parse_answer(text: str) -> Parsed:
     fault = quote(problems[0], _MAX_PROBLEM) if problems else ""
     analysis = answer.get("analysis")
     if not isinstance(analysis, str | None):
-        problems.append(f"analysis is not text: {brief(analysis)}")
+        problems.append(f"analysis must be text, not {brief(analysis)}")
         analysis = ""
     tags: list[ParsedTag] = []
     for index, entry in enumerate(entries):
@@ -179,7 +179,7 @@ def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
     if "bullet_tags" not in answer and not problems:
         problems.append("bullet_tags is missing")
     if not isinstance(entries, list):
-        problems.append(f"bullet_tags is not a list: {brief(entries)}")
+        problems.append(f"bullet_tags must be a list, not {brief(entries)}")
         return []
     if len(entries) > MAX_TAGS:
         problems.append(f"there are more than {MAX_TAGS:,} tags; the others were not read")
@@ -241,7 +241,7 @@ def _find(text: str, keys: Sequence[str]) -> Extraction:
         return Extraction(saved, "repaired", (damaged,))
     if first is None:
         missing = "a complete JSON object" if "{" in text else "JSON"
-        nothing = f"it does not contain {missing}"
+        nothing = f"the answer does not contain {missing}"
         return Extraction({}, "none", (nothing,))
     present = ", ".join(brief(key) for key in list(first.value or {})[:5]) or "no keys"
     lacks = f"neither {' nor '.join(keys)}" if len(keys) > 1 else f"no {keys[0]}"
@@ -301,11 +301,11 @@ def _tag_problems(entry: Mapping[str, Any], tag: _Word) -> Iterator[str]:
     if tag.fault:
         yield f": {tag.fault}: {brief(entry.get('tag'))}"
     elif tag.text == "unknown":
-        yield f" is called {brief(entry['tag'])}, not helpful, harmful or neutral"
+        yield f" has the tag {brief(entry['tag'])}, not helpful, harmful or neutral"
     for key, part in _PARTS.items():
         value = entry.get(key)
         if value is not None and type(value) is not part.kind:
-            yield f": {part.title} is not {part.words}: {brief(value)}"
+            yield f": {part.title} must be {part.words}, not {brief(value)}"
 
 
 def _line(value: object, most: int) -> str:

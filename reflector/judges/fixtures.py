@@ -153,7 +153,7 @@ def read_fixtures(path: Path) -> dict[str, str]:
         if not isinstance(key, str) or not isinstance(completion, str):
             form = '{"prompt_hash": …, "completion": …}'
             raise BackendError(
-                (f"{path}, line {number}: is not a fixture; each line is {form}"), stage="fixtures"
+                (f"{path}, line {number} is not a fixture; each line is {form}"), stage="fixtures"
             )
         completions[key] = completion
     return completions

@@ -73,7 +73,7 @@ class AnthropicClient(Client):
         key = self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
             said = (
-                "the API key is missing: set ANTHROPIC_API_KEY, or api_key in the user's "
+                "the API key is missing: set ANTHROPIC_API_KEY, or api_key in your own "
                 "configuration file"
             )
             if key is not None:

@@ -152,7 +152,7 @@ class ModelBackend:
         tokens = estimate_tokens(text)
         if tokens > self.request_tokens:
             said = f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens"
-            way_out = "shorten its texts, or raise request_tokens"
+            way_out = "shorten the texts in the prompt, or raise request_tokens"
             raise BackendError(f"{said}; {way_out}", stage="request", attempts=0)
         return replace(
             _answer(self.client, (text,), tokens), prompt_sha256=sha256(text.encode()).hexdigest()

@@ -217,7 +217,7 @@ def candidates(name: str | None, project: Path) -> tuple[list[Candidate], list[s
     if name is not None:
         if name not in installed:
             raise consent.JudgeRefused(
-                f"{JUDGES[name].title} is not on your PATH; install it, and run this again"
+                f"{JUDGES[name].title} is not on your PATH; install it, then run this command again"
             )
         installed = {name: installed[name]}
     ready = []

@@ -122,13 +122,12 @@ def find_own(
         tracked = tracked_below(own)
     except GitUnavailable as error:
         raise TemplateError(
-            f"{own}: git cannot be asked ({error}), so its origin is unknown"
+            f"{own}: git did not answer ({error}), so the template's origin is unknown"
         ) from None
     if tracked is not None:
         raise TemplateError(
-            f"{own}: is tracked by git, so it came with the repository; read it, and make it "
-            "yours with: "
-            f"git rm --cached {tracked}"
+            f"{own} is tracked by git, so it came with the repository; read it, and make it "
+            f"yours with: git rm --cached {tracked}"
         )
     return read_template(name, own, opener=open_ours, known=known)
 

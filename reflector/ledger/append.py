@@ -103,14 +103,17 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
     event_type = EVENT_TYPES[event.type]
     needs_target = event_type.target is not None and event_type.target.required
     if needs_target and event.target_id is None:
-        raise LedgerError(f"{event.type}: target_id is missing; name the event that it is about")
+        raise LedgerError(
+            f"{event.type}: target_id is missing; give the id of the event that it is about"
+        )
     if event.type == ev.REFLECTION_COMPLETED:
         own_id = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
         if event.reflection_id is None or event.event_id != own_id:
             # The tables find a reflection's completion by this id, from any of its tags.
             raise LedgerError(
-                f"{event.type}: event_id {event.event_id!r} is not the identity of the reflection "
-                f"{event.reflection_id!r}; make it with identity({event.type!r}, reflection_id)"
+                f"{event.type}: event_id {event.event_id!r} does not identify the reflection "
+                f"{event.reflection_id!r}; make it with identity({event.type!r}, "
+                "reflection_id)"
             )
     is_checked = foreign or event_type.checked
     fault = event_type.fault(facts) if is_checked else event_type.unreadable(facts)
@@ -213,9 +216,8 @@ def append(
     """
     if not CHAIN.fullmatch(writing.chain):
         raise LedgerCorrupt(
-            f"the head's chain {writing.chain[:80]!r} is not a hash, and nothing was appended; run "
-            "`reflector verify`, then "
-            "`reflector rebuild --fix`"
+            f"the head's chain {writing.chain[:80]!r} is not a hash, so nothing was "
+            "appended; run `reflector verify`, then `reflector rebuild --fix`"
         )
     known = writing.known
     position = writing.position
@@ -260,14 +262,13 @@ def _refuse_other_data(sound: Prepared, first: tuple[int, str], end: int) -> Non
         return
     event = sound.event
     reason = (
-        "occurs twice in one append, with different data; nothing was appended. Give each its "
-        "own id"
+        "occurs twice in one append with different data, so nothing was appended. Give each "
+        "event its own id"
     )
     if position <= end:
         reason = (
-            f"is already at position {position} with other data; nothing was appended. To see "
-            f"it, run "
-            f"`reflector show {event.event_id}`"
+            f"already exists at position {position} with other data, so nothing was "
+            f"appended. To see it, run `reflector show {event.event_id}`"
         )
     raise Conflict(f"event {event.event_id} ({event.type}) {reason}", event.event_id, position)
 
@@ -281,7 +282,7 @@ def redact(
     line = redaction_line(writing.sql, event_id)
     if not line:
         raise NoSuchTarget(
-            f"event {event_id} is not in the ledger; look its id up with `reflector log`"
+            f"event {event_id} is not in the ledger; find its id with `reflector log`"
         )
     last = line[-1]
     data = redaction_of(line, event_id, reason, takes or everything)
@@ -310,11 +311,11 @@ def assert_counters(
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
     row = writing.sql.run(query, name).fetchone()
     if row is None:
-        raise NoSuchTarget(f"no rule {name!r}; see `reflector list --removed`")
+        raise NoSuchTarget(f"{name!r} is not a rule; see `reflector list --removed`")
     if tuple(row) != (helpful, harmful):
         raise LedgerError(
-            f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
-            f"See why with `reflector blame {name}`"
+            f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}, so nothing was "
+            f"appended. To see why, run `reflector blame {name}`"
         )
     data = {"name": name, "helpful": helpful, "harmful": harmful}
     event_id = identity(BULLET_ASSERTED, name, writing.position)
@@ -333,9 +334,9 @@ def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     for event, name in new:
         if name in taken:
             message = (
-                f"the rule {name} exists since position {taken[name]}, and names are never "
-                "reused; nothing was "
-                "appended. Add it under a name that was never used"
+                f"the rule {name} has existed since position {taken[name]}, and names are "
+                "never reused, so nothing was appended. Add the rule under a name that was "
+                "never used"
             )
             raise Conflict(message, event.event_id, taken[name])
         taken[name] = event.position

@@ -313,7 +313,8 @@ def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
         )
     except ImportError as error:
         raise LedgerUnavailable(
-            f"no driver for {of.shown!r} ({error}); install it with: {install_command('postgres')}"
+            f"the driver for {of.shown!r} is missing ({error}); install it with: "
+            f"{install_command('postgres')}"
         ) from error
 
     # Before SQLAlchemy's own first look at the server, which cannot read what a database without an
@@ -323,9 +324,9 @@ def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
         encoding = connection.info.parameter_status("server_encoding")
         if encoding not in {"UTF8", None}:  # None: a pooler that does not pass it on
             raise LedgerUnavailable(
-                f"the database {of.shown} stores its text in {encoding}, and a ledger needs UTF8; "
-                "create another "
-                "with `createdb --encoding=UTF8 --template=template0 NAME` and name it in the URL"
+                f"the database {of.shown} stores its text in {encoding}, but a ledger needs "
+                "UTF8; create another database with `createdb --encoding=UTF8 "
+                "--template=template0 NAME` and name it in the URL"
             )
         # A pooler in front gives each transaction to any of its connections, so nothing may outlive
         # one: it names another process than the one that answers.

@@ -152,9 +152,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         "RF001",
         LedgerUnavailable,
         (
-            "{where} refuses an event of another time ({text}); correct the clock of this machine, "
-            "then "
-            "try again"
+            "{where} refuses an event with a wrong time ({text}); correct the clock of this "
+            "machine, then try again"
         ),
     ),
     (
@@ -168,15 +167,14 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         f"{_REFUSED}moved to another ledger",
         LedgerMoved,
-        "the playbook moved from {where}, and nothing was appended",
+        "the playbook has moved from {where} to another ledger, so nothing was appended",
     ),
     (f"{_REFUSED}(?:one above the last|event_pkey)", LedgerCorrupt, HEAD_MISPLACED),
     (
         rf"(?!.*(?:event\.playbook_id|event_id_once)){_REFUSED}unique",
         LedgerCorrupt,
-        "the tables of {where} have a row without an event ({text}), and nothing was appended; "
-        "let the owner run "
-        "`reflector rebuild`",
+        "nothing was appended: a table of {where} contains a row that no event accounts for "
+        "({text}); ask the ledger's owner to run `reflector rebuild`",
     ),
     (
         f"{_REFUSED}append-only",
@@ -186,11 +184,10 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         f"{_REFUSED}(?:foreign key|event_target_exists)",
         NoSuchTarget,
-        "an event's target is not in {where}; nothing was appended. Append the target first, or "
-        "look its id up with "
-        "`reflector log`",
+        "the event's target is not in {where}, so nothing was appended. Append the target "
+        "first, or find its id with `reflector log`",
     ),
-    (_REFUSED, LedgerError, "{where} refused the events, nothing was appended: {text}"),
+    (_REFUSED, LedgerError, "{where} refused the events, so nothing was appended: {text}"),
     (
         "[56] |40|55P03|57014",
         LedgerLocked,
@@ -202,53 +199,51 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         r"(?:11|26) |\d\d? .*(?:malformed|not a database|no such (?:table|column)|could not decode)"
         "|42703|42P01|22P02|XX00[12]",
         LedgerCorrupt,
-        "{where} is not a sound ledger ({text}), and nothing was changed; run `reflector "
-        "verify`, and restore a backup or move the file away",
+        "{where} is damaged ({text}), so nothing was changed; run `reflector verify`, then "
+        "restore a backup or move the file away",
     ),
     (
         "13 |53100",
         LedgerUnavailable,
         (
-            "the disk of {where} or of the temporary files is full ({text}); free some space, "
-            "then run the same command again"
+            "the disk of {where}, or the disk for temporary files, is full ({text}); free "
+            "some space, then run the same command again"
         ),
     ),
     (
         "8 |14 ",
         LedgerUnavailable,
-        "{where} cannot be opened or written ({text}); check that its folder exists and is yours, "
-        "and that you may "
-        "write there, to the file and to its -wal and -shm. If the file system is read-only, "
-        "copy the ledger to another one",
+        "{where} cannot be opened or written ({text}). Check that its folder exists and "
+        "belongs to you. You need permission to write to the folder, to the file and to its "
+        "-wal and -shm files. If the file system is read-only, copy the ledger to another one",
     ),
     (
         f"{_NOT_LET_IN}|28|3D000|3F000",
         LedgerUnavailable,
-        "the server of {where} refuses the connection permanently ({text}); check the user, the "
-        "password, the database and "
-        "the options of the URL, the search_path of the role, and the server's pg_hba.conf",
+        "the server of {where} refuses the connection ({text}), and trying again does not "
+        "help; check the user, the password, the database and the options of the URL, the "
+        "search_path of the role, and the server's pg_hba.conf",
     ),
     (
         "08|53300|57P|25006",
         LedgerAway,
-        "{where} does not reach a server that accepts writes ({text}); check that the server "
-        "runs and accepts connections and writes, and the host, user, password and database of "
-        "the URL; then run the same command again. After a failover another server takes over "
-        "within a minute",
+        "{where} cannot reach a server that accepts writes ({text}); check that the server "
+        "runs and accepts connections and writes, and that the host, user, password and "
+        "database of the URL are right; then run the same command again. After a failover, "
+        "another server takes over within a minute",
     ),
     (
         "42501",
         LedgerUnavailable,
-        "{where} refuses the user ({text}); let the ledger's owner run the command, or, if it "
-        "only appends, grant the user the rights that `reflector ledger grants --role writer` "
-        "prints",
+        "{where} refuses the user ({text}); ask the ledger's owner to run the command. If "
+        "this user should append events, grant it the rights that `reflector ledger grants "
+        "--role writer` prints",
     ),
     (
         "",
         LedgerUnavailable,
-        "{where} could not be used: {text} (code {code}); check its disk, the space left there "
-        "and its permissions, or "
-        "see the server's log, then run the same command again",
+        "{where} could not be used: {text} (code {code}); check the disk, its free space "
+        "and the file's permissions, or the server's log, then run the same command again",
     ),
 )
 

@@ -36,9 +36,9 @@ _CHANGED = {
 _NAMES = "SELECT quote_ident(current_schema()), quote_ident(%s)"
 #: What a SQLite ledger's file is told about, behind its path.
 NO_ROLES = (
-    "is a SQLite ledger, which does not have roles: the permissions of its folder decide who "
-    "reads and writes it. For roles, move the playbook to a PostgreSQL server (`reflector ledger "
-    "copy URL`)"
+    "is a SQLite ledger, which does not have roles: the permissions of its folder decide "
+    "who can read and write it. To use roles, move the playbook to a PostgreSQL server "
+    "(`reflector ledger copy URL`)"
 )
 
 

@@ -30,7 +30,9 @@ class HostEngine(Engine):
     def __init__(self, connection: sa.Connection) -> None:
         """Raise LedgerMisused for a closed connection, LedgerUnavailable for another database."""
         if connection.closed:
-            raise LedgerMisused("the connection is closed; open one, and append before it closes")
+            raise LedgerMisused(
+                "the connection is closed; append before you close it, or open another one"
+            )
         super().__init__(url_of_engine(connection.engine))
         self._host = connection
 
@@ -42,7 +44,7 @@ class HostEngine(Engine):
     def needs_own_transaction(self, act: str) -> None:
         """Raise LedgerMisused for an act that cannot be part of the host's transaction."""
         raise LedgerMisused(
-            f"{act} needs a transaction of its own; use a ledger from `Ledger.open(engine)`"
+            f"{act} needs its own transaction; use a ledger from `Ledger.open(engine)`"
         )
 
     @contextmanager
@@ -81,8 +83,9 @@ class HostEngine(Engine):
         self._host.exec_driver_sql(_TAKE_LOCK)
         if not self._driver.in_transaction:
             raise LedgerMisused(
-                "the connection commits each statement separately (AUTOCOMMIT), so an append could "
-                "not be rolled back with the rest; open it without that isolation level"
+                "the connection commits each statement separately (AUTOCOMMIT), so an "
+                "append could not be rolled back as a whole; open the connection without "
+                "that isolation level"
             )
 
     def _refuse_bare_savepoint(self) -> None:
@@ -93,23 +96,24 @@ class HostEngine(Engine):
         has_listener = bool(self._host.engine.dispatch.begin)
         if self._host.in_nested_transaction() and not (begins or has_listener):
             raise LedgerMisused(
-                "the connection is in a savepoint that the driver may commit on its own; append "
-                "before `begin_nested`, or let the engine emit BEGIN (docs/embedding.md shows the "
-                "listener)"
+                "the connection is in a savepoint, which the driver may commit early; "
+                "append before `begin_nested`, or make the engine emit BEGIN "
+                "(docs/embedding.md shows the listener)"
             )
 
     def _check_server(self) -> None:
         """Raise LedgerMisused if PostgreSQL's transaction is not fit for an append."""
         if self._driver.autocommit:
             raise LedgerMisused(
-                "the connection commits each statement separately (AUTOCOMMIT), so an append could "
-                "not be rolled back with the rest; open it with READ COMMITTED"
+                "the connection commits each statement separately (AUTOCOMMIT), so an "
+                "append could not be rolled back as a whole; open the connection with READ "
+                "COMMITTED"
             )
         isolation, reads_only = self._host.exec_driver_sql(_SERVER_SETTINGS).one()
         if reads_only == "on":
             raise LedgerMisused(
-                "the connection's transaction may only read (transaction_read_only); append on one "
-                "that may write"
+                "the connection's transaction is read-only (transaction_read_only); append "
+                "on a connection that may write"
             )
         if isolation != "read committed":
             raise LedgerMisused(

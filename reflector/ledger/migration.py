@@ -162,7 +162,7 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
     if views := {name for name, is_table in found if not is_table} & {*LEDGER_TABLES}:
         # It would be asked as if it were the table, and may never come to an end.
         raise LedgerCorrupt(
-            f"{where} has a view instead of the table {min(views)}; restore a backup"
+            f"in {where}, {min(views)} is a view instead of a table; restore a backup"
         )
     if not {"playbook", "event", "alembic_version"} <= names:
         _refuse_other_tables(engine, names)
@@ -170,15 +170,14 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
     revision = _noted_revision(driver, where)
     if revision > HEAD_REVISION:
         raise LedgerTooNew(
-            f"the ledger {where} is at revision {revision}, this reflector knows "
-            f"{HEAD_REVISION}; upgrade reflector (the ledger was not changed)"
+            f"the ledger {where} is at revision {revision}, but this reflector only knows "
+            f"revisions up to {HEAD_REVISION}; upgrade reflector (the ledger was not changed)"
         )
     if revision == HEAD_REVISION and (missing := {*LEDGER_TABLES} - names):
         raise LedgerCorrupt(
-            f"{where} lacks the table {min(missing)} of its revision {revision}: an unreleased "
-            "version wrote it. "
-            "Export it with that version (`reflector export --format ndjson`), move it away, and "
-            "import the file"
+            f"{where} is at revision {revision} but lacks the table {min(missing)}, because "
+            "an unreleased version wrote it. Export it with that version (`reflector export "
+            "--format ndjson`), move the file away, and import the export"
         )
     return revision
 
@@ -214,8 +213,9 @@ def _noted_revision(driver: Any, where: str) -> str:
     ours = [name for name in names if IS_REVISION.fullmatch(name)]
     if len(ours) != 1:
         raise LedgerCorrupt(
-            f"{where} is at revision {', '.join(names) or None}, which is not reflector's; nothing "
-            "was changed. Restore a backup, or name another database with REFLECTOR_LEDGER_URL"
+            f"{where} is at revision {', '.join(names) or None}, which is not a revision of "
+            "reflector, so nothing was changed. Restore a backup, or name another database "
+            "with REFLECTOR_LEDGER_URL"
         )
     return str(ours[0])
 

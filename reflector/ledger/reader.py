@@ -122,10 +122,9 @@ class Reader:
             return None
         to = (events[0].data or {}).get("to")
         return LedgerMoved(
-            f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, and nothing "
-            "was appended here; "
-            f"set `ledger_url` to {to}, with its user and password where it needs them, then run "
-            "the same command again"
+            f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, so "
+            f"nothing was appended here; set `ledger_url` to {to}, with a user and password "
+            "if needed, then run the same command again"
         )
 
     def events(
@@ -243,8 +242,8 @@ class Reader:
         events = {event.position: event for event in self.at(positions)}
         if missing := sorted(set(positions) - events.keys()):
             raise LedgerCorrupt(
-                f"a table names the event at position {missing[0]}, which cannot be read; run "
-                "`reflector verify`"
+                f"a table points to the event at position {missing[0]}, which cannot be "
+                "read; run `reflector verify`"
             )
         return events
 
@@ -280,8 +279,9 @@ class Reader:
         for bullet in bullets:
             if bullet.section not in SECTIONS:
                 raise LedgerCorrupt(
-                    f"the table of rules has {bullet.name} in a section {bullet.section!r}, "
-                    "which does not exist; run `reflector rebuild`, then `reflector verify`"
+                    f"the table of rules lists {bullet.name} under the section "
+                    f"{bullet.section!r}, which does not exist; run `reflector rebuild`, "
+                    "then `reflector verify`"
                 )
         return bullets
 

@@ -88,7 +88,8 @@ class Asker:
             code = getattr(error, "sqlstate", None)
             if code == "57014":
                 raise LedgerError(
-                    "the server ended the query (statement_timeout); make it smaller"
+                    "the query took too long, so the server stopped it (statement_timeout); "
+                    "make the query smaller"
                 ) from error
             if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
                 raise

@@ -56,8 +56,7 @@ def kept_facts(
     if kind.holds_prose:
         return mapped(kind.fields, data, _erasing(takes))
     raise LedgerError(
-        f"a {type_} does not contain text; redact the rule, the session or the reflection that "
-        f"it belongs to"
+        f"a {type_} does not contain text; redact its rule, session or reflection instead"
     )
 
 

@@ -70,10 +70,9 @@ def refuse_journal(path: Path) -> None:
         journal = _stat(folder, f"{path.name}-journal")
     if journal is not None and journal.st_size:
         raise LedgerUnavailable(
-            f"{path}-journal is next to the ledger, and reflector does not write such a file. "
-            f"Another program changed the ledger, or both files came with an archive. Remove it, "
-            f"or restore a backup with `reflector "
-            "ledger restore FILE`"
+            f"next to the ledger is {path}-journal, a file that reflector never writes: "
+            "either another program changed the ledger, or both files came with an archive. "
+            "Remove the file, or restore a backup with `reflector ledger restore FILE`"
         )
 
 
@@ -104,9 +103,9 @@ def connect_file(path: Path, **options: Any) -> Any:
         path = path.resolve()
     if (length := len(os.fsencode(path))) > _LONGEST_PATH:
         raise LedgerUnavailable(
-            f"the path of the ledger has {length} bytes, and SQLite's limit is "
-            f"{_LONGEST_PATH}: {path}; "
-            "move the project up, or name a ledger elsewhere with REFLECTOR_LEDGER_URL"
+            f"the path of the ledger has {length} bytes, more than SQLite's limit of "
+            f"{_LONGEST_PATH}: {path}; move the project to a shorter path, or name a ledger "
+            "elsewhere with REFLECTOR_LEDGER_URL"
         )
     refuse_journal(path)
     with folder_of(path) as folder:
@@ -208,7 +207,7 @@ def _writers_kept_out(folder: Folder, path: Path, until: float) -> Iterator[None
             if time.monotonic() >= until:
                 who = holder_of(handle, f"{path}.lock")
                 raise LedgerLocked(
-                    f"the ledger {path} is locked for {BUSY_TIMEOUT_MS / 1000:g} s by {who}"
+                    f"the ledger {path} has been locked for {BUSY_TIMEOUT_MS / 1000:g} s by {who}"
                 )
             time.sleep(0.02)
         yield
@@ -250,14 +249,14 @@ def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
 def _take(database: str, handle: int, seconds: float) -> None:
     if not wait_for(handle, seconds):
         who = holder_of(handle, f"{database}.lock")
-        raise LedgerLocked(f"the ledger {database} is locked for {seconds:g} s by {who}")
+        raise LedgerLocked(f"the ledger {database} has been locked for {seconds:g} s by {who}")
 
 
 def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
     way_out = "check that its folder exists and that you may write there"
     if error.errno in NO_LOCKS:
         way_out = (
-            "that file system cannot lock files: name a ledger on a local disk "
+            "its file system cannot lock files: name a ledger on a local disk "
             "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
         )
     elif error.errno in {errno.EMFILE, errno.ENFILE}:

@@ -53,9 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow"]
 
 _NOT_READY = (
-    "{where} does not contain a ledger of this version; create or upgrade it with "
-    "`Ledger.open(engine)`, in a "
-    "transaction of its own"
+    "{where} does not contain a ledger of this version; create or upgrade the ledger with "
+    "`Ledger.open(engine)`, outside of your own transaction"
 )
 _FIND = (
     "SELECT playbook.id, projection.code_version, projection.state_hash FROM playbook LEFT JOIN "
@@ -108,9 +107,8 @@ class Ledger(Reader):
         except OSError as error:
             engine.close()
             raise LedgerUnavailable(
-                f"the ledger {engine.url.database} cannot be made ({error.strerror}); check that "
-                "its folder exists and "
-                "is yours"
+                f"the ledger {engine.url.database} cannot be created ({error.strerror}); "
+                "check that its folder exists and belongs to you"
             ) from error
         except BaseException:
             engine.close()
@@ -140,7 +138,7 @@ class Ledger(Reader):
             kept = self._copied_before()
         if is_older and kept is None:
             reflector.ledger.tell(
-                f"the tables of {self.engine.url.shown} are rebuilt, once after an upgrade"
+                f"rebuilding the tables of {self.engine.url.shown}, once after an upgrade"
             )
         if is_older:
             self.rebuild()
@@ -189,7 +187,7 @@ class Ledger(Reader):
             known = _find_playbook(statements, playbook)
         if known is None:
             raise LedgerUnavailable(
-                f"{engine.url.shown} has no playbook {playbook!r}; make it with "
+                f"{engine.url.shown} does not have a playbook {playbook!r}; create it with "
                 f"`Ledger.open(engine, {playbook!r})`"
             )
         _refuse_newer_tables(playbook, known.code_version)
@@ -209,8 +207,8 @@ class Ledger(Reader):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise LedgerUnavailable(
-                f"the folder of the ledger {path} cannot be made ({error.strerror}); check its "
-                "parents' permissions"
+                f"the folder of the ledger {path} cannot be created ({error.strerror}); "
+                "check the permissions of the folders above it"
             ) from error
         return cls.open(sqlite_url(path), playbook, mends=mends, keeps_copy=keeps_copy)
 
@@ -233,9 +231,9 @@ class Ledger(Reader):
         except OSError as error:
             folder.cleanup()
             raise LedgerUnavailable(
-                f"the ledger {path} cannot be written, and it could not be copied to read it "
-                f"({error.filename}: {error.strerror}); make it readable, or name another folder "
-                "with TMPDIR"
+                f"the ledger {path} cannot be written, and reflector could not copy it to "
+                f"read the copy ({error.filename}: {error.strerror}); make the ledger "
+                "readable, or name another folder with TMPDIR"
             ) from error
         except BaseException:
             folder.cleanup()
@@ -415,10 +413,10 @@ def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:
     if code_version is None or code_version <= CODE_VERSION:
         return
     raise LedgerTooNew(
-        f"the tables of playbook {playbook!r} were written by a newer reflector (version "
-        f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the ledger was not "
-        f"changed), or, if a newer one is not available, let the owner run `reflector rebuild "
-        f"--fix`"
+        f"a newer reflector wrote the tables of playbook {playbook!r} (version "
+        f"{code_version}; this one knows {CODE_VERSION}), so the ledger was not changed; "
+        "upgrade reflector. If you cannot, ask the ledger's owner to run `reflector rebuild "
+        "--fix`"
     )
 
 
@@ -443,9 +441,9 @@ def _playbook(engine: Engine, name: str) -> _Known:
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new one could be given the number of the other, and its events.
             raise LedgerCorrupt(
-                f"{engine.url.shown} has events of a playbook whose row is missing, so the "
-                f"playbook {name!r} was not "
-                "created; run `reflector verify`, and restore a backup"
+                f"{engine.url.shown} contains events of the playbook {name!r} but not its "
+                "row, so the playbook was not created; run `reflector verify`, and restore "
+                "a backup"
             )
         # The number is the database's. On a server, who comes second waits for the first at the
         # name alone.

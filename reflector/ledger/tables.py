@@ -55,7 +55,7 @@ def _belongs() -> sa.ForeignKeyConstraint:
 class PlaybookColumns(TypedColumns):
     id = Column(sa.Integer, sa.Identity(), primary_key=True)
     name = _text()
-    origin = _text("random; two ledgers of one name differ in it")
+    origin = _text("random, to tell apart two ledgers of the same name")
     position = _whole("of the last event")
     chain = _text("hash of the last event and of all before it")
     recorded_at = _text("time of the last event")
@@ -82,7 +82,7 @@ class EventColumns(TypedColumns):
 
 class BulletColumns(TypedColumns):
     playbook_id = _of_playbook()
-    name = Column(sa.Text, primary_key=True, doc="such as pat-001; never given twice")
+    name = Column(sa.Text, primary_key=True, doc="such as pat-001; never used twice")
     ordinal = _whole("1, 2, 3 … in order of creation")
     section = _text("pat, mis, pref, ctx or oth")
     text = _text()
@@ -91,8 +91,8 @@ class BulletColumns(TypedColumns):
     removed_into = _text_or_null("the bullet that it was merged into")
     position = _whole("of the event that added it")
     recounted_at = _whole("earlier tags do not count")
-    baseline_helpful = _whole("the count that it came with, or that was set by hand")
-    baseline_harmful = _whole("the count that it came with, or that was set by hand")
+    baseline_helpful = _whole("the count that the rule began with, or that was set by hand")
+    baseline_harmful = _whole("the count that the rule began with, or that was set by hand")
     helpful = Column(
         _BIG,
         sa.CheckConstraint("helpful >= 0", name="helpful_not_negative"),
@@ -141,7 +141,7 @@ class RecordColumns(TypedColumns):
         _BIG,
         primary_key=True,
         autoincrement=False,
-        doc="of a transcript's record; a resumed session adds only records with new keys",
+        doc="key of a transcript's record; a resumed session adds only records with new keys",
     )
 
 
@@ -151,7 +151,7 @@ class ProjectionColumns(TypedColumns):
     code_version = Column(sa.Integer, nullable=False, doc="of the program that filled it")
     policy_id = _text("the counting policy")
     position = _whole("of the last event in it")
-    state_hash = _text("of tables: digest of triggers and views; of a file: its SHA-256")
+    state_hash = _text("for tables, the digest of triggers and views; for a file, its SHA-256")
     updated_at = _text_or_null("when a bullet or a count last changed")
 
 

@@ -111,15 +111,15 @@ def sqlite_url(path: Path) -> str:
             ) from error
         raise LedgerUnavailable(
             f"Python reads the path {shown!a} in the encoding {sys.getfilesystemencoding()}, "
-            "which lacks some of its "
-            "letters; set PYTHONUTF8=1, or LC_ALL to a locale of UTF-8, such as C.UTF-8"
+            "which lacks some of its letters; set PYTHONUTF8=1, or set LC_ALL to a UTF-8 "
+            "locale such as C.UTF-8"
         ) from error
 
 
 def url_of(text: str) -> Url:
     """Return a ledger's URL. Raises LedgerUnavailable for one that no engine takes."""
     if "\0" in unquote(text):
-        raise LedgerUnavailable("the ledger URL holds a null character; remove it")
+        raise LedgerUnavailable("the ledger URL contains a null character; remove it")
     if text.startswith(_FILE) and "?" not in text:
         return Url(text, "sqlite", unquote(text.removeprefix(_FILE)))
     import sqlalchemy as sa
@@ -131,14 +131,15 @@ def url_of(text: str) -> Url:
         # Neither the URL nor the parser's message is shown: what cannot be parsed may be a
         # password.
         raise LedgerUnavailable(
-            f"the ledger URL, which begins with {text.split(':')[0][:20]!r}, is not usable; "
+            f"the ledger URL, which begins with {text.split(':')[0][:20]!r}, cannot be used; "
             "write sqlite:////path/to/ledger.db or postgresql://user@host/name, and "
             "percent-encode a password"
         ) from None
     dialect = _DRIVERS.get(parsed.drivername)
     if dialect is None:
         raise LedgerUnavailable(
-            f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL"
+            f"{parsed.drivername!r} is not a database that reflector supports; use a "
+            "sqlite:// or postgresql:// URL"
         )
     return Url(text, dialect, parsed.database or "")
 

@@ -168,7 +168,7 @@ def _hidden(changes: Sequence[Change]) -> str:
     if not hidden:
         return ""
     by = f"{hidden[-1].place}, {who(hidden[-1].event.facts)}"
-    return f"perhaps by {by} (its lines are not known)"
+    return f"perhaps by {by} (the lines of that change are not known)"
 
 
 def _writers(changes: Sequence[Change], text: str) -> _Writers:

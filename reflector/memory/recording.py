@@ -121,7 +121,7 @@ def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
         looks.save(recorder.project)
         _finish(recorder, looks, changes)
     except (OSError, LedgerError, ValueError) as error:
-        changes.notes.append(f"changes of memory files wait to be recorded: {error_words(error)}")
+        changes.notes.append(f"changes to memory files are not recorded yet: {error_words(error)}")
         return changes
     changes.notes += map(str, found.unwatched)
     return changes

@@ -162,7 +162,7 @@ def _planned(chain: Sequence[Change]) -> Restored:
     if is_last and (version := _version(first)) is not None:
         return replace(planned, then=version)
     if is_chain and versions.is_version(first.before, now):
-        raise UndoRefused(f"{last.shown} is as it was before {first.place} already")
+        raise UndoRefused(f"{last.shown} is already as it was before {first.place}")
     partial = _without_lines(planned, chain)
     is_whole = versions.is_version(first.before, partial.then)
     if is_last and first.before != UNSEEN and not (is_whole or partial.left):
@@ -331,8 +331,8 @@ def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
     for version in planned:
         if not Versions(version.store.project).has(plain_digest(version.now)):
             raise UndoRefused(
-                f"the present version of {version.file} cannot be kept, so nothing was written. "
-                f"Free some space, or: reflector config set --global memory_keep 200"
+                f"nothing was written, because the present version of {version.file} cannot "
+                "be kept. Free some space, or: reflector config set --global memory_keep 200"
             )
     notes = {"tx": tx, "files": [_noted(version) for version in planned]}
     folder = open_own(str(home.root))
@@ -471,7 +471,7 @@ def _make_folders(version: Restored) -> None:
 
 def _look_again(version: Restored) -> None:
     if _content_of(version.store, version.path) != version.now:
-        raise Changed(f"{version.file} was changed since it was read; nothing was written")
+        raise Changed(f"{version.file} has changed since it was read, so nothing was written")
 
 
 def _record(written: Sequence[Restored], tx: str) -> list[Restored]:

@@ -55,7 +55,7 @@ def hidden_fault(text: str) -> str | None:
     """
     if not text.isascii() and (hidden := re.search(_HIDDEN, text)):
         before = text[: hidden.start()][-20:]
-        where = f"at {hidden.start()}, behind {before!r}" if before else "at 0"
+        where = f"at {hidden.start()}, after {before!r}" if before else "at 0"
         return f"the text contains the invisible character U+{ord(hidden[0][0]):04X} {where}"
     return None
 

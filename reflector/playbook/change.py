@@ -131,8 +131,8 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
         return None
     if bullet.status == "watched":
         return (
-            f"{name} stays in your file: change it there, or move its rules into the playbook with "
-            "`reflector adopt --move FILE`"
+            f"{name} is in your file: change it there, or move the file's rules into the "
+            "playbook with `reflector adopt --move FILE`"
         )
     heir = bullet.removed_into
     if bullet.status == "merged":
@@ -288,7 +288,7 @@ _ALL = (
         fields=("section",),
         both_changed="ours",
         place_word="to",
-        already="{name} is in {title} already",
+        already="{name} is already in {title}",
     ),
     # The name of a removed bullet is never given out again.
     ChangeKind(
@@ -329,7 +329,7 @@ _ALL = (
         undo_order=5,
         fields=("helpful", "harmful"),
         fault=_recount_fault,
-        already="{name} is at {helpful}/{harmful} already",
+        already="{name} is already at {helpful}/{harmful}",
     ),
     # The bullet is only watched again, as `check` does with a line of a file.
     ChangeKind(

@@ -51,7 +51,7 @@ _NAMES = (
     "get one"
 )
 _TWICE = "remove one of the two, or omit its name to get a new one"
-_SHAPES = "rules are read from `sections` or `key_points`; move it into one of these"
+_SHAPES = "reflector reads rules from `sections` and `key_points`; move this entry there"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives
 #: none.
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
@@ -311,7 +311,7 @@ class Parser:
         """Titles in any case; bullets under an unknown title go to OTHERS."""
         if not isinstance(sections, dict):
             self.problem(
-                "sections", "is not an object", brief(sections), 'write {"OTHERS": []} at least'
+                "sections", "is not an object", brief(sections), 'write at least {"OTHERS": []}'
             )
             return
         self.duplicates("sections", sections)
@@ -349,7 +349,7 @@ class Parser:
         if isinstance(entry, str):
             if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
                 way_out = "write the text of that id"
-                self.problem(where, "is an id, not a text", brief(entry), way_out)
+                self.problem(where, "is an id, not text", brief(entry), way_out)
                 return
             entry = {"text": entry}
         if isinstance(entry, dict):
@@ -421,7 +421,7 @@ class Parser:
             owner = owners.setdefault(entry.name, entry)
             if owner is not entry:
                 place = f"at {owner.where.rsplit(' ', 1)[0]}"
-                self.problem(entry.where, "the name exists already", place, _TWICE)
+                self.problem(entry.where, "the name already exists", place, _TWICE)
         names = Names([*self.taken, *owners], self.first)
         bullets: list[Bullet] = []
         for entry in self.entries:

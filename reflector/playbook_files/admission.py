@@ -32,7 +32,11 @@ class PlaybookRefused(Refusal):
         more = len(self.problems) - len(lines)
         if more > 0:
             lines.append(f"  … and {more} more")
-        super().__init__("\n".join([f"{path} cannot be imported and was not changed:", *lines]))
+        super().__init__(
+            "\n".join(
+                [f"{path} was neither imported nor changed, because of these entries:", *lines]
+            )
+        )
 
 
 def bullets_to_import(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
@@ -65,7 +69,7 @@ def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
         if name is None or bullet.name in names:
             bullets.append(bullet)
         else:
-            lines.append(f"{loaded.places[bullet.name]}: {name} has this text already")
+            lines.append(f"{loaded.places[bullet.name]}: {name} already has this text")
     return replace(loaded, bullets=tuple(bullets)), lines
 
 
@@ -73,7 +77,7 @@ def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tupl
     """Return the bullets of a file whose text cannot be new advice, with the reason that `fault`
     gives.
     """
-    remedy = "correct the text; until then, nothing of the file is imported"
+    remedy = "correct the text; until then, no rule of this file is imported"
     return tuple(
         Finding("playbook", f"bullet {bullet.name}", reason, remedy, quote(bullet.text, 60))
         for bullet in bullets

@@ -203,7 +203,7 @@ class _Git:
     def _ask(self, *arguments: str, given: Iterable[bytes] = ()) -> bytes:
         answer = ask_git(self._top, *arguments, given=b"".join(line + b"\n" for line in given))
         if answer is None:
-            raise GitUnavailable(f"git gave no answer to `git {arguments[0]}`")
+            raise GitUnavailable(f"git did not answer `git {arguments[0]}`")
         return answer
 
     def digest(self, texts: Iterable[str]) -> str:

@@ -143,8 +143,8 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
     """
     if not _files(project):
         raise Mistake(
-            "mirror works only with a project's own playbook; for another one, use `reflector "
-            "export`"
+            "mirror works only with a project's own playbook; for another playbook, use "
+            "`reflector export`"
         )
     try:
         _write(ledger, project, agent_file_name(name))
@@ -176,7 +176,7 @@ def agent_file_name(name: str) -> str:
     plain = name.removeprefix("./")
     if plain not in AGENT_FILES:
         raise Mistake(
-            f"{name!r} is not a file that agents load automatically; the files are "
+            f"agents do not load {name!r} automatically; the files that they load are "
             f"{', '.join(AGENT_FILES)}"
         )
     return plain
@@ -217,7 +217,7 @@ def _path(project: Project, name: str) -> Path:
         path = path / part
         if path.is_symlink():
             raise Mistake(
-                f"{path.relative_to(project.root)} is a link; name the file that it leads to"
+                f"{path.relative_to(project.root)} is a link; name the file that the link leads to"
             )
     return path
 
@@ -349,11 +349,11 @@ def find_section(raw: bytes) -> Marked | None:
         return None
     end = raw.find(b"\n" + _END, begin.end() - 1) + 1
     if not end:
-        raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing after it")
+        raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing below")
     if second := _BEGIN.search(raw, begin.end()):
         raise ValueError(
-            f"{_line(raw, second)}: a second playbook begins, perhaps after a conflict in git; "
-            f"keep one of the two"
+            f"{_line(raw, second)}: a second copy of the playbook begins here, perhaps after "
+            "a conflict in git; keep only one"
         )
     newline = begin[3]
     blank_bytes = len(newline) * int(begin[2])

@@ -139,7 +139,7 @@ def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move)
     """
     cuts = [cut for cut in move.cuts if cut.rules]
     if [cut.before for cut in move.cuts] != [cut.before for cut in shown.cuts]:
-        raise Changed("a file was changed since its rules were shown; try again")
+        raise Changed("a file has changed since its rules were shown; try again")
     for cut in cuts:
         keep_text(project, cut.before)
         keep_text(project, cut.after)
@@ -176,7 +176,7 @@ def take_back(ledger: Ledger, project: Project, act: Act, *, why: str | None = N
     changes = [event for event in act.changes if event.type != ev.RULES_MOVED]
     is_undone = not changes or _is_undone(ledger, changes)  # refuses before a file is written
     if is_undone and all(cut.before == cut.after for cut in cuts):
-        raise NothingToUndo("this move is undone already; see `reflector log`")
+        raise NothingToUndo("this move is already undone; see `reflector log`")
     for cut in cuts:
         if cut.before != cut.after:
             replace_read(cut.path, cut.before, cut.after)
@@ -241,8 +241,8 @@ def _cut(root: Path, file: Path) -> Cut:
     chosen = {number: line for number, line in rules.items() if number in blocks}
     if not _is_clean(outline, without_mark, chosen):
         raise Mistake(
-            f"the rules of {shown} cannot be removed without changing other text; move them by "
-            f"hand: remove them there, and add them with `reflector add`"
+            f"the rules of {shown} cannot be removed automatically without changing other "
+            "text; remove them from the file by hand, and add them with `reflector add`"
         )
     after = outline.without_rules(chosen)
     mark = _BOM if text.startswith(_BOM) else ""
@@ -256,11 +256,14 @@ def _text(raw: bytes, shown: str) -> str:
     except UnicodeDecodeError as error:
         raise Mistake(f"{shown} is not UTF-8: save it as UTF-8, then move its rules") from error
     if not is_markdown(raw):
-        raise Mistake(f"{shown} is not Markdown; `reflector adopt {shown}` takes its rules")
+        raise Mistake(
+            f"{shown} is not Markdown, so its rules cannot be moved; add them with "
+            f"`reflector adopt {shown}`"
+        )
     if b"<!-- reflector:begin" in raw:
         raise Mistake(
-            f"{shown} contains the playbook already; first remove it with `reflector mirror --off "
-            f"{shown}`"
+            f"{shown} already contains a copy of the playbook; first remove it with "
+            f"`reflector mirror --off {shown}`"
         )
     return text
 
@@ -318,7 +321,8 @@ def _cut_back(project: Project, move: Event) -> Cut:
     if content_digest(now) != move.facts["after"]:
         difference = "\n".join(_difference(shown, former, now))
         raise FileMoved(
-            f"{shown} was changed since its rules were moved, so nothing was written. Its text "
-            f"before the move, and now:\n{difference}"
+            f"{shown} has changed since its rules were moved, so nothing was written. Its "
+            "text before the move, and its text now:\n"
+            f"{difference}"
         )
     return Cut(path, shown, now, former, {}, [])

@@ -263,7 +263,7 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
                 queue.append(_Wanted(target, wanted.hops - 1, shown, wanted.clients))
             elif wanted.clients:
                 names = " and ".join(wanted.clients)
-                why = f"{names} follow{'s' * (len(wanted.clients) == 1)} no imports"
+                why = f"{names} do{'es' * (len(wanted.clients) == 1)} not follow imports"
                 unread.append(f"not followed: @{_shown(target, root)} in {shown} ({why})")
 
 

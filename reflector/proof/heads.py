@@ -61,7 +61,9 @@ def head_at(ledger: Reader, position: int) -> Head:
         return replace(head, position=0, chain=genesis(head.playbook, head.origin))
     events = ledger.at([position])
     if not events:
-        raise NoAnchor(f"position {position} is not in the ledger, which ends at {head.position}")
+        raise NoAnchor(
+            f"position {position} is not in the ledger, which ends at position {head.position}"
+        )
     (event,) = events
     return replace(head, position=position, chain=event.chain, recorded_at=event.recorded_at)
 
@@ -78,15 +80,15 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
         raise NoAnchor(
-            "it is a signed note of an earlier version, which is not supported; keep heads as "
-            "lines, and "
-            "sign their file with `ssh-keygen -Y sign` or their commit with `git tag -s`"
+            "it is a signed note of an earlier version, which is no longer supported; keep "
+            "heads as lines, and sign their file with `ssh-keygen -Y sign` or their commit "
+            "with `git tag -s`"
         )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
         raise NoAnchor(
-            "it does not contain a head; a head is POSITION:CHAIN as `reflector ledger head` "
-            "prints it"
+            "it does not contain a head; a head is POSITION:CHAIN, as `reflector ledger "
+            "head` prints it"
         )
     return tuple(_anchor(line) for line in heads)
 
@@ -126,11 +128,11 @@ def published(project: Path, spec: str, limit: int) -> bytes:
                 raise NoAnchor(f"it has {size:,} bytes, but a file of heads has at most {limit:,}")
             return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
-        raise NoAnchor(f"{_NEITHER}, and no ref can be looked up: {error}") from error
+        raise NoAnchor(f"{_NEITHER}, and git cannot look it up: {error}") from error
     raise NoAnchor(
-        f"{_NEITHER}, and git does not know that file here; name one as REV:PATH (`git ls-tree -r "
-        "--name-only REV`), or a "
-        f"branch, tag or commit (`git branch -a`) with one of {', '.join(USUAL_PATHS)}"
+        f"{_NEITHER}, and git does not know such a file here; name a file as REV:PATH (`git "
+        "ls-tree -r --name-only REV`), or a branch, tag or commit (`git branch -a`) that "
+        f"has one of {', '.join(USUAL_PATHS)}"
     )
 
 

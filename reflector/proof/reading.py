@@ -18,7 +18,7 @@ RESTORE = "restore a backup, or compare with an export from before the change"
 REBUILD = "run `reflector rebuild`"
 MEND_HEAD = "find out who moved the head, then run `reflector rebuild --fix`"
 SET_ASIDE = (
-    "find out who appended it, then set it aside with `reflector rebuild --fix --why REASON`"
+    "find out who appended the event, then set it aside with `reflector rebuild --fix --why REASON`"
 )
 _BATCH = 1000
 _numbers = count()

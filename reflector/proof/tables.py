@@ -181,7 +181,7 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
         yield Finding(
             "projection",
             None,
-            f"the checkpoint {name!r} is not one that reflector writes",
+            f"the checkpoint {name!r} was not written by reflector",
             REBUILD,
         )
     if not is_row_sound(sql):
@@ -211,14 +211,14 @@ def _differences(
         position = row[0] if columns[0] == "position" and isinstance(row[0], int) else None
         name = f"{table} {', '.join(map(str, row[:key]))[:100]}"
         if wanted is None or too_many:
-            yield position, f"{name} is in the table, but not in the events"
+            yield position, f"{name} is in the table but not in the events"
             got = next(left, None)
         elif got is None or wanted[:key] < got[:key]:
-            yield position, f"{name} is missing in the table"
+            yield position, f"{name} is missing from the table"
             wanted = next(right, None)
         else:
             apart = [
-                f"{column} is {_shown(one)} in the table, {_shown(other)} by the events"
+                f"{column} is {_shown(one)} in the table but {_shown(other)} in the events"
                 for column, one, other in zip(columns, got, wanted, strict=True)
                 if one != other
             ]

@@ -90,7 +90,9 @@ def _other_playbooks(sql: Statements, but: int) -> Iterator[Finding]:
         return
     for table in LEDGER_TABLES[1:]:
         if sql.execute(OWNERLESS.format(table=table)).fetchone() is not None:
-            yield Finding("reference", None, f"a row of {table} belongs to no playbook", RESTORE)
+            yield Finding(
+                "reference", None, f"a row of {table} does not belong to a playbook", RESTORE
+            )
 
 
 def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | None:
@@ -103,13 +105,13 @@ def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | No
     end = (0, begin, head.recorded_at) if is_empty else tuple(last)
     playbook = f"the playbook {head.playbook!r}"
     if has_first is is_empty or end != (head.position, head.chain, head.recorded_at):
-        message = f"{playbook} has its head at {head.position}, its events end at {end[0]}"
+        message = f"{playbook} has its head at {head.position}, but its events end at {end[0]}"
         return Finding("head", None, message, RESTORE)
     if has_first:
         chain = next_chain(begin, first[:10], first.data_hash, digest(first.meta))
         if chain != first.chain:
             message = (
-                f"{playbook} did not begin under this name and origin: it was renamed, or its "
+                f"{playbook} did not begin with this name and origin: it was renamed, or its "
                 "first event was changed"
             )
             return Finding("head", None, message, RESTORE)
@@ -180,7 +182,7 @@ def _damage(engine: Engine) -> list[Finding]:
         try:
             for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
                 if line != "ok":
-                    message = f"SQLite finds damage: {line}"
+                    message = f"SQLite reports damage: {line}"
                     findings.append(Finding("database", None, message, _RESTORE_FILE))
             for row in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
                 message = f"a row of {row[0]} points to a {row[2]} that does not exist"
@@ -304,13 +306,13 @@ class Walk:
             message = f"this {event.type} was redacted, but its text is there again"
             return Finding("redaction", event.position, message, _AGAIN)
         if not is_redacted:
-            message = "the data was erased without an event.redacted"
+            message = "the data was erased, but no event.redacted records it"
             return Finding("redaction", event.position, message, RESTORE)
         if event.type in EVENT_TYPES and EVENT_TYPES[event.type].all_prose:
             return None
         if kept_of(self.sql, [event.event_id])[event.event_id] is not None:
             return None
-        message = f"the facts of this {event.type} were erased with its text"
+        message = f"the facts of this {event.type} were erased together with its text"
         return Finding("redaction", event.position, message, RESTORE)
 
     def _check_data(self, event: Stored) -> Finding | None:
@@ -364,7 +366,7 @@ class Walk:
         if event.type == ev.LEDGER_MOVED and not event.fault:
             self._moved = event.event_id
         if event.fault and event.event_id not in self._set_aside:
-            message = f"this {event.type} cannot be read, so it changes nothing: {event.fault}"
+            message = f"this {event.type} cannot be read, so it has no effect: {event.fault}"
             yield Finding("data", event.position, message, SET_ASIDE)
 
     def _check_head(self, head: Head) -> Iterator[Finding]:
@@ -374,15 +376,15 @@ class Walk:
             return
         is_other_time = self.position and self._recorded_at != head.recorded_at
         if self._chain != head.chain or is_other_time:
-            message = "the head's chain or time is not the last event's"
+            message = "the head's chain or time differs from the last event's"
             yield Finding("head", self.position, message, MEND_HEAD)
 
     def _check_anchors(self) -> Iterator[Finding]:
         for anchor in dict.fromkeys(self.anchors):
             if anchor not in self._passed:
                 message = (
-                    f"the published head {anchor.position} is not in this history, which ends "
-                    f"at {self.position}"
+                    f"the published head {anchor.position} is not in this history, which "
+                    f"ends at position {self.position}"
                 )
                 yield Finding("anchor", anchor.position, message, RESTORE)
 
@@ -407,7 +409,7 @@ def _bytes_of(chain: str) -> bytes:
     return bytes.fromhex(chain.removeprefix(PREFIX))
 
 
-_AGAIN = "find out who put it back; restore a backup from after the redaction"
+_AGAIN = "find out who restored the text; then restore a backup from after the redaction"
 
 
 @lru_cache(maxsize=8192)

@@ -256,8 +256,8 @@ class GatePolicy:
         """
         if self.per_step is not None and started >= self.per_step:
             said = (
-                f"step {signs.step_number} was reflected on {started} times, the most is "
-                f"{self.per_step}"
+                f"step {signs.step_number} already has {started} reflections, and "
+                f"{self.per_step} are allowed"
             )
             return Decision(None, said)
         for trigger in self.triggers:

@@ -410,7 +410,7 @@ class Checker(Recorder):
             reason = with_stop_reason(fault, answer)
             failure = Failure("parse", reason, parser=PARSER_VERSION)
             self._append_failure(row, window, failure, reflection=answer.reflection_id)
-            return f"no answer: {reason}"
+            return f"not answered: {reason}"
         try:
             messages = list(own_messages(window))
         except (OSError, UnknownTranscript) as error:
@@ -606,11 +606,11 @@ def _fault_of_proposals(answer: str, replaceable: Collection[str]) -> str:
         return f"proposals is not a list: {brief(proposals)}"
     for index, entry in enumerate(proposals):
         if not isinstance(entry, Mapping):
-            return f"proposal {index}: the entry is not an object: {brief(entry)}"
+            return f"proposal {index} is not an object: {brief(entry)}"
         name = entry.get("name")
         is_shown = isinstance(name, str) and _bare(name) in replaceable
         if entry.get("kind") == "supersede" and not is_shown:
-            return f"proposal {index}: {brief(name)} was not shown"
+            return f"proposal {index} names {brief(name)}, which was not shown"
     return ""
 
 

@@ -37,12 +37,12 @@ from reflector.prices import Usage, cost, spent_on
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
 #: Why no model is asked about a project.
-NEVER_READ = "this folder is never read by a model (setting never)"
+NEVER_READ = "no model may read this folder (setting never)"
 #: Why most windows are not reflected on.
 CITES_NOTHING = "the window does not cite a rule"
 _UNKNOWN_BUDGET = (
-    "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove it, or "
-    "set monthly_tokens to 0"
+    "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove "
+    "it, or set monthly_tokens to 0"
 )
 #: Settings of the ACE tool, in the client's user settings: the trigger, and its reason, that they
 #: switch off if they are false.
@@ -150,11 +150,11 @@ class Gate:
         if self.config.lists(self.project):
             return None
         if self.config.projects:
-            return "the project is not among `projects` in the user's configuration"
+            return "the project is not among `projects` in your own configuration file"
         if self.config.layer("backend") == "project":
             return (
-                "only the project's file asks for a model; add the project to `projects` in your "
-                "own file"
+                "only the project's file asks for a model; to allow it, add the project to "
+                "`projects` in your own file"
             )
         return None
 
@@ -212,8 +212,8 @@ class Gate:
         if remaining <= 0:
             return f"{_MONTH_IS_SPENT}{spent:,} of {limit:,} tokens (setting monthly_tokens)"
         return (
-            f"{remaining:,} of {limit:,} tokens of the monthly budget are left, fewer than the "
-            f"{LEAST_ALLOWANCE:,} that a request needs (setting monthly_tokens)"
+            f"only {remaining:,} of {limit:,} tokens of the monthly budget are left, but a "
+            f"request needs {LEAST_ALLOWANCE:,} (setting monthly_tokens)"
         )
 
     def left_of_day(self, *, one_more: bool = False) -> str | None:
@@ -334,11 +334,12 @@ def waiting_words(reason: str, now: datetime | None = None) -> str:
         midnight = moment.replace(hour=0, minute=0) + timedelta(days=1)
         limit = reason.removeprefix(_DAY_IS_SPENT).split()[0]
         return (
-            f"today's {limit} questions are spent; judging goes on at {midnight.astimezone():%H:%M}"
+            f"today's {limit} questions are spent; judging continues at "
+            f"{midnight.astimezone():%H:%M}"
         )
     if reason.startswith(_MONTH_IS_SPENT):
         first = (moment.replace(day=1) + timedelta(days=32)).replace(day=1)
-        return f"this month's budget is spent; judging goes on on 1 {first:%B}"
+        return f"this month's budget is spent; judging continues on 1 {first:%B}"
     return ""
 
 

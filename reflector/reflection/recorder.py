@@ -347,7 +347,7 @@ class Reflected:
         """
         parts = [self.detail, *self.dropped]
         if self.instead_of:
-            parts.append(f"not by {self.instead_of}, which did not answer")
+            parts.append(f"instead of {self.instead_of}, which did not answer")
         return ", ".join(filter(None, parts))
 
 

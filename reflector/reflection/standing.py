@@ -106,7 +106,7 @@ def settle_tags(
             settled.tags.append(tag)
         for judgement in earlier:
             if _is_overturned(ledger, tag, judgement):
-                reason = f"replaced by a later window of the session: {tag.tag}"
+                reason = f"replaced by the verdict {tag.tag} on a later window of the session"
                 settled.retractions.append(
                     _retraction(ledger, judgement, reason, judgement.tag.actor, reflection_id)
                 )
@@ -370,13 +370,13 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
     if not citing:
         return f"session {short} does not cite {name}; `reflector show {short}` lists its citations"
     if name not in {row.name for row in ledger.rows() if row.counts}:
-        return f"{name} does not count any more; `reflector show {name}` shows the reason"
+        return f"the rule {name} no longer counts; `reflector show {name}` shows the reason"
     if any(window.state not in _OVER for window in citing):
         return (
-            f"session {short} is not judged yet; let the judge finish with `reflector reflect "
-            f"{short}`, or stop it with `reflector review give-up {short}`"
+            f"session {short} is not judged yet; judge it with `reflector reflect {short}`, "
+            f"or stop waiting with `reflector review give-up {short}`"
         )
-    return f"session {short} does not count; `reflector log --session {short}` shows why"
+    return f"session {short} does not count; to see why, run `reflector log --session {short}`"
 
 
 def record_verdict(

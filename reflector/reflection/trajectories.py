@@ -459,4 +459,4 @@ def run_recorded(
 
 def unknown_bullets(ids: Iterable[str]) -> list[str]:
     """Return a problem in words for each bullet that the playbook does not have."""
-    return [f"no rule {quote(id_, 80)}; it was skipped" for id_ in ids]
+    return [f"{quote(id_, 80)} is not a rule, so it was skipped" for id_ in ids]

@@ -364,7 +364,7 @@ class _Check:
                 self.ran.spent += checker.spent
                 if not windows and waits_for_verdicts(ledger, session_id):
                     self.ran.notes.append(
-                        f"session {session_id[:8]} is checked after the verdicts on its citations"
+                        f"session {session_id[:8]} will be checked once its citations have verdicts"
                     )
 
     def _ask(self, checker: Checker, question: Todo) -> None:

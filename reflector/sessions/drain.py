@@ -273,7 +273,7 @@ def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
             _take_answer(pipeline, delivery)
     except (OSError, ValueError) as error:
         pipeline.drained.notes.append(
-            f"the last answer of session {delivery.session_id} is not recorded: {error}"
+            f"could not record the last answer of session {delivery.session_id}: {error}"
         )
         return
     spool.settle_delivery(delivery)
@@ -541,8 +541,8 @@ class Pipeline:
             self.note(of_another(self.project.playbook_json, synced.of_another))
         for theirs, ours in synced.renamed.items():
             self.note(
-                f"{theirs} of {self.project.playbook_json} is {ours} here, because another rule "
-                f"had that name"
+                f"the rule {theirs} in {self.project.playbook_json} is named {ours} here, "
+                "because another rule already had that name"
             )
         for problem in synced.problems[:20]:
             self.note(
@@ -590,9 +590,9 @@ class Users:
         if not self._is_trusted(source):
             if scanned.cited:
                 self._project.note(
-                    f"{source.path} is in the project, so it may have come with an archive, and "
-                    f"does not count in your own playbook; if it is yours, run: reflector ingest "
-                    f"{shlex.quote(str(source.path))}"
+                    f"{source.path} is in the project folder and may have come with an "
+                    "archive, so it does not count in your own playbook; if it is yours, "
+                    f"run: reflector ingest {shlex.quote(str(source.path))}"
                 )
             return
         session_id = source.session_id or scanned.session_id
@@ -759,7 +759,11 @@ def _untried(windows: Iterable[WindowRow], tried: Collection[str]) -> list[Windo
 def unread_notes(project: Project) -> list[str]:
     """Return notes on the sessions that an answer lacks because the ledger may only be read."""
     waits = len(spool.pending_for(project.root))
-    return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
+    return (
+        [f"you may only read this ledger; sessions waiting on this machine: {waits}"]
+        if waits
+        else []
+    )
 
 
 def refresh_project(project: Project, ledger: Ledger) -> list[str]:
@@ -784,6 +788,6 @@ def refresh_project(project: Project, ledger: Ledger) -> list[str]:
             sweep_proposals(pipeline.ledger)
         notes = list(pipeline.notes)
         for failed in pipeline.drained.failed:
-            place = "" if failed.error == spool.NOT_A_PAYLOAD else "; kept in the spool"
+            place = "" if failed.error == spool.NOT_A_PAYLOAD else "; it is kept in the spool"
             notes.append(f"{failed.delivery}: {failed.error}{place}")
         return notes

@@ -47,6 +47,7 @@ def _changes(ledger: Ledger) -> Iterator[str]:
         present = votes[row.name]
         if former.share != present.share:
             yield (
-                f"{row.name} helped {present.helpful:.3g}, harmed {present.harmful:.3g}; before "
-                f"{former.helpful}, {former.harmful}: each session has one vote now"
+                f"{row.name}: helped {present.helpful:.3g}, harmed {present.harmful:.3g} "
+                f"(before: {former.helpful} and {former.harmful}), because each session now "
+                "has one vote"
             )

@@ -91,7 +91,7 @@ def plan_history(
         )
         own = [
             file
-            for file in watch(transcripts, f"looking at the sessions of {reader.name}")
+            for file in watch(transcripts, f"searching for sessions of {reader.name}")
             if file.started_at >= since and is_in_project(project.root, file)
         ]
         folders = [store.folder for store in reader.kept]

@@ -124,8 +124,8 @@ def _template(project: Path) -> str:
     template = find_template("playbook.txt", project)
     if template.text.lstrip().startswith("{{"):
         raise ValueError(
-            f"{template.path}: begins with '{{'; Claude Code would take the text for "
-            "JSON and refuse it"
+            f"{template.path} begins with '{{', so Claude Code would read it as JSON and "
+            "refuse it; begin it with another character"
         )
     return template.text
 
@@ -456,11 +456,12 @@ def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | Non
         place = _QUOTED.sub("…", str(problems[0].position))
         return Trouble(
             f"{path} cannot be read: {place}: {problems[0].message}",
-            "Ask the user to correct it, or to run `reflector rebuild` if the ledger is right.",
+            "Ask the user to correct the file, or to run `reflector rebuild` if the ledger "
+            "is right.",
         )
     if kind == "another's":
         return Trouble(
-            f"{path} was written by another ledger, and these are not its rules",
+            f"{path} was written by another ledger, so its rules are not shown",
             "Tell the user to run `reflector doctor`.",
         )
     return None
@@ -512,7 +513,7 @@ def _of_ledger(folder: Path) -> Known | None:
     except PlaybookRefused:  # the next command says why
         return None
     except (ConfigError, LedgerError) as error:
-        handover.complain(f"the ledger is not read: {error}")
+        handover.complain(f"the ledger was not read: {error}")
         return None
 
 

@@ -71,7 +71,7 @@ def _take(fd: int, path: str, *, wait: bool) -> bool:
         waited += PATIENCE
         other = holder(fd)
         if other is None or other.is_stopped or waited >= MOST_PATIENCE:
-            raise LedgerLocked(f"{path} is locked for {waited:g} s by {holder_of(fd, path)}")
+            raise LedgerLocked(f"{path} has been locked for {waited:g} s by {holder_of(fd, path)}")
         ledgers.tell(
             f"waiting for process {other.process} ({other.command}), which is using this playbook"
         )
@@ -91,8 +91,8 @@ def why_none(folder: Path) -> str:
     except OSError as error:
         if error.errno in NO_LOCKS:
             return (
-                f"files in {folder} cannot be locked ({os.strerror(error.errno)}), so its "
-                "ledger cannot be written"
+                f"files in {folder} cannot be locked ({os.strerror(error.errno)}), so "
+                "reflector cannot write the ledger there"
             )
     return ""
 

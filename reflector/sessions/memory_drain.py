@@ -27,7 +27,7 @@ from reflector.sessions import locks, opencode_store, spool
 from reflector.sessions.found_transcripts import is_in_project, look_at, written_since
 
 _TROUBLE = (LedgerError, ConfigError, OSError, ValueError, Changed)
-_WAITS = "changes of your memory files wait to be recorded: {}"
+_WAITS = "changes to your memory files are not recorded yet: {}"
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger

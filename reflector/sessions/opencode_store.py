@@ -61,7 +61,7 @@ def write_export(session_id: str | None) -> Path | None:
             content = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
             if len(content) > DOCUMENT_LIMIT:
                 raise StoreRefused(
-                    f"the session {session_id} of OpenCode is longer than {DOCUMENT_LIMIT:,} bytes"
+                    f"the OpenCode session {session_id} is longer than {DOCUMENT_LIMIT} bytes"
                 )
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.write_durably(str(path.parent), content, path.name)

@@ -57,7 +57,7 @@ def rebuild_project(
         kept = set_unreadable_aside(ledger, project)
     if kept is not None:
         file = project.playbook_json
-        note([f"{file} could not be read and is written again; the old file is kept as {kept}"])
+        note([f"{file} could not be read, so it was written again; the old file is kept as {kept}"])
     with waiting_pipeline(project) as pipeline:
         pass  # it writes the file
     note(pipeline.notes)
@@ -130,10 +130,13 @@ def offer(project: Project) -> Offer:
     entry = entries.entry_in_force(project.place)
     end = entries.copy_end(project.root)
     if entry is not None and end.position:
-        words = f"{file} is gone; its copy has {_events(end.position)} of the origin {entry.origin}"
+        words = (
+            f"{file} is missing; its copy has {_events(end.position)} of the origin {entry.origin}"
+        )
         return Offer(words, "Put it back?")
     raise LedgerUnavailable(
-        f"{project.root} has neither a ledger nor a copy of one; `reflector add` starts it"
+        f"{project.root} has neither a ledger nor a copy of one; start a ledger with "
+        "`reflector add`"
     )
 
 

@@ -51,12 +51,11 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
     return Finding(
         "head",
         anchor.position,
-        "the ledger lost events that its server had acknowledged: this machine saw position "
-        f"{anchor.position} with "
-        f"another history; the ledger ends at {ledger.head().position}",
-        "run `reflector history` to count the lost sessions, make changes by hand again, then "
-        "remove "
-        f"{_file(project, ledger)}",
+        "the ledger lost events that its server had confirmed: up to position "
+        f"{anchor.position}, this machine saw another history; the ledger now ends at "
+        f"{ledger.head().position}",
+        "run `reflector history` to count the lost sessions again, repeat the changes that "
+        f"you made by hand, then remove {_file(project, ledger)}",
     )
 
 

@@ -76,7 +76,9 @@ _NEEDED = (
     "trigger",
 )
 #: What is said of a file in `broken/`.
-NOT_A_PAYLOAD = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
+NOT_A_PAYLOAD = (
+    "not a hook payload; the file is kept in the spool's folder broken/ until you remove it"
+)
 #: What the hook adds around a payload is far below this.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 _MAX_ID_BYTES = 1024
@@ -433,9 +435,9 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise ValueError(str(error)) from None
     version = record.get("v") if isinstance(record, dict) else None
     if type(version) is int and version > 1:
-        raise _Newer(f"a newer reflector wrote it (form {version}); upgrade reflector")
+        raise _Newer(f"written by a newer reflector (form {version}); upgrade reflector")
     if version != 1 or not isinstance(record.get("payload"), dict):
-        raise ValueError(f"{path}: no delivery of version 1")
+        raise ValueError(f"{path} is not a delivery of version 1")
     return dict(record)
 
 

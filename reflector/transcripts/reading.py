@@ -569,16 +569,15 @@ def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
     size = max(size, len(content))
     if size > DOCUMENT_LIMIT:
         raise UnknownTranscript(
-            f"{str(file.name)!r} is one JSON document of {size} bytes; at most "
-            f"{DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a whole document must fit "
-            f"into memory"
+            f"{str(file.name)!r} is a single JSON document of {size} bytes, which must fit "
+            f"into memory; at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read"
         )
     tally.lines += 1
     values = [record.value for record in parse_line(content.strip(), tally)]
     if not values:
         raise UnknownTranscript(
-            f"{str(file.name)!r} is not a whole JSON document: it is damaged, or its agent is "
-            "still writing it; try again later"
+            f"{str(file.name)!r} is not a complete JSON document: it is damaged, or its "
+            "agent is still writing it; try again later"
         )
     return values
 
@@ -588,9 +587,9 @@ def _refusal(beginning: _Beginning) -> str:
     tally = beginning.tally
     if _LIST.match(beginning.head):
         return (
-            "is not a transcript but a list of messages, as Claude Code's GitHub Action and "
-            "`claude -p --output-format json` write it; the session's transcript is below "
-            "~/.claude/projects on the machine that ran it"
+            "is a list of messages, not a transcript, as Claude Code's GitHub Action and "
+            "`claude -p --output-format json` write it. Name the session's transcript "
+            "instead, below ~/.claude/projects on the machine that ran the session"
         )
     may_go_on = beginning.head.lstrip(_BLANKS)[:1] in (b"", b"{")
     if tally.lines == 0 and may_go_on:
@@ -599,15 +598,15 @@ def _refusal(beginning: _Beginning) -> str:
             "try again later"
         )
     writers = (reader.writers or reader.name for reader in readers())
-    looked_for = "; ".join([f"looked for records of {', '.join(writers)}", *faults()])
+    looked_for = "; ".join([f"reflector looked for records of {', '.join(writers)}", *faults()])
     if tally.records:
         return (
-            f"is not a known transcript: none of its first {tally.records} records is one; "
+            f"is not a known transcript: its first {tally.records} records are unknown; "
             f"{looked_for}"
         )
     return (
-        f"is not a transcript: none of its first lines is a JSON object; {looked_for}. Unpack a "
-        f"compressed file, and write a session of OpenCode to a file with `opencode export`"
+        f"is not a transcript: its first lines are not JSON objects; {looked_for}. Unpack a "
+        "compressed file. Write an OpenCode session to a file with `opencode export`"
     )
 
 

@@ -118,7 +118,9 @@ def text_of(path: Path, content: bytes) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise Mistake(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
-        raise Mistake(f"{path} has a NUL character, which a command cannot get; remove it")
+        raise Mistake(
+            f"{path} contains a NUL character, which cannot be passed to a command; remove it"
+        )
     return text
 
 

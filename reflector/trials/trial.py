@@ -589,8 +589,8 @@ def start(
     """
     if running(ledger, root) is not None:
         raise Mistake(
-            "a trial runs already: see `reflector trial status`, or end it with `reflector trial "
-            "stop`"
+            "a trial is already running: see `reflector trial status`, or end it with "
+            "`reflector trial stop`"
         )
     data = {
         "bullets": [*bullets],
@@ -621,7 +621,7 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
             "ledger: stop it there, then import that ledger again"
         )
     if trial is None:
-        raise Mistake("no trial runs; `reflector trial plan` shows how long one would take")
+        raise Mistake("no trial is running; `reflector trial plan` shows how long one would take")
     with ledger.writing() as writing:
         now = later_than(ledger.head().recorded_at)
         status = trial_status(ledger, trial, at=time_of(now))
@@ -716,7 +716,7 @@ def trial_findings(ledger: Reader) -> list[Finding]:
                 "the trial's key is not the chain of the event before it, so the draw may be "
                 "manipulated"
             )
-            remedy = "do not rely on this trial; open another"
+            remedy = "do not rely on this trial; start another"
             findings.append(Finding("trial", opened.position, message, remedy))
         if closed is None or closed.data is None or first_origin(closed.meta):
             continue
@@ -725,7 +725,7 @@ def trial_findings(ledger: Reader) -> list[Finding]:
                 f"{stray} sessions got the placebo although they drew another text, so the texts "
                 f"of this trial were exchanged"
             )
-            remedy = "do not rely on this trial; open another"
+            remedy = "do not rely on this trial; start another"
             findings.append(Finding("trial", closed.position, message, remedy))
         # a later version may decide otherwise
         is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
@@ -734,8 +734,8 @@ def trial_findings(ledger: Reader) -> list[Finding]:
         is_timely = _recorded_before(ledger, closed) <= at <= closed.recorded_at
         if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
             message = (
-                "the trial's result does not follow from the key, the sessions and their "
-                "outcomes before it"
+                "the recorded result of the trial is not the result of its key, its "
+                "sessions and their outcomes"
             )
             remedy = "see the true result with `reflector trial status`"
             findings.append(Finding("trial", closed.position, message, remedy))

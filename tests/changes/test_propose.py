@@ -98,20 +98,20 @@ def test_only_approval_changes_bullets(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (new("Run the tests."), "pat-002 has exactly this text already"),
-        (new("  run THE   tests!"), "pat-002 has this text already"),
+        (new("Run the tests."), "pat-002 already has exactly this text"),
+        (new("  run THE   tests!"), "pat-002 already has this text"),
         (new(" "), "the text is empty"),
         (new("x", "habits"), "'habits' is not a section"),
         (new(f"Log in with {TOKEN}"), "seems to contain a secret"),
-        (new("Run\u200b it."), r"the invisible character U\+200B at 3, behind 'Run'"),
+        (new("Run\u200b it."), r"the invisible character U\+200B at 3, after 'Run'"),
         (new("Run \u202eti."), r"the character U\+202E at 4"),
         (new("long " * 200), "at most 500"),
         (Change("revise", "pat-009", text="x"), "no rule 'pat-009'"),
         (
             Change("revise", "pat-001", text="Read the error first."),
-            "has exactly this text already",
+            "already has exactly this text",
         ),
-        (Change("move", "pat-001", section="pat"), "is in PATTERNS & APPROACHES already"),
+        (Change("move", "pat-001", section="pat"), "is already in PATTERNS & APPROACHES"),
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
         (Change("unmerge", "pat-001"), "is not a merged rule"),
         (
@@ -122,7 +122,7 @@ def test_only_approval_changes_bullets(
             Change("merge", names=("pat-008", "pat-001"), text="x"),
             "no rule 'pat-008'",
         ),
-        (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
+        (Change("recount", "pat-001", helpful=0, harmful=0), "is already at 0/0"),
     ],
     ids=str,
 )
@@ -139,7 +139,7 @@ def test_text_that_was_removed_is_not_proposed(told: Ledger) -> None:
     with pytest.raises(
         ProposalRefused,
         match=(
-            r"a rule had this text: mis-001 was removed \(deleted\); bring it back with "
+            r"an earlier rule had this text: mis-001 was removed \(deleted\); bring it back with "
             r"`reflector"
         ),
     ):
@@ -176,7 +176,7 @@ def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
 def test_text_rejected_twice_is_not_proposed_again(told: Ledger) -> None:
     reject_proposal(told, proposed(told, new("Sleep first.")), "no")
     reject_proposal(told, proposed(told, new("sleep first", "oth")), "never")
-    with pytest.raises(ProposalRefused, match="rejected 2 times, most recently because: never"):
+    with pytest.raises(ProposalRefused, match="rejected 2 times, the last time because: never"):
         proposed(told, Change("revise", "pat-001", text="SLEEP FIRST"))
 
 
@@ -189,7 +189,7 @@ def test_proposal_is_stale_once_its_bullet_changed(told: Ledger) -> None:
         actor="human",
     )
     assert {p.id: (p.state, p.why) for p in sweep_proposals(told)[1]} == {
-        one.id: ("stale", "pat-001 was changed after the proposal"),
+        one.id: ("stale", "pat-001 has changed since the proposal"),
         other.id: (
             "stale",
             "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`",
@@ -219,7 +219,7 @@ def test_stale_proposal_is_approved_once_its_bullet_returns(told: Ledger) -> Non
     approve_proposal(told, find_proposal(told, one.id))
     assert texts(told)["pat-001"] == "Read it all."
     with pytest.raises(
-        ProposalRefused, match="no longer applies: pat-002 was changed after the proposal"
+        ProposalRefused, match="no longer applies: pat-002 has changed since the proposal"
     ):
         approve_proposal(told, find_proposal(told, other.id))
     assert [p.state for p in read_proposals(told, waiting=False)] == ["approved", "stale"]
@@ -232,7 +232,7 @@ def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
     ]
     assert len(read_proposals(told)) == MOST_WAITING
     (expired, _) = [p for p in read_proposals(told, waiting=False) if p.state == "expired"]
-    assert (expired.id, expired.why) == (first.id, "20 newer ones wait")
+    assert (expired.id, expired.why) == (first.id, "20 newer proposals are waiting")
     assert proposed(told, first.change).state == "waiting"
 
 
@@ -262,7 +262,9 @@ def test_text_has_the_trust_of_its_least_source(told: Ledger) -> None:
 
 def test_removal_has_neither_text_nor_pair_to_keep(told: Ledger) -> None:
     removal = proposed(told, Change("remove", "pat-002"))
-    with pytest.raises(ProposalRefused, match=f"{removal.id[:8]} does not propose a text"):
+    with pytest.raises(
+        ProposalRefused, match=f"{removal.id[:8]} does not contain a text that you could change"
+    ):
         approve_proposal(told, removal, text="Keep it.")
     with pytest.raises(
         ProposalRefused, match=rf"{removal.id[:8]} is not a merge.*`reflector review reject`"

@@ -49,7 +49,7 @@ def facts_only() -> PageFacts:
 
 PAGES = {
     "broken rules": (shop, "LOOK AT THESE"),
-    "facts only": (facts_only, "No line of these files is a rule that a session could"),
+    "facts only": (facts_only, "These files do not contain a rule that a session could"),
     "older than its file": (older, "none, because every session is older than these rules."),
     "no sessions": (
         lambda: page(rule(since=counts(0)), sessions=0, first=None, since_edit=None),

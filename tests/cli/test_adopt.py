@@ -21,7 +21,7 @@ def test_import_of_rules_prints_adopt(bare: Agent, name: str) -> None:
     bare.call("add", "pat", "Read the log.")
     file = bare.project / name
     refused = bare.call("import", file, code=2).err
-    assert f"{file} is not a ledger; `reflector adopt {file}` takes its rules" in refused
+    assert f"{file} is not a ledger; `reflector adopt {file}` adds its rules" in refused
 
 
 def test_adopt_of_ledger_prints_import(bare: Agent, tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_cut_ledger_begins_no_ledger(bare: Agent, tmp_path: Path) -> None:
     lines = other.call("export", "--format", "ndjson").out.splitlines(keepends=True)
     file = tmp_path / "cut.ndjson"
     file.write_text("".join(lines[:-1]))
-    assert "it was cut off" in bare.call("import", file, code=1).err
+    assert "the file was cut off" in bare.call("import", file, code=1).err
     assert not bare.claude.exists()

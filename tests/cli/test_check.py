@@ -113,7 +113,7 @@ def test_check_shows_the_answers_of_judges_with_quotes(fresh: Agent, api: Api) -
     before = files(fresh)
     ran = fresh.call("check", "--yes")
     assert len(api.asked) == 4
-    assert "12 answers dropped: the quote is not in the session." in ran.err
+    assert "12 answers dropped, because the quote is not in the session." in ran.err
     assert "Nothing was sent anywhere" not in ran.out
     assert "you said it again in 4 of 4 sessions" in ran.out
     assert "broken in 4 of 4 sessions that a judge read, too few to tell" in " ".join(
@@ -498,7 +498,7 @@ def test_progress_is_shown_in_a_pipe(agent: Agent, monkeypatch: pytest.MonkeyPat
     folder = agent.home / ".claude/projects/p"
     for number in range(3):
         Session(f"s-{number}").user("Fix the total.").write(folder / f"{number}.jsonl")
-    assert "looking at your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
+    assert "reading your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
     assert "1 so far" in agent.call("history", "--dry-run").err
 
 

@@ -107,7 +107,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         ("triggers", "error", "event_no_delete", "reflector rebuild --fix"),
         ("permissions", "warning", "others may read", "chmod"),
         ("hooks", "error", "/gone/bin/python does not exist", "reflector install"),
-        ("hooks", "warning", "nothing at PreCompact", "reflector install"),
+        ("hooks", "warning", "the hooks for PreCompact are missing", "reflector install"),
         ("hooks", "error", "settings.json: line 1, column", "correct the file"),
         ("hooks", "error", '"disableAllHooks": true', "remove it"),
         ("hooks", "warning", "installed more than once", ""),
@@ -119,7 +119,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         (
             "settings",
             "warning",
-            "judgement_weights is not a setting any more",
+            "judgement_weights is no longer a setting",
             "remove judgement_weights",
         ),
         (
@@ -313,7 +313,7 @@ def test_report_for_an_issue_has_no_private_word(agent: Agent, tmp_path: Path) -
         "broken: 0, "
     ) in told
     settings = "setting base_url (user)\n|setting model (environment)\n|idle_minutes (user) = 7"
-    for said in ("reflector 1.", "sqlalchemy 2.", "ANOTHER is gone", *settings.split("|")):
+    for said in ("reflector 1.", "sqlalchemy 2.", "ANOTHER no longer exists", *settings.split("|")):
         assert said in told
     assert re.search(r"^error: (\S+ ){1,8}\(1 times\)$", told, re.MULTILINE)
     config.write_text("idle_minutes = 'Jane'")

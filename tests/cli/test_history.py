@@ -170,7 +170,7 @@ def test_missing_sessions_are_no_error(agent: Agent) -> None:
     assert told == f"Nothing to record: no session of this project in {kept}.\n"
     shutil.rmtree(agent.home / ".claude")
     told = agent.call("history").err
-    assert told.startswith("Nothing to record: no folder with sessions of Claude Code or ")
+    assert told.startswith("Nothing to record: no sessions of Claude Code or ")
     assert "reflector ingest FILE" in told
     assert not agent.ledger.exists()
 
@@ -208,7 +208,7 @@ def test_archived_sessions_are_recorded_and_compressed_ones_named(agent: Agent) 
         agent.home / ".codex" / "sessions" / "2026" / "11" / "01" / "rollout-2026-11-01.jsonl.zst"
     )
     done = agent.call("history", "--agent", "codex")
-    assert f"1 compressed session of Codex CLI cannot be read, of any project: {path}" in done.err
+    assert f"1 compressed session of Codex CLI, in any project, cannot be read: {path}" in done.err
     assert [event["data"]["cited"] for event in agent.events("session.recorded")] == [["pat-001"]]
     (agent.project / "CLAUDE.md").write_text("- Run the linter before you push.\n")
     assert agent.json("check", "--dry-run")["sessions"]["Codex CLI"] == 1
@@ -222,7 +222,7 @@ def test_compressed_sessions_alone_are_named(agent: Agent) -> None:
     path.write_bytes(b"")
     done = agent.call("history", "--agent", "codex", "--dry-run")
     assert "no session of this project" in done.err
-    assert f"1 compressed session of Codex CLI cannot be read, of any project: {path}" in done.err
+    assert f"1 compressed session of Codex CLI, in any project, cannot be read: {path}" in done.err
 
 
 def test_history_records_the_sessions_of_all_agents(agent: Agent) -> None:

@@ -148,7 +148,7 @@ def test_missing_files_are_created_and_removed_again(tmp_path: Path, name: str, 
     )
     assert f"reflector uninstall{options}\n" in told
     before = seen(path.parent)
-    assert "has the hooks already" in agent.call("install", *where).out
+    assert "already has the hooks" in agent.call("install", *where).out
     assert f"--- {path}" in agent.call("uninstall", *where, "--dry-run").out
     assert seen(path.parent) == before
     agent.call("uninstall", *where)
@@ -336,7 +336,7 @@ def test_plugin_and_disabled_hooks_are_reported(
         scope="project",
     )
     plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
-    assert notes(agent) == [plugin.format("calls reflector, too; remove one of the two")]
+    assert notes(agent) == [plugin.format("also calls reflector; remove one of the two")]
     assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls reflector")
     put(agent, b'{"enabledPlugins": {"reflector@house": false}}', scope="local")
     assert notes(agent) == []
@@ -350,7 +350,7 @@ def test_other_callers_are_reported_with_their_removal(
     }
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
     assert notes(agent) == [
-        f"reflector: {path} calls reflector, too; remove one of the two: edit it"
+        f"reflector: {path} also calls reflector; remove one of the two: edit it"
     ]
     agent.call("install", "--agent", "codex")
     assert (

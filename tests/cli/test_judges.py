@@ -152,7 +152,7 @@ def test_the_question_sets_the_limits(agent: Agent) -> None:
 
 def test_install_asks_the_same_question(agent: Agent) -> None:
     screen = answered(agent, "install", typed="1\n\n\n\n\n")
-    assert "Record changes of your own memory files too" in screen
+    assert "Also record changes of your own memory files" in screen
     assert "Who may read your sessions to judge whether a rule helped?" in screen
     assert allowed(agent) == {"claude"}
 
@@ -214,7 +214,7 @@ def test_allow_of_the_api_needs_a_key(agent: Agent) -> None:
 
 
 def test_forbid_without_a_judge(agent: Agent) -> None:
-    assert agent.call("judge", "forbid").out == "No judge was allowed.\n"
+    assert agent.call("judge", "forbid").out == "No judge was allowed to read your sessions.\n"
 
 
 def test_rules_need_no_permission(agent: Agent) -> None:
@@ -258,7 +258,7 @@ def test_one_run_needs_no_lasting_permission(agent: Agent, claude: Played) -> No
 def test_one_run_asks_first(agent: Agent, claude: Played) -> None:
     recorded_session(agent)
     refused = agent.call("reflect", "s-1", "--judge", "claude", code=2).err
-    assert "Claude Code asks you first: add --yes" in refused
+    assert "Claude Code needs your consent first: add --yes" in refused
     assert not (claude.folder / "asked.json").exists()
 
 

@@ -59,4 +59,4 @@ def test_upgrade_brings_the_newest_revision(older: Agent) -> None:
 
 def test_upgrade_has_nothing_to_do(agent: Agent) -> None:
     agent.call("list")
-    assert "newest revision already" in agent.call("ledger", "upgrade").err
+    assert "already has the newest revision" in agent.call("ledger", "upgrade").err

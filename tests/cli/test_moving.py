@@ -48,7 +48,7 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
     (kept,) = (other.state / "kept").iterdir()
     assert (kept.read_text(), loaded["kept"]) == (mine, str(kept))
-    assert ("Nothing new: every event of the file is here.") in other.call(
+    assert ("Nothing new: every event of the file is already here.") in other.call(
         "import", tmp_path / "ledger.ndjson"
     ).err
 
@@ -107,12 +107,12 @@ def test_known_rules_are_omitted_from_adopt_and_named(agent: Agent, tmp_path: Pa
         "# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n"
     )
     dry = agent.call("adopt", rules, "--dry-run")
-    assert "line 5: pat-002 has this text already" in dry.err
+    assert "line 5: pat-002 already has this text" in dry.err
     assert "Undo" not in dry.err
     assert "Keep Functions" not in dry.out
     found = agent.json("adopt", rules)
     assert (found["bullets"], found["undo"]) == (2, "reflector undo 2")
-    assert "line 5: pat-002 has this text already" in found["notes"]
+    assert "line 5: pat-002 already has this text" in found["notes"]
     again = agent.call("adopt", rules)
     assert (again.out, "Undo" in again.err) == ("Nothing new in this file.\n", False)
     agent.call("undo", "2", "--yes")

@@ -68,7 +68,7 @@ def test_unknown_ref_is_named_and_never_executed(
     for ref, told in (
         *dict.fromkeys(
             ("v9.9", "v9.9:x", "docs", "v1.2:gone.txt", "v1.2:docs", "", "a\nb", ":docs/gone"),
-            "git does not know that file here; name one as REV:PATH",
+            "git does not know such a file here; name a file as REV:PATH",
         ).items(),
         ("v1.2:.claude/playbook.json", "--anchor"),
         ("HEAD:large.txt", "bytes, but a file of heads has at most"),
@@ -168,7 +168,7 @@ def test_rebuild_fix_opens_a_forged_ledger_again(agent: Agent) -> None:
         )
         sql.run(ledger, *ahead)
         end = ledger.head().position
-    assert "written by a newer reflector" in agent.call("list", code=1).err
+    assert "a newer reflector wrote the tables" in agent.call("list", code=1).err
     for words in (["--why", "x"], ["--fix", "--why", " "]):
         agent.call("rebuild", *words, code=2)
     told = agent.call(

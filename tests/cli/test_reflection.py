@@ -67,9 +67,9 @@ def test_session_is_judged_by_hand_after_any_failure(agent: Agent) -> None:
     say(agent, SAID)
     assert "pat-001 helpful" in agent.call("reflect", "s-1").out
     assert agent.json("reflect")["reflected"] == []
-    assert "Judged already" in agent.call("reflect", "s-1").err
+    assert "Already judged" in agent.call("reflect", "s-1").err
     assert (
-        "Session s-1 does not wait for a judge."
+        "Session s-1 is not waiting for a judge."
         in agent.call("review", "give-up", "s-1", "--why", "no").err
     )
     assert agent.counters()["pat-001"] == (1, 0)

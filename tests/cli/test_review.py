@@ -126,7 +126,7 @@ def test_verdict_is_recorded_before_the_next_key(agent: Agent) -> None:
 
 def test_key_u_undoes_the_last_decision(agent: Agent) -> None:
     ran = agent.call("review", keys="uhq")
-    assert "You have decided nothing yet." in ran.err
+    assert "You have not decided anything yet." in ran.err
     agent.call("undo")
     agent.counted("pat-002", None, id="s-4")
     ran = agent.call("review", keys="huxq")
@@ -158,8 +158,8 @@ def test_list_without_a_terminal_names_the_commands(agent: Agent) -> None:
     assert "pat-001  s-0" in ran.out
     assert "Decide: reflector review NAME helpful|harmful|neutral --session SESSION" in ran.err
     agent.call("review", "pat-001", "neutral", "--session", "s-0")
-    assert agent.call("review").err == "Nothing waits for you.\n"
-    assert agent.call("review", keys="").err == "Nothing waits for you.\n"
+    assert agent.call("review").err == "Nothing is waiting for you.\n"
+    assert agent.call("review", keys="").err == "Nothing is waiting for you.\n"
 
 
 def test_session_limits_the_queue(agent: Agent) -> None:
@@ -191,7 +191,9 @@ def test_error_shows_that_the_session_does_not_cite(agent: Agent) -> None:
 
 def test_error_shows_that_the_rule_is_gone(agent: Agent) -> None:
     agent.call("remove", "pat-001")
-    assert "pat-001 does not count any more" in verdict(agent, "s-0", "pat-001", "harmful", code=2)
+    assert "the rule pat-001 no longer counts" in verdict(
+        agent, "s-0", "pat-001", "harmful", code=2
+    )
 
 
 def test_error_shows_that_the_judge_is_not_done(agent: Agent, tmp_path: object) -> None:

@@ -15,7 +15,10 @@ from tests.road.sessions import Session
 def test_status_shows_that_the_project_is_off(agent: Agent) -> None:
     agent.call("config", "set", "enabled", "false")
     file = agent.claude / "reflector.toml"
-    assert f"off       switched off in {file}; on again: reflector on\n" in agent.call("status").out
+    assert (
+        f"off       switched off in {file}; to switch it on: reflector on\n"
+        in agent.call("status").out
+    )
     assert agent.json("status")["off"] == str(file)
 
 
@@ -46,13 +49,13 @@ def uneven(agent: Agent) -> Agent:
 
 def test_status_shows_changed_figures_once(uneven: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(former_shares, "_SINCE", "9999")
-    change = "oth-001 helped 1, harmed 1; before 1, 3: each session has one vote now"
+    change = "oth-001: helped 1, harmed 1 (before: 1 and 3), because each session now has one vote"
     assert change in uneven.call("status", code=None).err
-    assert "each session has one vote" not in uneven.call("status", code=None).err
+    assert "each session now has one vote" not in uneven.call("status", code=None).err
 
 
 def test_status_of_a_new_ledger_shows_no_change(uneven: Agent) -> None:
-    assert "each session has one vote" not in uneven.call("status", code=None).err
+    assert "each session now has one vote" not in uneven.call("status", code=None).err
 
 
 @pytest.fixture

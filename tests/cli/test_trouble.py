@@ -133,7 +133,7 @@ def test_broken_state_folder_and_long_path_are_named(agent: Agent) -> None:
         assert str(agent.state) in ran.out + ran.err
     below = agent.project.joinpath(*["d" * 100] * 5)
     below.mkdir(parents=True)
-    assert "SQLite's limit is 500" in agent.call("--project", below, "add", "pat", "x", code=1).err
+    assert "SQLite's limit of 500" in agent.call("--project", below, "add", "pat", "x", code=1).err
 
 
 def _opened_and_left(agent: Agent) -> Path:

@@ -28,7 +28,7 @@ def waiting(agent: Agent) -> list[tuple[str, str]]:
 
 def test_wish_becomes_one_proposal_with_its_quote(agent: Agent) -> None:
     session = Session("s-1").user(f"Fix the cart. {WISH}").agent("Done.")
-    assert "1 proposal waits for you" in take(agent, session)
+    assert "1 proposal waits for your decision" in take(agent, session)
     take(agent, session)
     take(agent, session.fork("s-2"))
     (proposal,) = agent.json("review")["proposals"]

@@ -73,7 +73,7 @@ def test_backup_overwrites_nothing_and_leaves_nothing_if_refused(
     link.symlink_to(tmp_path / "nowhere")
     with _told(path) as ledger:
         for there in (copy, link):
-            with pytest.raises(LedgerUnavailable, match=f"{there.name} exists already"):
+            with pytest.raises(LedgerUnavailable, match=f"{there.name} already exists"):
                 backup_ledger(ledger, there)
         sql.forge(ledger, "UPDATE event SET actor = 'x' WHERE position = 2")
         with pytest.raises(
@@ -117,7 +117,9 @@ def test_restore_works_under_open_processes(path: Path, tmp_path: Path) -> None:
         before = _content(path)
         other.append([added("oth-009")])
         now = _content(path)
-        with pytest.raises(LedgerError, match=f"up to position {end.position + 1} that .* lacks"):
+        with pytest.raises(
+            LedgerError, match=f"up to position {end.position + 1} that .* does not contain"
+        ):
             restore_ledger(tmp_path / "b.db", path, "default")
         assert _content(path) == now
         with ledger.asking() as reading:  # who reads meanwhile reads on in the old state

@@ -186,7 +186,7 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (_edited(8, source="urn:other"), 8, "source is 'urn:other'"),
     (_edited(8, id=None), 8, "id is missing"),
     (_edited(8, position="7"), 8, "position is '7'"),
-    (_edited(8, data=None), 8, "was erased, but the file lacks its event.redacted"),
+    (_edited(8, data=None), 8, "was erased, but the file lacks the event.redacted that erased it"),
     (_edited(8, actor="a\nb"), 8, "without newline"),
     (_edited(20, targetid="0" * 32), 20, "attributes or meta"),
 ]
@@ -225,7 +225,7 @@ _IMPOSSIBLE = [
     (
         [added(), *(replace(retracted(added()), event_id=one) for one in "ab")],
         4,
-        "has a evidence.retracted already",
+        "already has a evidence.retracted",
     ),
     # What the tables could not read.
     *(_odd(window(), window=odd) for odd in ([], {"keys": "AAA"}, {"keys": 7}, {"after": ["w-1"]})),

@@ -47,7 +47,7 @@ def test_answer_has_its_tokens_from_an_empty_folder(played: Played) -> None:
     ("mode", "stage", "said"),
     [
         ("out", "access", "is logged out: (run|set) "),
-        ("limit", "access", "hit its limit .*it is asked again automatically"),
+        ("limit", "access", "hit its limit .*reflector asks it again automatically"),
     ],
 )
 def test_failure_has_a_name_and_a_way_out(played: Played, mode: str, stage: str, said: str) -> None:
@@ -70,7 +70,7 @@ def test_missing_or_talkative_agent_is_named(played: Played) -> None:
     error = played.fails()
     assert (error.stage, error.usage.total) == ("access", 0)
     assert re.search(
-        (f"Claude Code does not exist at .* any more; install it, and run: {CONSENT}"), str(error)
+        (f"Claude Code is no longer at .*; install it, and run: {CONSENT}"), str(error)
     ), error
 
 
@@ -97,7 +97,7 @@ def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
     error = played.fails(deadline=2.0)
     assert (error.stage, error.usage.total > 0) == ("transport", True)
     assert re.search(
-        "Claude Code did not answer within . s and was ended; .*raise deadline_seconds",
+        "Claude Code did not answer within . s and was stopped; .*raise deadline_seconds",
         str(error),
     )
     wait_for_the_end(played)
@@ -289,7 +289,9 @@ def test_user_agrees_once_and_waiting_sessions_are_explained(
     agent = Agent.in_folder(tmp_path)
     played = Played(tmp_path, "claude")
     agent.environ["PATH"] = str(played.folder)
-    assert f"To let your agent judge which rules helped: {CONSENT}" in agent.call("install").out
+    assert (
+        f"To allow your agent to judge which rules helped: {CONSENT}" in agent.call("install").out
+    )
     agent.call("judge", "allow", "--yes")
     assert caplog.records == []  # a connection that the client kept open is nothing to be told
     played.mode("out")

@@ -155,7 +155,7 @@ _NO_OBJECT, _NO_NAME = "the entry is not an object", "the name has an unknown fo
 _GONE, _NO_TAG, _ODD = "the name is missing", "the tag is missing", "the tag is not text"
 #: What stands for bullet_tags, the tags that come of it, and the first problem.
 UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
-    ("null", [], "bullet_tags is not a list: None"),
+    ("null", [], "bullet_tags must be a list, not None"),
     (
         '["pat-001"]',
         [ParsedTag(0, None, None, malformed=_NO_OBJECT)],
@@ -185,12 +185,12 @@ UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
     (
         '[{"name": "pat-001", "tag": "Helpful"}]',
         [ParsedTag(0, "pat-001", "unknown")],
-        "tag 0: pat-001 is called 'Helpful', not helpful, harmful or neutral",
+        "tag 0: pat-001 has the tag 'Helpful', not helpful, harmful or neutral",
     ),
     (
         '[{"name": "pat-001", "tag": "neutral", "rationale": {"a": 1}}]',
         [ParsedTag(0, "pat-001", "neutral")],
-        "tag 0: pat-001: the rationale is not text: {'a': 1}",
+        "tag 0: pat-001: the rationale must be text, not {'a': 1}",
     ),
     (
         (
@@ -230,15 +230,17 @@ def said(**parts: object) -> str:
 
 #: What is no answer about pat-001, and why.
 NO_ANSWERS = {
-    "": "it does not contain JSON",
-    "I cannot say.": "it does not contain JSON",
+    "": "the answer does not contain JSON",
+    "I cannot say.": "the answer does not contain JSON",
     f"[{TAG_1}]": "the object has neither analysis nor bullet_tags but 'name', 'tag', 'rationale'",
     "{}": "the object has neither analysis nor bullet_tags but no keys",
-    "null": "it does not contain JSON",
+    "null": "the answer does not contain JSON",
     '{"analysis": "only"}': "bullet_tags is missing",
-    '{"bullet_tags": null}': "bullet_tags is not a list: None",
-    '{"bullet_tags": {"pat-001": "helpful"}}': "bullet_tags is not a list: {'pat-001': 'helpful'}",
-    '{"analysis": ["a"], "bullet_tags": []}': "analysis is not text: ['a']",
+    '{"bullet_tags": null}': "bullet_tags must be a list, not None",
+    '{"bullet_tags": {"pat-001": "helpful"}}': (
+        "bullet_tags must be a list, not {'pat-001': 'helpful'}"
+    ),
+    '{"analysis": ["a"], "bullet_tags": []}': "analysis must be text, not ['a']",
     '{"bullet_tags": ["pat-001"]}': "tag 0: the entry is not an object: 'pat-001'",
     f'{{"bullet_tags": [{TAG_2}]}}': "tag 0: the question was not about mis-002",
     f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': "tag 1: the question was not about mis-002",

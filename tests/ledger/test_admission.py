@@ -63,7 +63,7 @@ REFUSED: list[tuple[NewEvent, str]] = [
     (changed(ev.BULLET_MOVED, "pat-001", section="zz"), "section is 'zz'"),
     (replace(retracted(added()), target_id=None), "target_id is missing"),
     (replace(_COMPLETED, target_id=None), "target_id is missing"),
-    (replace(_COMPLETED, event_id="other"), "'other' is not the identity of the reflection 'r1'"),
+    (replace(_COMPLETED, event_id="other"), "'other' does not identify the reflection 'r1'"),
     # What verify could not read, or nobody could read again.
     (_keyed("not base64!"), "keys "),
     (_keyed("QUJD"), "keys "),

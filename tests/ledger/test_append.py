@@ -62,11 +62,11 @@ def test_same_id_with_other_data_is_a_conflict(ledger: Ledger, together: bool) -
     if not together:
         ledger.append([added()])
     said = (
-        "occurs twice in one append, with different data"
+        "occurs twice in one append with different data"
         if together
-        else "is already at position 1 with other data"
+        else "already exists at position 1 with other data"
     )
-    with pytest.raises(Conflict, match=f"{said}; nothing was appended") as caught:
+    with pytest.raises(Conflict, match=f"{said}, so nothing was appended") as caught:
         ledger.append([added() if together else added("pat-002"), other])
     assert (caught.value.event_id, caught.value.position) == (other.event_id, 1)
     assert ledger.head().position == (0 if together else 1)
@@ -134,7 +134,7 @@ def test_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool) -
         [added("pat-001")],
         [added("pat-002"), imported(("pat-002", 0, 0), digest="1" * 64)],
     ):
-        with pytest.raises(Conflict, match="names are never reused; nothing was appended"):
+        with pytest.raises(Conflict, match="names are never reused, so nothing was appended"):
             ledger.append(batch)
     assert ledger.head().position == position
     assert [(row.name, row.helpful, row.harmful) for row in ledger.rows()] == [("pat-001", 7, 2)]
@@ -177,7 +177,7 @@ def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
     ledger.append([added("pat-001", helpful=7, harmful=2)])
     with pytest.raises(LedgerError, match="pat-001 is at 7/2, not at 7/3"):
         ledger.assert_counters("pat-001", 7, 3, actor="human")
-    with pytest.raises(NoSuchTarget, match="no rule 'x'"):
+    with pytest.raises(NoSuchTarget, match="'x' is not a rule"):
         ledger.assert_counters("x", 0, 0, actor="human")
     assert ledger.head().position == 1
     positions = [ledger.assert_counters("pat-001", 7, 2, actor="human").position for _ in range(2)]

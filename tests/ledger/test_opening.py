@@ -112,13 +112,13 @@ _LOCK = (
         (
             lambda path: Path(f"{path}-journal").write_bytes(b"x"),
             LedgerUnavailable,
-            "reflector does not write such a file",
+            "a file that reflector never writes",
         ),
-        (_sql(_ENDLESS), LedgerCorrupt, "has a view instead of the table projection"),
+        (_sql(_ENDLESS), LedgerCorrupt, "projection is a view instead of a table"),
         (
             _sql("DROP TABLE cached_usage"),
             LedgerCorrupt,
-            "lacks the table cached_usage of its revision",
+            "lacks the table cached_usage, because an unreleased",
         ),
         (
             _other_program,
@@ -184,10 +184,10 @@ def test_foreign_table_in_the_way_is_refused(postgres: Postgres, table: str) -> 
         (
             "9999",
             LedgerTooNew,
-            f"is at revision 9999, this reflector knows {HEAD_REVISION}; upgrade reflector",
+            f"is at revision 9999, but this reflector only knows revisions up to {HEAD_REVISION}; ",
         ),
-        ("a1b2c3", LedgerCorrupt, "is at revision a1b2c3, which is not reflector's"),
-        ("", LedgerCorrupt, "which is not reflector's"),
+        ("a1b2c3", LedgerCorrupt, "is at revision a1b2c3, which is not a revision of reflector"),
+        ("", LedgerCorrupt, "which is not a revision of reflector"),
     ],
 )
 def test_a_newer_or_unknown_revision_is_refused_untouched(
@@ -212,7 +212,7 @@ def test_newer_tables_are_refused_and_older_rebuilt(
         f"UPDATE projection SET code_version = {CODE_VERSION + 1}",
         "UPDATE bullet SET helpful = 77",
     )
-    with pytest.raises(LedgerTooNew, match="written by a newer reflector"):
+    with pytest.raises(LedgerTooNew, match="a newer reflector wrote the tables"):
         open_ledger()
     assert {row.helpful for row in ledger.rows()} == {77}
     for older in (
@@ -228,7 +228,7 @@ def test_newer_tables_are_refused_and_older_rebuilt(
 def _file_locked(ledger: Ledger) -> Iterator[str]:
     holder = os.open(f"{ledger.engine.url.database}.lock", os.O_RDWR)
     fcntl.flock(holder, fcntl.LOCK_EX)
-    yield f"the ledger {ledger.engine.url.database} is locked for"
+    yield f"the ledger {ledger.engine.url.database} has been locked for"
     os.close(holder)
 
 
@@ -312,11 +312,14 @@ _OF_URL = "options of the URL"
             "postgresql://ada:s3cret@127.0.0.1:1/ledger?connect_timeout=soon",
             f"connect_timeout.*{_OF_URL}",
         ),
-        ("postgresql://ada:s3cret@127.0.0.1:port/ledger", "is not usable"),
-        ("postgresql+nothing://ada:s3cret@127.0.0.1/ledger", "is not a ledger's engine"),
-        ("postgresql:/ada:s3cret@127.0.0.1/ledger", "is not usable"),
-        ("ada:s3cret@127.0.0.1/ledger", "is not usable"),
-        ("", "is not usable"),
+        ("postgresql://ada:s3cret@127.0.0.1:port/ledger", "cannot be used"),
+        (
+            "postgresql+nothing://ada:s3cret@127.0.0.1/ledger",
+            "is not a database that reflector supports",
+        ),
+        ("postgresql:/ada:s3cret@127.0.0.1/ledger", "cannot be used"),
+        ("ada:s3cret@127.0.0.1/ledger", "cannot be used"),
+        ("", "cannot be used"),
     ],
 )
 def test_broken_url_is_an_error_without_its_password(url: str, told: str) -> None:
@@ -332,7 +335,9 @@ def test_missing_driver_is_named_with_its_installation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(LedgerUnavailable, match=r"no driver .* -m pip install 'psycopg"):
+    with pytest.raises(
+        LedgerUnavailable, match=r"the driver .* is missing .* -m pip install 'psycopg"
+    ):
         Ledger.open("postgresql://ada:s3cret@127.0.0.1:1/ledger")
 
 

@@ -172,9 +172,9 @@ def test_writer_gets_its_file_but_no_owners_command(
     assert ("write the file again from the ledger with `reflector rebuild`") in agent.run(
         "doctor", code=None
     ).out
-    way_out = "run the command, or, if it only appends, grant the user the rights that"
+    way_out = "run the command. If this user should append events, grant it the rights that"
     for command, more in (
-        ("rebuild", "could not be read and is written again; the old file is kept as"),
+        ("rebuild", "could not be read, so it was written again; the old file is kept as"),
         ("rebuild --fix", ""),
     ):
         told = agent.call(*command.split(), code=1)

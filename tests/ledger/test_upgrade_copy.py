@@ -209,8 +209,8 @@ def test_full_disk_stops_the_upgrade(tmp_path: Path) -> None:
     # -B: a compiled module that is cut at the limit would break every later start.
     program = [sys.executable, "-I", "-B", "-m", "reflector"]
     ran = agent.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=no_space)
-    assert "cannot be copied before its upgrade" in ran.err
-    assert "It was not upgraded; free" in ran.err
+    assert "was not upgraded, because it could not be copied first" in ran.err
+    assert "; free" in ran.err
     assert revision_of(agent.ledger) == revision
     assert not [name for name in beside(agent.ledger) if "revision" in name]
     agent.call("ledger", "take", "--yes")

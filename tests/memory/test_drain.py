@@ -82,7 +82,7 @@ def test_trouble_of_a_comparison_is_a_note(
     monkeypatch.setattr(recording, name, fail)
     drained.begins().edits("CLAUDE.md", "make test", "make check")
     notes = drain_project(Project.at(drained.root)).notes
-    assert notes == ["changes of memory files wait to be recorded: odd"]
+    assert notes == ["changes to memory files are not recorded yet: odd"]
 
 
 @pytest.mark.parametrize(

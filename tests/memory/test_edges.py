@@ -135,7 +135,7 @@ def test_full_disk_is_one_line_and_recorded_later(
     with monkeypatch.context() as full:
         full.setattr(module, name, _full)
         notes = world.record()
-    assert notes == ["changes of memory files wait to be recorded: x: No space left on device"]
+    assert notes == ["changes to memory files are not recorded yet: x: No space left on device"]
     world.record()
     world.record()
     assert [event["by"] for event in world.events()] == ["agent"]

@@ -284,7 +284,7 @@ def test_undo_that_cannot_be_finished_waits(
 
     with monkeypatch.context() as failing:
         failing.setattr(restoring, "_write_all", refuse)
-        assert "wait to be recorded" in agent.call("log", "--memory").err
+        assert "are not recorded yet" in agent.call("log", "--memory").err
     _look(agent)
     assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
 

@@ -190,7 +190,7 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
         ({"name": "pat-٣", "text": "t"}, "the name has an unknown form"),
         ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has an unknown form ('pat-\x1b[2J')"),
         (None, "sections['OTHERS'][1]: is not a rule (None)"),
-        ({"name": "oth-000", "text": "t"}, "the name exists already (at sections['OTHERS'][0])"),
+        ({"name": "oth-000", "text": "t"}, "the name already exists (at sections['OTHERS'][0])"),
     ],
 )
 def test_unreadable_entry_is_named_and_others_are_read(entry: object, says: str) -> None:
@@ -202,7 +202,7 @@ def test_unreadable_entry_is_named_and_others_are_read(entry: object, says: str)
 
 def test_a_name_in_two_sections_is_a_problem() -> None:
     raw = document(pat=[ENTRY], oth=[ENTRY])
-    assert "exists already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
+    assert "already exists (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
     twice = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
     assert "sections['OTHERS'][0] 'oth-001': holds a key twice ('text')" in only_problem(twice)
 
@@ -276,7 +276,7 @@ def test_foreign_id_is_never_a_text() -> None:
         "OTHERS": ["Ask."],
     }
     loaded = load(json.dumps({"sections": sections}))
-    assert [problem.message for problem in loaded.problems] == ["is an id, not a text"] * 3
+    assert [problem.message for problem in loaded.problems] == ["is an id, not text"] * 3
 
 
 @pytest.mark.parametrize(

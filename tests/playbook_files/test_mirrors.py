@@ -15,7 +15,7 @@ from reflector.playbook_files.mirrors import find_section, with_section, without
 from tests.building import PLAYBOOKS, TOKEN, commit, git, meanwhile
 from tests.road.agent import Agent
 
-_LEFT = "AGENTS.md: its playbook was not read: "
+_LEFT = "AGENTS.md: its copy of the playbook was not read: "
 
 
 @given(
@@ -196,7 +196,7 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
         (
             r"(?s)begin [0-9a-f]{12}(.*)small",
             "begin " + "0" * 12 + r"\1large",
-            "AGENTS.md: its playbook was edited",
+            "AGENTS.md: its copy of the playbook was edited",
         ),
         (
             r"<!-- reflector:end -->\n",
@@ -206,7 +206,7 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
         (
             r"(<!-- reflector:begin .*\n)",
             r"\1=======\n\1",
-            "AGENTS.md: line 7: a second playbook begins",
+            "AGENTS.md: line 7: a second copy of the playbook begins",
         ),
         (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}it is empty"),
         (
@@ -262,7 +262,7 @@ def test_link_out_of_the_project_is_not_followed(agent: Agent, tmp_path: Path) -
     (agent.project / ".github").symlink_to(outside)
     refused = agent.call("mirror", "../x.md", code=2).err
     assert (
-        "'../x.md' is not a file that agents load automatically; the files are CLAUDE.md"
+        "agents do not load '../x.md' automatically; the files that they load are CLAUDE.md"
     ) in refused
     ran = agent.call("mirror", ".github/copilot-instructions.md", code=2)
     assert ".github is a link" in ran.err

@@ -186,8 +186,8 @@ def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Cl
     second.call("remove", "pat-002", "--why", "no use")
     second.pull()
     said = [second.call("list").err for _ in range(2)]
-    assert "pat-002 of" in said[0]
-    assert "is pat-003 here, because another rule had that name" in said[0]
+    assert "the rule pat-002 in" in said[0]
+    assert "is named pat-003 here, because another rule already had that" in said[0]
     assert said[1] == ""
 
 

@@ -259,7 +259,7 @@ def test_import_is_named_if_no_agent_follows_it(root: Path) -> None:
     advice = advice_of(root)
     assert [*advice.files] == ["AGENTS.md"]
     assert advice.omitted == (
-        "not followed: @docs/style.md in AGENTS.md (Codex CLI follows no imports)",
+        "not followed: @docs/style.md in AGENTS.md (Codex CLI does not follow imports)",
     )
 
 

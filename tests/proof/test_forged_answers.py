@@ -185,7 +185,7 @@ _EXTRA = (
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
-            "events of a playbook whose row is missing",
+            "but not its row, so the playbook was not created",
         ),
     ],
 )
@@ -207,9 +207,9 @@ def test_what_no_ledger_holds_is_named(
 
 
 _UNREADABLE = {
-    "data = 'x' WHERE type = 'bullet.tagged'": "does not hold JSON",
+    "data = 'x' WHERE type = 'bullet.tagged'": "does not contain JSON",
     "data = json_set(data, '$.sources', 5) WHERE type = 'bullet.merged'": "sources is 5: must be",
-    "data = '[]' WHERE type = 'bullet.moved'": "does not hold a JSON object",
+    "data = '[]' WHERE type = 'bullet.moved'": "does not contain a JSON object",
     "data = json_set(data, '$.cited', json('[1]')) WHERE type = 'session.recorded'": "cited is [1]",
     "recorded_at = 'x' WHERE type = 'reflection.failed'": "recorded at 'x', which is not a time",
 }

@@ -174,31 +174,29 @@ def test_every_head_that_ever_was_is_an_anchor(told: Ledger) -> None:
 _ROWS = {
     (
         "UPDATE bullet SET helpful = 40 WHERE name = 'pat-001'"
-    ): "bullet pat-001: helpful is '40' in the table, '4' by the",
+    ): "bullet pat-001: helpful is '40' in the table but '4' in the",
     (
         "UPDATE bullet SET baseline_helpful = 1, helpful = 2 WHERE name = 'ctx-001'"
     ): "bullet ctx-001: baseline_helpful",
-    "DELETE FROM bullet WHERE name = 'ctx-001'": "bullet ctx-001 is missing in the table",
+    "DELETE FROM bullet WHERE name = 'ctx-001'": "bullet ctx-001 is missing from the table",
     "INSERT INTO bullet (playbook_id, name, ordinal, section, text, status, position, recounted_at,"
     " baseline_helpful, baseline_harmful, helpful, harmful)"
     " SELECT playbook_id, 'oth-001', 9, section, text, status, position, recounted_at,"
-    " 0, 0, 0, 0 FROM bullet WHERE name = 'ctx-001'": (
-        "bullet oth-001 is in the table, but not in"
-    ),
+    " 0, 0, 0, 0 FROM bullet WHERE name = 'ctx-001'": ("bullet oth-001 is in the table but not in"),
     "UPDATE tag SET session_id = NULL WHERE position = 6": (
-        "tag 6: session_id is nothing in the table, 's1' by the"
+        "tag 6: session_id is nothing in the table but 's1' in the"
     ),
-    "DELETE FROM tag WHERE position = 6": "tag 6 is missing in the table",
+    "DELETE FROM tag WHERE position = 6": "tag 6 is missing from the table",
     "INSERT INTO tag SELECT playbook_id, 2, name, tag, active, session_id, reflection_id"
-    " FROM tag WHERE position = 6": "tag 2 is in the table, but not in the events",
+    " FROM tag WHERE position = 6": "tag 2 is in the table but not in the events",
     "DELETE FROM session_window": "session_window",
     "DELETE FROM retraction": "retraction",
-    "DELETE FROM record WHERE key = 1": "record 1 is missing in the table",
-    "INSERT INTO record VALUES (1, 77)": ("record 77 is in the table, but not in the events"),
+    "DELETE FROM record WHERE key = 1": "record 1 is missing from the table",
+    "INSERT INTO record VALUES (1, 77)": ("record 77 is in the table but not in the events"),
     (
         "UPDATE projection SET updated_at = NULL WHERE name = 'tables'"
     ): "projection tables: updated_at is nothing in the",
-    "DELETE FROM projection": "projection tables is missing in the table",
+    "DELETE FROM projection": "projection tables is missing from the table",
 }
 
 
@@ -350,7 +348,7 @@ def test_renamed_playbook_is_found_from_its_successor(
 ) -> None:
     sql.forge(told, "UPDATE playbook SET name = 'mine'")
     (finding,) = verify(open_ledger())
-    assert "'mine' did not begin under this name" in finding.message
+    assert "'mine' did not begin with this name" in finding.message
     assert ("chain", 1) in _codes(open_ledger("mine"))
 
 

@@ -79,7 +79,9 @@ def test_an_earlier_failure_names_no_client(book: Ledger, tmp_path: Path) -> Non
     book.append(
         [
             events_of.failure_event(
-                window, "agent", events_of.Failure("parse", "it does not contain JSON", parser=4)
+                window,
+                "agent",
+                events_of.Failure("parse", "the answer does not contain JSON", parser=4),
             )
         ]
     )

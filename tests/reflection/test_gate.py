@@ -65,8 +65,7 @@ def answer(ledger: Ledger, number: int, session_id: str, **meta: Any) -> None:
 
 SPENT = "the monthly budget is spent: 11,234 of {} tokens (setting monthly_tokens)"
 LITTLE = (
-    "7,999 of 19,233 tokens of the monthly budget are left, fewer than the 8,000 that a request "
-    "needs "
+    "only 7,999 of 19,233 tokens of the monthly budget are left, but a request needs 8,000 "
     "(setting monthly_tokens)"
 )
 
@@ -79,12 +78,12 @@ NOW = datetime(2026, 11, 28, 15, 30, tzinfo=UTC)
     [
         (
             "the daily budget is spent: 20 of 20 requests (setting daily_requests)",
-            f"today's 20 questions are spent; judging goes on at "
+            f"today's 20 questions are spent; judging continues at "
             f"{datetime(2026, 11, 29, tzinfo=UTC).astimezone():%H:%M}",
         ),
         (
             "the monthly budget is spent: 5,000 of 5,000 tokens (setting monthly_tokens)",
-            "this month's budget is spent; judging goes on on 1 December",
+            "this month's budget is spent; judging continues on 1 December",
         ),
         ("the window does not cite a rule", ""),
     ],
@@ -137,7 +136,7 @@ def test_a_gate_says_what_is_left_or_why(
     [
         ([SPENT], True),
         (["what is left of the budget is too little: template and playbook take 9"], True),
-        (["the project is not among `projects` in the user's configuration"], False),
+        (["the project is not among `projects` in your own configuration file"], False),
         ([SPENT, "the window does not cite a rule"], False),
         (["the window does not cite a rule", SPENT], True),
     ],
@@ -483,7 +482,7 @@ def test_reserved_dollars_keep_others_from_asking(ledger: Ledger, tmp_path: Path
     asking = priced(environ)
     asking.reserve(ledger, 40_000)
     with Ledger.open_file(tmp_path / "other.db") as other:
-        with pytest.raises(BackendError, match=r"the monthly budget is spent: .*may take"):
+        with pytest.raises(BackendError, match=r"the monthly budget is spent: .*may cost"):
             priced(environ).reserve(other, 40_000)
         asking.settle(ledger)
         priced(environ).reserve(other, 40_000)
@@ -492,7 +491,7 @@ def test_reserved_dollars_keep_others_from_asking(ledger: Ledger, tmp_path: Path
 def test_dollars_of_a_refused_request_are_free(ledger: Ledger, tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     asking = priced(environ)
-    with pytest.raises(BackendError, match="may take"):
+    with pytest.raises(BackendError, match="may cost"):
         asking.reserve(ledger, 1_000_000)
     assert asking.dollars.total("another", 0) == 0
 

@@ -160,5 +160,5 @@ def test_unknown_name_is_printed_on_stderr(setup: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == (
         "",
-        "tag 0: no rule is named 'pat-\\x1b[2J'; it was not counted\n",
+        "tag 0: 'pat-\\x1b[2J' is not a rule; the tag was not counted\n",
     )

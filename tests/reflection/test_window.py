@@ -113,7 +113,9 @@ def test_later_word_overturns_an_early_verdict(cut: Cut, backend: RulesBackend) 
     first, second = [step for step in blame_bullet(cut.ledger, "pat-001") if step.tag]
     assert (first.tag, first.disposition, second.tag) == ("helpful", "retracted", "neutral")
     assert first.uncounted_by.actor == backend.name
-    assert first.uncounted_by.reason == ("replaced by a later window of the session: neutral")
+    assert first.uncounted_by.reason == (
+        "replaced by the verdict neutral on a later window of the session"
+    )
 
 
 @pytest.mark.parametrize(

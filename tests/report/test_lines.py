@@ -59,7 +59,7 @@ def test_report_prints_its_last_days(project: Agent) -> None:
         "most helped  pat-001  Write the failing test first.  1",
         "most harmed  mis-002  Mock the database.  2",
         "judge 3 questions, $0.00",
-        "It quotes your sessions. To send it to others: reflector report --share",
+        "The page quotes your sessions. To send it to others: reflector report --share",
     ]
 
 
@@ -72,7 +72,7 @@ def test_report_of_nothing_prints_zeros(project: Agent) -> None:
 def test_shared_report_tells_to_read_it(project: Agent) -> None:
     path = project.project.parent / "page.html"
     out = project.call("report", "--share", "--out", path).out
-    assert out.endswith("It contains the texts of your rules. Read it before you send it.\n")
+    assert out.endswith("The page contains the texts of your rules. Read it before you send it.\n")
 
 
 def test_few_votes_have_no_percentage(project: Agent) -> None:

@@ -123,7 +123,10 @@ def test_pooled_question_is_one_statement(ways: tuple[str, str]) -> None:
     with Ledger.open(ways[1]) as ledger:
         ledger.append([added("pat-001")])
         for query in ("SELECT 1; SELECT 2", "SELECT 1; COMMIT; UPDATE bullet SET helpful = 9"):
-            with asking(ledger) as ask, pytest.raises(NotAQuestion, match="runs one statement"):
+            with (
+                asking(ledger) as ask,
+                pytest.raises(NotAQuestion, match="runs a single statement"),
+            ):
                 ask.ask(query)
         assert ledger.rows()[0].helpful == 0
 

@@ -295,7 +295,7 @@ def test_sessions_without_verdicts_leave_the_line(old: Agent) -> None:
 def test_line_shows_when_the_reading_goes_on(old: Agent) -> None:
     answer(old, "install", limits="3\n\n\n")
     drain(old)
-    words = "today's 3 questions are spent; judging goes on at"
+    words = "today's 3 questions are spent; judging continues at"
     assert "3 sessions read" in started(old)
     assert words in started(old)
 
@@ -450,7 +450,9 @@ def test_other_layers_keep_no_permission(
         settings.write_text(f'backend = "{backend}"\n')
     taken = old.call(*command)
     assert "backend" not in users_settings(old)
-    assert ("is still 'anthropic'; remove it there" in taken.err) == (backend == "anthropic")
+    assert ("is still 'anthropic'; remove the setting there" in taken.err) == (
+        backend == "anthropic"
+    )
 
 
 def test_forbid_stops_a_reading_at_work(old: Agent, api: Api) -> None:

@@ -134,7 +134,9 @@ def test_unfinished_line_is_left(begin: Callable[..., Session], tmp_path: Path) 
     whole = path.read_bytes()
     if session.is_document:
         path.write_bytes(whole[:-30])
-        with pytest.raises(UnknownTranscript, match=r"not a whole JSON document.*try again later"):
+        with pytest.raises(
+            UnknownTranscript, match=r"not a complete JSON document.*try again later"
+        ):
             scan(path)
         return
     full = [message.key for message in messages(path)]
@@ -323,18 +325,18 @@ def test_lines_that_are_no_records_are_passed_over(
         (b'{"timestamp":"t","type":"resp', "bytes of an unfinished line"),
         (
             b"just words\n" * 10,
-            "none of its first lines is a JSON object; looked for .*Codex CLI.*Gemini CLI",
+            "its first lines are not JSON objects; reflector looked for .*Codex CLI.*Gemini CLI",
         ),
         (
             b'{"type":"mystery"}\n' * 3,
-            "none of its first 3 records is one; looked for records of Claude Code, Codex",
+            "its first 3 records are unknown; reflector looked for records of Claude Code, Codex",
         ),
         (b'{\n  "a": 1\n}\n', "not a transcript"),
         (
             b"SQLite format 3\0\n" + bytes(200),
             "not a transcript.*Unpack a compressed file.*opencode export",
         ),
-        (b"{" * 100_000 + b"\n", "not a whole JSON document"),
+        (b"{" * 100_000 + b"\n", "not a complete JSON document"),
         (
             (b'[{"type":"system","subtype":"init"},{"type":"result"}]'),
             "a list of messages.*below ~/.claude/projects",

@@ -179,11 +179,11 @@ def test_rules_in_agent_files_are_exempt(
     (opened,) = agent.events("trial.opened")
     assert opened["data"]["exempt"] == ["pat-002"]
     assert told(agent, sessions_by_arm(agent)[True][0]) == {"pat-002"}
-    assert "a trial runs already" in agent.call("trial", "start", "--yes", code=2).err
+    assert "a trial is already running" in agent.call("trial", "start", "--yes", code=2).err
     agent.call("trial", "stop")
     assert "is also in" in agent.call("trial", "start", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
-    assert ("nothing to withhold: each rule is pinned") in agent.call(
+    assert ("nothing can be withheld: each rule is pinned") in agent.call(
         "trial", "start", "--yes", code=2
     ).err
     agent.call("mirror", "AGENTS.md")
@@ -195,7 +195,7 @@ def test_rules_in_agent_files_are_exempt(
 def test_long_trial_needs_yes_without_a_terminal(agent: Agent) -> None:
     assert "more than half a year here: add --yes" in agent.call("trial", "start", code=2).err
     assert agent.events("trial.opened") == []
-    assert "no trial runs" in agent.call("trial", "stop", code=2).err
+    assert "no trial is running" in agent.call("trial", "stop", code=2).err
     assert agent.json("trial", "status") is None
 
 
@@ -385,7 +385,7 @@ def test_trial_compares_drawn_sessions_in_a_sentence(
     closed = stop(ledger)
     assert (closed, closed.state, closed.sentence) == (standing(ledger), "closed", found.sentence)
     assert trial_findings(ledger) == []
-    with pytest.raises(Mistake, match=r"no trial runs.*`reflector trial plan`"):
+    with pytest.raises(Mistake, match=r"no trial is running.*`reflector trial plan`"):
         stop(ledger)
 
 
@@ -480,7 +480,7 @@ def test_chosen_key_and_unfounded_result_are_found(
     chosen = dict(trial.data or {}) | {"key": KEY}
     ledger.append([NewEvent(ev.TRIAL_OPENED, identity("y"), chosen, "human")])
     assert [one.message.partition(",")[0] for one in trial_findings(ledger)] == [
-        "the trial's result does not follow from the key",
+        "the recorded result of the trial is not the result of its key",
         "the trial's key is not the chain of the event before it",
     ]
 
@@ -660,7 +660,8 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
         ("without", "2/4", "0.08"),
     ]
     assert (
-        "4 pairs: 2 better with it, 0 worse; chance alone gives such a result in 50.0% of cases"
+        "4 pairs: 2 better with the advice, 0 worse; by chance alone, "
+        "50.0% of comparisons give such a result"
     ) in told
     assert tasked.events("session.recorded") == []
     again = tasked.call(*run).out  # the same commands are agreed to
@@ -671,9 +672,9 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
 
 def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -> None:
     run = ["trial", "run", tmp_path / "tasks", SCRIPT, "--yes"]
-    assert "0 better with it, 0 worse" in tasked.call(*run, "pat-002").out
+    assert "0 better with the advice, 0 worse" in tasked.call(*run, "pat-002").out
     (tmp_path / "rules.md").write_text("Begin with a failing test.")
-    assert "2 better with it, 0 worse" in tasked.call(*run, tmp_path / "rules.md").out
+    assert "2 better with the advice, 0 worse" in tasked.call(*run, tmp_path / "rules.md").out
     assert "no rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
     assert (
         "does not contain a task"
@@ -742,7 +743,7 @@ def test_a_changed_script_of_the_command_asks_again(tasked: Agent, tmp_path: Pat
     [
         ("prompt.md", b"\xff", "is not UTF-8"),
         ("check", b"\xff", "is not UTF-8"),
-        ("prompt.md", b"a\0b", "has a NUL character"),
+        ("prompt.md", b"a\0b", "contains a NUL character"),
         ("prompt.md", b"a" * 300_000, "has more than 100,000 bytes"),
         ("prompt.md", None, "is a link"),
         ("files/secret", None, "is a link"),

@@ -218,7 +218,7 @@ def think(
 
 def _fixtures_of(config: GatedConfig) -> FixturesAdapter:
     if not config.fixtures.enabled:
-        raise ValueError("the backend llm needs t3.llm.fixtures.enabled: true, or an adapter")
+        raise ValueError("the backend llm needs an adapter, or t3.llm.fixtures.enabled: true")
     return FixturesAdapter(config.fixtures.path or "")
 
 
@@ -229,7 +229,7 @@ def _answered_summary(adapter: Any, prompt: str, tokens: int) -> str:
     else:
         answer = adapter(prompt)
     if not isinstance(answer, str):
-        raise TypeError(f"the adapter answered with {type(answer).__name__}, not with a text")
+        raise TypeError(f"the adapter answered with {type(answer).__name__}, not with text")
     summary = _clipped(answer, tokens)
     if not summary:
         raise FixtureMissingError(f"the answer to the prompt {prompt_sha256(prompt)} has no words")
@@ -253,7 +253,7 @@ def reflect(
         result = think(bundle, config, adapter=adapter)
     except Exception as error:  # noqa: BLE001 - a reflection is an extra: the turn goes on
         reason = f"reflect_error:{type(error).__name__}"
-        _log.warning("no reflection on this turn (%s): %s", reason, quote(str(error), 300))
+        _log.warning("this turn was not reflected on (%s): %s", reason, quote(str(error), 300))
         result = ReflectionResult("", [], {"backend": config.backend, "reason": reason})
     ms = (clock() - begun) * 1000
     if ms > config.time_ms_reflection and result.reason is None:
@@ -293,7 +293,7 @@ def after_turn(
         try:
             log.add(record)
         except Exception as error:  # noqa: BLE001 - a host's own log, and the turn goes on
-            _log.warning("a turn is not in the log: %s", quote(str(error), 300))
+            _log.warning("a turn was not written to the log: %s", quote(str(error), 300))
     return result
 
 

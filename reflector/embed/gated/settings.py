@@ -96,7 +96,7 @@ def _section(mapping: Mapping[str, Any], section: str, faults: list[str]) -> Map
         values = values.get(part) or {}
         where = f"{where}.{part}".lstrip(".")
         if not isinstance(values, Mapping):
-            faults.append(f"{where} is {reprlib.repr(values)}; it takes a mapping")
+            faults.append(f"{where} is {reprlib.repr(values)}; it must be a mapping")
             return {}
     return values
 
@@ -175,7 +175,7 @@ def read_config(path: Path | str) -> GatedConfig:
     path = EXAMPLES.get(str(path)) or Path(path)
     if path.suffix.lower() in _YAML:
         raise ConfigError(
-            f"{path} is YAML, which is not read; write it as TOML or JSON, for "
+            f"{path} is YAML, which reflector does not read; write it as TOML or JSON, for "
             f"example {path.stem}.toml"
         )
     try:

@@ -100,7 +100,7 @@ class RulesBackend:
             ballot.settled.update(request.settled.get(name, ()))
             for tag in VERDICTS:
                 if tag in ballot.settled:
-                    reason = f"{tag} at an earlier citation of the session"
+                    reason = f"{tag} at an earlier citation in the session"
                     ballot.judged.setdefault(tag, Judged(tag, reason))
         for decision in decided:
             has_passed = decision.at < reader.at - FOLLOWED  # no later record bears on it

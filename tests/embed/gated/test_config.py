@@ -84,7 +84,7 @@ def test_settings_are_read_from_the_host() -> None:
         ("t3.reflection.log", "maybe", " is 'maybe'; it takes true or false"),
         ("t3.reflection.summary_tokens", "abc", " is 'abc'; it takes a whole number"),
         ("t3.reflection.summary_tokens", True, " is True; it takes a whole number"),
-        ("t3.reflection", [1], " is [1]; it takes a mapping"),
+        ("t3.reflection", [1], " is [1]; it must be a mapping"),
     ],
 )
 def test_wrong_setting_is_named_with_value_and_remedy(key: str, value: Any, words: str) -> None:
@@ -99,7 +99,7 @@ def test_recorded_answers_need_a_file_behind_the_gate() -> None:
         {"t3": {"llm": {"fixtures": {"enabled": True}}}}
     )
     gate = {"t3": {"allow_reflection": True, "reflection": {"backend": "LLM"}}}
-    assert "needs t3.llm.fixtures.enabled: true" in fault(gate)
+    assert "needs an adapter, or t3.llm.fixtures.enabled: true" in fault(gate)
     assert load_config(reflection(backend="llm")).backend == "llm"
     assert len(fault(reflection(log="maybe", embed=2)).splitlines()) == 2
 

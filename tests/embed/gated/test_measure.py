@@ -85,7 +85,7 @@ def test_settings_come_from_toml_and_json(name: str, content: str, tmp_path: Pat
         (
             "c.YML",
             "t3:\n  allow_reflection: true\n",
-            "c.YML is YAML, which is not read; write it as TOML or JSON",
+            "c.YML is YAML, which reflector does not read; write it as TOML or JSON",
         ),
         ("c.toml", "[", "c.toml: "),
         ("c.json", '{"t3": {"reflection": {"embed": 2}}}', "c.json: t3.reflection.embed is 2"),

@@ -118,7 +118,7 @@ def test_a_store_is_asked_for_no_path(dataset: str, caplog: pytest.LogCaptureFix
     agent = ReflectorAgent(model := Model(), ReflectorPromptBuilder(), Files())
     assert agent.run(attempt(), "t", "r", dataset).insights == []
     assert model.prompts == []
-    assert "a path out of the folder" in caplog.text
+    assert "its path leads out of the folder" in caplog.text
 
 
 class Broken:
@@ -129,7 +129,7 @@ class Broken:
 @pytest.mark.parametrize(
     ("model", "store", "used", "asked", "said"),
     [
-        (Model(insights("k")), Store(), ["x", "y"], 1, "no rule x"),
+        (Model(insights("k")), Store(), ["x", "y"], 1, "x is not a rule"),
         (Model(insights("k")), Store(bullet("a")), [], 1, ""),
         (Model(), Store(bullet("a")), ["a"], 2, "no answer is left"),
         (Model(insights("k")), Broken(), [], 0, "the disk is gone"),

@@ -158,7 +158,7 @@ def says(answer: Any) -> Any:
         (
             lambda: says("ATTEMPT: a\nISSUE: b"),
             {},
-            "the reflection lacks an attempt, an issue or a strategy",
+            "the reflection must contain an attempt, an issue and a strategy",
             [ev.GATE_DECIDED],
         ),
         (lambda: says(None), {}, "TypeError: the agent answered with NoneType", [ev.GATE_DECIDED]),

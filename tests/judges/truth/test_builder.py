@@ -151,7 +151,7 @@ def test_a_broken_template_is_passed_over_and_said(template: str | bytes, tmp_pa
     made = build(builder, generated_answer="A")
     assert isinstance(made, Prompt)
     assert made == "default A"
-    assert "another template is used" in made.problems[0]
+    assert "reflector uses another template" in made.problems[0]
     assert "sums.txt" in made.problems[0]
     (tmp_path / "default.txt").write_text("{")
     assert '"insights"' in build(builder)
