@@ -459,7 +459,7 @@ def test_reserved_dollars_keep_others_from_asking(ledger: Ledger, tmp_path: Path
     asking = priced(environ)
     asking.reserve(ledger, 40_000)
     with Ledger.open_file(tmp_path / "other.db") as other:
-        with pytest.raises(BackendError, match=r"the monthly budget is spent: .*may take"):
+        with pytest.raises(BackendError, match=r"the monthly budget is spent: .*may cost"):
             priced(environ).reserve(other, 40_000)
         asking.settle(ledger)
         priced(environ).reserve(other, 40_000)
@@ -468,7 +468,7 @@ def test_reserved_dollars_keep_others_from_asking(ledger: Ledger, tmp_path: Path
 def test_dollars_of_a_refused_request_are_free(ledger: Ledger, tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     asking = priced(environ)
-    with pytest.raises(BackendError, match="may take"):
+    with pytest.raises(BackendError, match="may cost"):
         asking.reserve(ledger, 1_000_000)
     assert asking.dollars.total("another", 0) == 0
 
