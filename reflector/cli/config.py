@@ -141,7 +141,7 @@ def _print_in_force(place: Place, key: str) -> Config:
 @click.command()
 @click.pass_obj
 def off(place: Place) -> None:
-    """Turn reflector off in this project (disable).
+    """Turn reflector off (disable it) in this project.
 
     reflector then does not record or judge sessions here, and your agent gets no rules. You keep
     your playbook and its history, and all commands work. The command sets `enabled` in this
@@ -157,7 +157,7 @@ def off(place: Place) -> None:
 @click.command()
 @click.pass_obj
 def on(place: Place) -> None:
-    """Turn reflector on in this project (enable)."""
+    """Turn reflector on (enable it) in this project."""
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):

@@ -99,7 +99,7 @@ def test_recorded_answers_need_a_file_behind_the_gate() -> None:
         {"t3": {"llm": {"fixtures": {"enabled": True}}}}
     )
     gate = {"t3": {"allow_reflection": True, "reflection": {"backend": "LLM"}}}
-    assert "needs an adapter, or t3.llm.fixtures.enabled: true" in fault(gate)
+    assert "needs t3.llm.fixtures.enabled: true" in fault(gate)
     assert load_config(reflection(backend="llm")).backend == "llm"
     assert len(fault(reflection(log="maybe", embed=2)).splitlines()) == 2
 
