@@ -62,7 +62,7 @@ class MemoryJson:
 
     place     its position; with a `u` before one of your own ledger
     file      below the project, or of your own from `~`
-    by        agent, you, commit, checkout, merge or unknown
+    by        agent, you, commit, checkout, merge, stash or unknown
     undo      the command that takes it back now, null if it cannot be taken back
     undone_at  the place of the change that took it back, null if none did
     """

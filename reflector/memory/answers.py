@@ -21,6 +21,7 @@ from reflector.events.memory import (
     GIT,
     LOOK,
     MERGE,
+    STASH,
     UNDO,
     UNKNOWN,
     UNSEEN,
@@ -203,7 +204,7 @@ def _brings_back(change: Change, contents: Collection[str]) -> bool:
     """
     by = change.fact("by")
     is_version = by in (YOU, UNKNOWN) and change.after in contents
-    return by in (CHECKOUT, MERGE) or change.fact("source") == UNDO or is_version
+    return by in (CHECKOUT, MERGE, STASH) or change.fact("source") == UNDO or is_version
 
 
 def _replaced(change: Change, text: str) -> list[str]:

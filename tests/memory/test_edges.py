@@ -131,7 +131,7 @@ def test_full_disk_is_one_line_and_recorded_later(
 ) -> None:
     world.record()
     world.begins().edits("CLAUDE.md", "make test", "make check")
-    name = "keep_bytes" if module is recording else "write_durably"
+    name = "keep_versions" if module is recording else "write_durably"
     with monkeypatch.context() as full:
         full.setattr(module, name, _full)
         notes = world.record()
