@@ -272,9 +272,7 @@ MUTATIONS = [
     Mutation(
         MEMORY_BACKFILL, "        if not call.is_shell:\n", "        if True:\n", MEMORY_FILLED
     ),
-    Mutation(
-        MEMORY_BACKFILL, "if admitted is None or cut(text) in admitted", "if True", MEMORY_FILLED
-    ),
+    Mutation(MEMORY_BACKFILL, "if is_whole or cut(text) in whole_lines", "if True", MEMORY_FILLED),
     Mutation(
         MEMORY_BACKFILL,
         "is not None and table.is_inside(watched)",
@@ -311,7 +309,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        "[writing for writing in writings if not writing.has(writing.then)]",
+        "[writing for writing in writings if writing not in written]",
         "writings",
         MEMORY_UNDONE,
     ),
@@ -340,7 +338,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        "if not all(map(Versions(project).has, map(plain_digest, contents))):",
+        "if not writing.is_kept:",
         "if False:",
         MEMORY_UNDONE,
     ),
@@ -383,10 +381,11 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        'if store is not None and store.watched(event.data["file"])',
-        "if store is not None",
+        'if each.is_kept and each.store.watched(each.event.data["file"])',
+        "if each.is_kept",
         MEMORY_UNDONE,
     ),
+    Mutation(MEMORY_RESTORING, "if each.is_kept and each", "if each", MEMORY_UNDONE),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
     # The free counts of rules.

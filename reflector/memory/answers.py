@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
 
@@ -81,15 +81,6 @@ class Line:
     words: str = ""
     was: Sequence[Former] = ()
     origin: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A change with its difference, and your last words before it."""
-
-    change: Change
-    words: str
-    difference: list[str] = field(default_factory=list)
 
 
 def is_restorable(change: Change) -> bool:
@@ -264,17 +255,12 @@ def _kept_transcripts(session: str) -> Iterator[Path]:
                 yield path
 
 
-def shown_change(stores: Sequence[Store], change: Change) -> Shown:
-    """Return a change with its difference, from the kept bytes or else from its event."""
-    return Shown(change, words_before(stores, change), list(_difference(change)))
-
-
-def _difference(change: Change) -> Iterator[str]:
+def difference_of(change: Change) -> Iterator[str]:
+    """Yield the difference of a change, from the kept bytes or else from its event."""
     versions = change.store.versions
-    before = versions.read(change.before) if change.before else b""
-    after = versions.read(change.after) if change.after else b""
-    if before is not None and after is not None:
-        yield from difference(before, after, _CONTEXT)
+    before, after = (versions.content(digest) for digest in (change.before, change.after))
+    if before.is_known and after.is_known:
+        yield from difference(before.bytes or b"", after.bytes or b"", _CONTEXT)
         return
     for hunk in hunks_of(change.lines("removed"), change.lines("added")):
         if hunk.after >= 0:

@@ -6,7 +6,7 @@ the first look, whose change a comparison of looks has recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from math import inf
@@ -113,18 +113,17 @@ def _lines(call: Call, whole_lines: Collection[str]) -> LineChange:
     of a line, which can be a secret without the words that show it.
     """
     if call.content is not None:
-        return _unnumbered([line_change(b"", call.content.bytes)], None)
-    return _unnumbered([line_change(edit.old, edit.new) for edit in call.edits], whole_lines)
+        changes = [line_change(b"", call.content.bytes)]
+    else:
+        changes = [line_change(edit.old, edit.new) for edit in call.edits]
 
+    def whole(lines: Iterable[Numbered]) -> list[Numbered]:
+        is_whole = call.content is not None
+        return [Numbered(0, text) for _, text in lines if is_whole or cut(text) in whole_lines]
 
-def _unnumbered(changes: Sequence[LineChange], admitted: Collection[str] | None) -> LineChange:
-    added = [line.text for change in changes for line in change.added]
-    removed = [line.text for change in changes for line in change.removed]
     return LineChange(
-        *(
-            [Numbered(0, text) for text in texts if admitted is None or cut(text) in admitted]
-            for texts in (added, removed)
-        )
+        whole(line for change in changes for line in change.added),
+        whole(line for change in changes for line in change.removed),
     )
 
 

@@ -18,7 +18,7 @@ from reflector.files import private_folder, read_file, write_durably
 from reflector.handover import open_own
 from reflector.locate import own_folder, person_folder
 from reflector.memory.files import MAX_BYTES
-from reflector.memory.looks import kept_secret, keyed_digest, plain_digest
+from reflector.memory.looks import Content, kept_secret, keyed_digest, plain_digest
 from reflector.project import Project
 
 _FOLDER = "memory"
@@ -71,6 +71,10 @@ class Versions:
                 content = read_file(f"{self.folder}/{plain}", MAX_BYTES + 1)
                 return content if plain_digest(content) == plain else None
         return None
+
+    def content(self, digest: str) -> Content:
+        """Return a version with its digest, as far as it is kept."""
+        return Content(digest, self.read(digest))
 
     def is_version(self, digest: str, content: bytes | None) -> bool:
         """Return whether a content has a digest of the ledger."""

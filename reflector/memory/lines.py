@@ -21,6 +21,9 @@ _MOST_COMPARED = 100_000_000
 _MOST_LINES = 200
 _MAX_LINE = 1_000
 _HIDDEN = "[redacted]"
+#: Stand for lines above the first one and below the last one.
+_START = "\0start"
+_END = "\0end"
 #: A tag, and the first and last line of a part in both versions of a file.
 _Opcode = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
@@ -196,36 +199,34 @@ def without_change(before: bytes, after: bytes, now: bytes) -> bytes | None:
     are not there any more.
     """
     lines = split(now)
-    middle = split(after)
-    stayed = _Matcher(middle, lines).get_opcodes()
+    versions = ([_START, *split(content), _END] for content in (after, now))
     places = {
         start + offset: now_start + offset
-        for tag, start, end, now_start, _ in stayed
+        for tag, start, end, now_start, _ in _Matcher(*versions).get_opcodes()
         for offset in range(end - start if tag == "equal" else 0)
     }
     for hunk in reversed(hunks_between(before, after)):
-        start = _start_of(hunk, places, len(middle), len(lines))
+        start = _start_of(hunk, places)
         if start is None:
             return None
         lines[start : start + len(hunk.added)] = hunk.removed
     return join(lines)
 
 
-def _start_of(
-    hunk: Hunk, places: Mapping[int, int], old_length: int, new_length: int
-) -> int | None:
+def _start_of(hunk: Hunk, places: Mapping[int, int]) -> int | None:
     """Return the line at which the added lines of a hunk begin now; None if they are not whole, or
     if a removal has not the same lines above and below it.
+
+    places  the lines that stayed, each one higher because of `_START`
     """
-    end = hunk.after + len(hunk.added)
-    if hunk.added:
-        now = [places.get(number) for number in range(hunk.after, end)]
-        start = now[0]
-        is_whole = start is not None and now == list(range(start, start + len(now)))
-        return start if is_whole else None
-    above = places.get(hunk.after - 1) if hunk.after else -1
-    below = places.get(end) if end < old_length else new_length
-    return below if above is not None and below == above + 1 else None
+    first = hunk.after + 1
+    end = first + len(hunk.added)
+    lines = range(first, end) if hunk.added else range(first - 1, end + 1)
+    now = [places.get(line) for line in lines]
+    start = now[0]
+    if start is None or now != list(range(start, start + len(now))):
+        return None
+    return start - 1 if hunk.added else start
 
 
 def without_lines(hunks: Sequence[Hunk], now: bytes) -> bytes | None:

@@ -109,9 +109,9 @@ class Looks:
         kept = project.read_kept(_LOOKS)
         try:
             files = {name: Look(*look) for name, look in kept["files"].items()}
-            events = [NewEvent(**event) for event in kept["events"]]
             seen = {root: Seen(*times) for root, times in kept["seen"].items()}
-            return cls(files, seen, events, kept.get("filled", []))
+            events = [NewEvent(**event) for event in kept["events"]]
+            return cls(files, seen, events, kept["filled"])
         except (TypeError, KeyError, AttributeError):
             return cls()
 
@@ -131,13 +131,7 @@ class Looks:
 
     def save(self, project: Project) -> None:
         """Keep the looks and the events. Raises OSError, and nothing has changed."""
-        value = {
-            "files": self.files,
-            "seen": self.seen,
-            "events": [asdict(event) for event in self.events],
-            "filled": self.filled,
-        }
-        write_durably(open_own(str(project.root)), json.dumps(value).encode(), _LOOKS)
+        write_durably(open_own(str(project.root)), json.dumps(asdict(self)).encode(), _LOOKS)
 
 
 class Difference(NamedTuple):

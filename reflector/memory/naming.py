@@ -85,9 +85,6 @@ def steps_of(question: Question, evidence: Sequence[Evidence]) -> list[Step]:
             steps = replay.steps_from(_State(0, question.before))
             if steps:
                 return steps
-    calls = [each for each in newest if isinstance(each, Call)]
-    if calls and _shows(question, calls):
-        return [_by_agent(calls[-1], question.after)]
     return [question.gap(question.after, question.until)]
 
 
@@ -232,14 +229,3 @@ def _befores(after: Content, evidence: Sequence[Evidence]) -> list[Content | Non
             content = each.take_back(content)
         befores.append(content)
     return befores[::-1]
-
-
-def _shows(question: Question, calls: Sequence[Call]) -> bool:
-    """Return whether the present content shows that the calls of one session made it."""
-    is_last = question.is_unchanged_since(calls[-1].time)
-    if not is_last or len({call.session for call in calls}) > 1:
-        return False
-    return any(
-        call.is_opaque or (call.is_seen_in(question.after) and not call.is_seen_in(question.before))
-        for call in calls
-    )

@@ -22,7 +22,7 @@ from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_versions
-from reflector.memory.calls import Sitting, Transcript, sitting_of
+from reflector.memory.calls import Call, Sitting, Transcript, sitting_of
 from reflector.memory.files import Scope, Table, Watched
 from reflector.memory.git_changes import Move, Repository
 from reflector.memory.looks import Content, Difference, Looks, Seen, compare
@@ -152,12 +152,12 @@ def _events_of(
     """
     keep_versions(recorder.project, [difference.content.bytes for difference in differences])
     versions = Versions(recorder.project)
-    changed: list[tuple[Difference, Content]] = []
-    for difference in differences:
-        digest = difference.before.digest
-        before = Content(digest, versions.read(digest))
-        if before != difference.content and not _is_mirrored(before, difference.content):
-            changed.append((difference, before))
+    befores = [versions.content(difference.before.digest) for difference in differences]
+    changed = [
+        (difference, before)
+        for difference, before in zip(differences, befores, strict=True)
+        if before != difference.content and not _is_mirrored(before, difference.content)
+    ]
     if not changed:
         return []
     since = min(difference.before.at for difference, _ in changed)
@@ -197,6 +197,17 @@ class _Records(NamedTuple):
     known: Collection[tuple[str, str, str]]
     tracked: Collection[str]
 
+    def calls_of(self, file: str, since: float) -> list[Call]:
+        """Return the calls that may explain a change of a file."""
+        calls = [call for sitting in self.sittings for call in sitting.calls]
+        return [
+            call
+            for call in calls
+            if call.watched.file == file
+            and call.is_after(since)
+            and (file, call.session, call.id) not in self.known
+        ]
+
 
 def known_calls(ledger: Ledger) -> set[tuple[str, str, str]]:
     """Return the file, session and call of each recorded change by an agent."""
@@ -211,16 +222,8 @@ def _steps(
     file = difference.watched.file
     since = difference.before.at
     question = Question(before, difference.content, since, difference.latest, records.sittings)
-    calls = [
-        call
-        for sitting in records.sittings
-        for call in sitting.calls
-        if call.watched.file == file
-        and call.is_after(since)
-        and (file, call.session, call.id) not in records.known
-    ]
     moves = [move for move in records.moves if move.file == file]
-    steps = steps_of(question, [*calls, *moves])
+    steps = steps_of(question, [*records.calls_of(file, since), *moves])
     keep_versions(recorder.project, [step.after.bytes for step in steps])
     is_tracked = file in records.tracked or bool(moves)
     events: dict[str, NewEvent] = {}

@@ -293,6 +293,13 @@ class _Writing(NamedTuple):
         return _watched(self.store, self.event.data["file"])
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the bytes of both contents are known."""
+        digests = (self.event.data["before"], self.event.data["after"])
+        contents = (self.now, self.then)
+        return [content is not None for content in contents] == list(map(bool, digests))
+
+    @property
     def backwards(self) -> _Writing:
         """The same with the contents exchanged."""
         return self._replace(now=self.then, then=self.now)
@@ -332,13 +339,7 @@ def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
 def _writing(version: Restored) -> _Writing:
     """Return a planned file with its change; both versions of it are kept. Raises UndoRefused."""
     project = version.store.project
-    contents = [content for content in (version.then, version.now) if content is not None]
-    keep_versions(project, contents)
-    if not all(map(Versions(project).has, map(plain_digest, contents))):
-        raise UndoRefused(
-            f"the present version of {version.file} cannot be kept, so nothing was written. "
-            f"Free some space, or: reflector config set --global memory_keep 200"
-        )
+    keep_versions(project, [version.then, version.now])
     change = NewChange(
         version.file,
         content_of(version.now),
@@ -350,8 +351,13 @@ def _writing(version: Restored) -> _Writing:
     )
     digests = [digest for each in version.undone for digest in (each.before, each.after)]
     is_tracked = not any(digest.startswith("k") for digest in digests)
-    event = event_of(project, change, is_tracked=is_tracked)
-    return _Writing(version.store, event, version.now, version.then)
+    writing = _noted(version.store, event_of(project, change, is_tracked=is_tracked))
+    if not writing.is_kept:
+        raise UndoRefused(
+            f"the present version of {version.file} cannot be kept, so nothing was written. "
+            f"Free some space, or: reflector config set --global memory_keep 200"
+        )
+    return writing
 
 
 def finish(home: Project, stores: Iterable[Store]) -> list[str]:
@@ -360,18 +366,20 @@ def finish(home: Project, stores: Iterable[Store]) -> list[str]:
     """
     notes = home.read_kept(_JOURNAL) or []
     store_of = {store.project.is_users: store for store in stores}
-    noted = [(store_of.get(is_users), NewEvent(**event)) for is_users, event in notes]
-    writings = [
-        _noted(store, event)
-        for store, event in noted
-        if store is not None and store.watched(event.data["file"])
+    noted = [
+        _noted(store_of[is_users], NewEvent(**event))
+        for is_users, event in notes
+        if is_users in store_of
     ]
-    unwritten = [writing for writing in writings if not writing.has(writing.then)]
+    writings = [
+        each for each in noted if each.is_kept and each.store.watched(each.event.data["file"])
+    ]
+    written = [writing for writing in writings if writing.has(writing.then)]
+    unwritten = [writing for writing in writings if writing not in written]
     is_certain = len(writings) == len(notes)
     if is_certain and all(writing.has(writing.now) for writing in unwritten):
         _write_all(unwritten)
     elif not any(each.store.ledger.having([each.event.event_id]) for each in writings):
-        written = [writing for writing in writings if writing not in unwritten]
         _write_all([writing.backwards for writing in written])
         writings = []
     _record(home, writings)
@@ -379,7 +387,9 @@ def finish(home: Project, stores: Iterable[Store]) -> list[str]:
 
 
 def _noted(store: Store, event: NewEvent) -> _Writing:
-    now, then = (store.versions.read(event.data[name]) for name in ("before", "after"))
+    """Return the file of a change with its contents, as far as they are kept."""
+    versions = Versions(store.project)
+    now, then = (versions.read(event.data[name]) for name in ("before", "after"))
     return _Writing(store, event, now, then)
 
 
