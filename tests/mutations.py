@@ -344,7 +344,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        "if is_last and first.before != UNSEEN and not (is_whole or partial.left):",
+        "if is_after and not is_exact:",
         "if False:",
         MEMORY_UNDONE,
     ),

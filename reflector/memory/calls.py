@@ -168,6 +168,11 @@ class Sitting:
     is_here: bool = True
     calls: list[Call] = field(default_factory=list)
 
+    def see(self, moment: float) -> None:
+        """Note the time of a message."""
+        self.began = min(self.began or moment, moment)
+        self.ended = max(self.ended, moment)
+
     def is_active(self, since: float, until: float) -> bool:
         """Return whether the session ran at any time between two moments."""
         return bool(self.began) and self.began <= until and self.ended >= since
@@ -183,10 +188,9 @@ def sitting_of(transcript: Transcript, table: Table) -> Sitting:
             moment = time_of(message.timestamp) if message.timestamp else None
             now = moment.timestamp() if moment else 0.0
             if now:
-                sitting.began = min(sitting.began or now, now)
-                sitting.ended = max(sitting.ended, now)
-            session = clean(reading.conversation.session_id, _MAX_ID)
-            sitting.session = session or sitting.session
+                sitting.see(now)
+            session = reading.conversation.session_id
+            sitting.session = clean(session, _MAX_ID) or sitting.session
             for result in message.results:
                 calls = waiting.pop(result.call_id, ())
                 if not result.is_error and message.origin != "refusal":
@@ -196,14 +200,12 @@ def sitting_of(transcript: Transcript, table: Table) -> Sitting:
                     ]
             for call in message.calls:
                 call_id = clean(call.id or message.uuid, _MAX_ID)
-                written = [
-                    each._replace(id=call_id, began=now, time=now)
-                    for each in _written(call, table, transcript.folder)
-                ]
+                written = _written(call, table, transcript.folder)
+                made = [each._replace(id=call_id, began=now, time=now) for each in written]
                 if call.id:
-                    waiting[call.id] = written
+                    waiting[call.id] = made
                 else:
-                    sitting.calls += written
+                    sitting.calls += made
     sitting.calls = [
         call._replace(session=sitting.session, agent=sitting.agent) for call in sitting.calls
     ]

@@ -150,14 +150,7 @@ def _events_of(
 
     reflog  the size of the reflog at the last look
     """
-    keep_versions(recorder.project, [difference.content.bytes for difference in differences])
-    versions = Versions(recorder.project)
-    befores = [versions.content(difference.before.digest) for difference in differences]
-    changed = [
-        (difference, before)
-        for difference, before in zip(differences, befores, strict=True)
-        if before != difference.content and not _is_mirrored(before, difference.content)
-    ]
+    changed = _changed(recorder.project, differences)
     if not changed:
         return []
     since = min(difference.before.at for difference, _ in changed)
@@ -176,6 +169,20 @@ def _events_of(
         event
         for difference, before in changed
         for event in _steps(recorder, difference, before, records)
+    ]
+
+
+def _changed(
+    project: Project, differences: Sequence[Difference]
+) -> list[tuple[Difference, Content]]:
+    """Return the files that changed, with their contents before, and keep all contents."""
+    keep_versions(project, [difference.content.bytes for difference in differences])
+    versions = Versions(project)
+    befores = [versions.content(difference.before.digest) for difference in differences]
+    return [
+        (difference, before)
+        for difference, before in zip(differences, befores, strict=True)
+        if before != difference.content and not _is_mirrored(before, difference.content)
     ]
 
 

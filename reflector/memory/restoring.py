@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -148,19 +147,21 @@ def _planned(chain: Sequence[Change]) -> Restored:
         raise UndoRefused(f"{last.place} is already undone at {last.undone_at}")
     versions = last.store.versions
     now = read_watched(last)
-    is_chain = all(versions.is_same(one.after, other.before) for one, other in pairwise(chain))
-    is_last = is_chain and versions.is_version(last.after, now)
-    if is_last:
-        then = _version(first)
-        if then is not None or not first.before:
-            return Restored(last.store, last.file, now, then, chain)
-    if is_chain and versions.is_version(first.before, now):
+    if versions.is_version(first.before, now) and not versions.is_version(last.after, now):
         raise UndoRefused(f"{last.shown} is as it was before {first.place} already")
-    partial = _without_lines(chain, now)
-    is_whole = versions.is_version(first.before, partial.then)
-    if is_last and first.before != UNSEEN and not (is_whole or partial.left):
-        raise UndoRefused(_unknown(first))
-    return replace(partial, is_whole=is_whole)
+    content = now
+    taken: list[Change] = []
+    left: list[str] = []
+    for change in reversed(chain):
+        try:
+            content = _without(change, content)
+            taken.insert(0, change)
+        except UndoRefused as error:
+            left.append(str(error))
+    if not taken:
+        raise UndoRefused("\n".join(left))
+    is_whole = versions.is_version(first.before, content)
+    return Restored(last.store, last.file, now, content, taken, left=left, is_whole=is_whole)
 
 
 def _version(change: Change) -> bytes | None:
@@ -182,30 +183,19 @@ def _version(change: Change) -> bytes | None:
     return kept
 
 
-def _without_lines(chain: Sequence[Change], now: bytes | None) -> Restored:
-    """Return a file of today without the lines of those changes that can be taken out of it."""
-    content = now
-    taken: list[Change] = []
-    left: list[str] = []
-    for change in reversed(chain):
-        try:
-            content = _without(change, content)
-            taken.insert(0, change)
-        except UndoRefused as error:
-            left.append(str(error))
-    if not taken:
-        raise UndoRefused("\n".join(left))
-    return Restored(chain[0].store, chain[0].file, now, content, taken, left=left)
-
-
-def _without(change: Change, content: bytes | None) -> bytes:
-    """Return a content without the lines of a change.
+def _without(change: Change, content: bytes | None) -> bytes | None:
+    """Return a content as it was before a change, or else without the lines of it; None for no
+    file.
 
     Raises:
         UndoRefused: they are not known exactly, or are not there.
     """
-    before = change.store.versions.read(change.before)
-    after = change.store.versions.read(change.after)
+    versions = change.store.versions
+    is_after = versions.is_version(change.after, content)
+    if is_after:
+        version = _version(change)
+        if version is not None or not change.before:
+            return version
     name = change.shown
     if content is None:
         raise UndoRefused(f"{name} is gone, so the lines of {change.place} are not there")
@@ -215,16 +205,10 @@ def _without(change: Change, content: bytes | None) -> bytes:
             f"the whole file {name} {verb} with {change.place}, and it changed since; change it by "
             f"hand"
         )
-    removed = change.lines("removed")
-    added = change.lines("added")
-    is_exact = are_exact(text for _, text in (*removed, *added))
-    hunks = hunks_of(removed, added)
-    if before is not None and after is not None:
-        rest = without_change(before, after, content)
-    elif hunks and is_exact and not change.event.facts.get("more"):
-        rest = without_lines(hunks, content)
-    else:
-        raise UndoRefused(_unknown(change))
+    rest = _without_lines(change, content)
+    is_exact = change.before == UNSEEN or versions.is_version(change.before, rest)
+    if is_after and not is_exact:
+        raise _unknown(change)
     if rest is None:
         raise UndoRefused(
             f"the lines of {change.place} are not in {name} as they were; change it by hand"
@@ -232,8 +216,24 @@ def _without(change: Change, content: bytes | None) -> bytes:
     return rest
 
 
-def _unknown(change: Change) -> str:
-    return (
+def _without_lines(change: Change, content: bytes) -> bytes | None:
+    """Return a content without the lines of a change, None if they are not there. Raises
+    UndoRefused.
+    """
+    before, after = (change.store.versions.read(digest) for digest in (change.before, change.after))
+    if before is not None and after is not None:
+        return without_change(before, after, content)
+    removed = change.lines("removed")
+    added = change.lines("added")
+    hunks = hunks_of(removed, added)
+    is_exact = are_exact(text for _, text in (*removed, *added))
+    if not hunks or not is_exact or change.event.facts.get("more"):
+        raise _unknown(change)
+    return without_lines(hunks, content)
+
+
+def _unknown(change: Change) -> UndoRefused:
+    return UndoRefused(
         f"the version of {change.shown} before {change.place} was not kept, and its "
         f"lines are not known exactly; change it by hand"
     )
