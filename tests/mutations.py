@@ -303,7 +303,7 @@ MUTATIONS = [
     Mutation(MEMORY_NAMING, "self.until <= moment + _CLOCK_S", "True", MEMORY_NAMED),
     Mutation(
         MEMORY_RESTORING,
-        "if _content(writing.watched) != writing.now:",
+        "if _content(writing.watched) != writing.now.bytes:",
         "if False:",
         MEMORY_UNDONE,
     ),
@@ -360,7 +360,7 @@ MUTATIONS = [
         "new_mode = 0o644",
         MEMORY_UNDONE,
     ),
-    Mutation(MEMORY_RESTORING, "    if last.undone_at:\n", "    if False:\n", MEMORY_UNDONE),
+    Mutation(MEMORY_RESTORING, "    if change.undone_at:\n", "    if False:\n", MEMORY_UNDONE),
     Mutation(
         MEMORY_BYTES,
         "same = first in (second, self._keyed(second)) or second == self._keyed(first)",

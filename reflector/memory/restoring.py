@@ -33,7 +33,7 @@ from reflector.memory.lines import (
     without_change,
     without_lines,
 )
-from reflector.memory.looks import Look, Looks, content_of, plain_digest
+from reflector.memory.looks import Content, Look, Looks, content_of, plain_digest
 from reflector.memory.new_change import Author, NewChange, event_of
 from reflector.project import Project
 from reflector.refusal import Refusal
@@ -56,7 +56,6 @@ class Restored:
     undone     the changes that this undoes
     place      that of the new change, once it is recorded
     left       why other changes are not taken back
-    is_whole   whether it becomes the version before them, and not only loses their lines
     """
 
     store: Store
@@ -66,7 +65,11 @@ class Restored:
     undone: Sequence[Change] = ()
     place: str = ""
     left: Sequence[str] = ()
-    is_whole: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it becomes the version before the changes, and not only loses their lines."""
+        return self.store.versions.is_version(self.undone[0].before, self.then)
 
     @property
     def places(self) -> list[str]:
@@ -110,22 +113,22 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
         UndoRefused: a file changed since, its bytes were not kept, or it cannot be read. The text
             has the difference that the command would make.
     """
-    by_file: dict[tuple[bool, str], list[Change]] = {}
-    for change in changes:
-        by_file.setdefault((change.is_users, change.file), []).append(change)
-    planned: list[Restored] = []
+    planned: dict[tuple[bool, str], Restored] = {}
     refused: list[str] = []
-    for chain in by_file.values():
+    for change in reversed(changes):
+        file = (change.is_users, change.file)
         try:
-            planned.append(_planned(chain))
+            version = planned.get(file) or _begun(change)
+            then = _without(change, version.then)
+            planned[file] = replace(version, then=then, undone=[change, *version.undone])
         except UndoRefused as error:
-            refused.append(str(error))
-    is_whole = not refused and all(version.is_whole for version in planned)
-    if not planned:
+            refused.insert(0, str(error))
+    versions = list(planned.values())[::-1]
+    if not versions:
         raise UndoRefused("\n".join(refused))
-    if only_lines or is_whole:
-        return [replace(planned[0], left=[*refused, *planned[0].left]), *planned[1:]]
-    parts = [*refused, *map(_part, planned)]
+    if only_lines or (not refused and all(version.is_whole for version in versions)):
+        return [replace(versions[0], left=refused), *versions[1:]]
+    parts = [*refused, *map(_part, versions)]
     raise UndoRefused("\n".join(["Nothing was written yet.", *parts, f"Take it back: {command}"]))
 
 
@@ -135,33 +138,17 @@ def words_of_undo(change: Change) -> list[str]:
     return [change.place] if version.is_whole else [change.place, "--yes"]
 
 
-def _planned(chain: Sequence[Change]) -> Restored:
-    """Return a file without some changes of it: as it was before them, or else without their
-    lines.
-    """
-    first = chain[0]
-    last = chain[-1]
-    if not last.file:
-        raise UndoRefused(f"the text of {last.place} was erased, so it cannot be taken back")
-    if last.undone_at:
-        raise UndoRefused(f"{last.place} is already undone at {last.undone_at}")
-    versions = last.store.versions
-    now = read_watched(last)
-    if versions.is_version(first.before, now) and not versions.is_version(last.after, now):
-        raise UndoRefused(f"{last.shown} is as it was before {first.place} already")
-    content = now
-    taken: list[Change] = []
-    left: list[str] = []
-    for change in reversed(chain):
-        try:
-            content = _without(change, content)
-            taken.insert(0, change)
-        except UndoRefused as error:
-            left.append(str(error))
-    if not taken:
-        raise UndoRefused("\n".join(left))
-    is_whole = versions.is_version(first.before, content)
-    return Restored(last.store, last.file, now, content, taken, left=left, is_whole=is_whole)
+def _begun(change: Change) -> Restored:
+    """Return the file of a change as it is. Raises UndoRefused if it cannot be taken back."""
+    if not change.file:
+        raise UndoRefused(f"the text of {change.place} was erased, so it cannot be taken back")
+    if change.undone_at:
+        raise UndoRefused(f"{change.place} is already undone at {change.undone_at}")
+    versions = change.store.versions
+    now = read_watched(change)
+    if versions.is_version(change.before, now) and not versions.is_version(change.after, now):
+        raise UndoRefused(f"{change.shown} is as it was before {change.place} already")
+    return Restored(change.store, change.file, now, now)
 
 
 def _version(change: Change) -> bytes | None:
@@ -248,7 +235,7 @@ def _part(version: Restored) -> str:
         lead = f"Only the lines of {', '.join(version.places)} can be taken back from {name}:"
     shown = version.difference
     more = [f"  and {len(shown) - _MOST_LINES} lines more"] if len(shown) > _MOST_LINES else []
-    return "\n".join([*version.left, lead, *shown[:_MOST_LINES], *more])
+    return "\n".join([lead, *shown[:_MOST_LINES], *more])
 
 
 def read_watched(change: Change) -> bytes | None:
@@ -284,8 +271,8 @@ class _Writing(NamedTuple):
 
     store: Store
     event: NewEvent
-    now: bytes | None
-    then: bytes | None
+    now: Content
+    then: Content
 
     @property
     def watched(self) -> Watched:
@@ -295,19 +282,17 @@ class _Writing(NamedTuple):
     @property
     def is_kept(self) -> bool:
         """Whether the bytes of both contents are known."""
-        digests = (self.event.data["before"], self.event.data["after"])
-        contents = (self.now, self.then)
-        return [content is not None for content in contents] == list(map(bool, digests))
+        return self.now.is_known and self.then.is_known
 
     @property
     def backwards(self) -> _Writing:
         """The same with the contents exchanged."""
         return self._replace(now=self.then, then=self.now)
 
-    def has(self, content: bytes | None) -> bool:
+    def has(self, content: Content) -> bool:
         """Return whether the file has a content."""
         with suppress(OSError):
-            return _content(self.watched) == content
+            return _content(self.watched) == content.bytes
         return False
 
 
@@ -389,7 +374,7 @@ def finish(home: Project, stores: Iterable[Store]) -> list[str]:
 def _noted(store: Store, event: NewEvent) -> _Writing:
     """Return the file of a change with its contents, as far as they are kept."""
     versions = Versions(store.project)
-    now, then = (versions.read(event.data[name]) for name in ("before", "after"))
+    now, then = (versions.content(event.data[name]) for name in ("before", "after"))
     return _Writing(store, event, now, then)
 
 
@@ -422,19 +407,19 @@ def _write(writing: _Writing) -> None:
     """Replace a file by its planned version, if it is still as it was read."""
     watched = writing.watched
     name = watched.path.name
-    with watched.open_folder(make=writing.then is not None) as folder:
-        if writing.then is None:
+    with watched.open_folder(make=writing.then.bytes is not None) as folder:
+        if writing.then.bytes is None:
             _look_again(writing)
             folder.remove(name)
             folder.sync()
         else:
             new_mode = 0o600 if writing.event.data["after"].startswith("k") else 0o644
             last_look = partial(_look_again, writing)
-            replace_in(folder, name, writing.then, None, last_look, new_mode)
+            replace_in(folder, name, writing.then.bytes, None, last_look, new_mode)
 
 
 def _look_again(writing: _Writing) -> None:
-    if _content(writing.watched) != writing.now:
+    if _content(writing.watched) != writing.now.bytes:
         file = writing.event.data["file"]
         raise Changed(f"{file} was changed since it was read; nothing was written")
 
@@ -454,6 +439,6 @@ def _note_look(writing: _Writing) -> None:
     """Make the next look compare the file with what was written."""
     project = writing.store.project
     looks = Looks.load(project)
-    look = Look(len(writing.then or b""), 0, plain_digest(writing.then), time.time())
+    look = Look(0, 0, plain_digest(writing.then.bytes), time.time())
     looks.files[writing.event.data["file"]] = look
     looks.save(project)
