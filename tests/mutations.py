@@ -286,7 +286,7 @@ MUTATIONS = [
         "            if True:\n",
         MEMORY_NAMED,
     ),
-    Mutation(MEMORY_GIT, "if 0 <= time - int(stashed_at) <= 1:", "if False:", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, "if 0 <= time - stashed_at <= 1:", "if False:", MEMORY_NAMED),
     Mutation(MEMORY_GIT, "here.get(_unix(content), content)", "content", MEMORY_NAMED),
     Mutation(
         MEMORY_RECORDING,
@@ -375,17 +375,17 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_ANSWERS,
-        '"-L", place, "HEAD", "--"',
-        '"-L", place, "--"',
+        '"--line-porcelain", "HEAD", "--"',
+        '"--line-porcelain", "--"',
         ("tests/memory/test_questions.py",),
     ),
     Mutation(
         MEMORY_RESTORING,
-        'if each.is_kept and each.store.watched(each.event.data["file"])',
-        "if each.is_kept",
+        ' and store.watched(event["data"]["file"])',
+        "",
         MEMORY_UNDONE,
     ),
-    Mutation(MEMORY_RESTORING, "if each.is_kept and each", "if each", MEMORY_UNDONE),
+    Mutation(MEMORY_RESTORING, "in noted if writing.is_kept", "in noted", MEMORY_UNDONE),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
     # The free counts of rules.

@@ -43,8 +43,8 @@ _MOST_WORDS = 240
 _HEAD = 1 << 20
 #: In the user's own folder: the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
-#: The beginning of what `git blame --porcelain` prints.
-_BLAMED = re.compile(r"(?P<commit>[0-9a-f]{7})[^\n]*\nauthor (?P<author>[^\n]*)\n")
+#: What `git blame --line-porcelain` prints before a line: its commit, the author and more.
+_BLAMED = r"^(\w{7})\w* .*\nauthor (.*)\n(?:[^\t].*\n)*\t"
 #: Lines around a change in a difference.
 _CONTEXT = 2
 #: The change that brought a line, and the commit that has it since.
@@ -116,12 +116,12 @@ def _without_redone(changes: Sequence[Change]) -> list[Change]:
     changed nothing.
     """
     undos = {change.event.event_id for change in changes if change.fact("source") == UNDO}
-    cancelled: set[str] = set()
-    for change in reversed(changes):
-        undone_undos = undos.intersection(change.undid)
-        if undone_undos and change.event.event_id not in cancelled:
-            cancelled |= {change.event.event_id, *undone_undos}
-    return [change for change in changes if change.event.event_id not in cancelled]
+    return [
+        change
+        for change in changes
+        if undos.isdisjoint(change.undid)
+        and not (change.undone_at and change.event.event_id in undos)
+    ]
 
 
 def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:
@@ -139,15 +139,10 @@ def _committed(store: Store, line: Line) -> str:
     """Return the commit that brought a line of a project's file, "" if there is none. Git reads no
     file of the folder, because it could run a filter of the repository.
     """
-    root = store.project.root
-    content = git_says(root, "cat-file", "blob", f"HEAD:./{line.file}") or b""
-    numbers = [number for number, text in masked_lines(content) if cut(text) == line.text]
-    if len(numbers) != 1:
-        return ""
-    place = f"{numbers[0]},{numbers[0]}"
-    printed = git_says(root, "blame", "--porcelain", "-L", place, "HEAD", "--", line.file) or b""
-    blamed = _BLAMED.match(printed.decode("utf-8", "replace"))
-    return f"committed by {blamed['author']}, {blamed['commit']}" if blamed else ""
+    printed = git_says(store.project.root, "blame", "--line-porcelain", "HEAD", "--", line.file)
+    lines = re.compile(_BLAMED + re.escape(line.text) + r"\r?$", re.MULTILINE)
+    blamed = lines.findall((printed or b"").decode("utf-8", "replace"))
+    return f"committed by {blamed[0][1]}, {blamed[0][0]}" if len(blamed) == 1 else ""
 
 
 def _hidden(changes: Sequence[Change]) -> str:

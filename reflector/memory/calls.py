@@ -185,7 +185,7 @@ def sitting_of(transcript: Transcript, table: Table) -> Sitting:
         sitting.agent = reading.reader.name
         waiting: dict[str, list[Call]] = {}
         for message in reading:
-            moment = time_of(message.timestamp) if message.timestamp else None
+            moment = time_of(message.timestamp)
             now = moment.timestamp() if moment else 0.0
             if now:
                 sitting.see(now)

@@ -60,28 +60,23 @@ class Watched:
             return read_bounded(self.path, MAX_BYTES, lambda path: folder.reader(path.name))
 
 
-class Unwatched(NamedTuple):
-    """A file or folder that is not read, and the reason."""
-
-    file: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"not watched: {ascii(self.file)[1:-1]}, because it {self.why}"
-
-
 @dataclass(slots=True)
 class Found:
-    """The files that exist, by their names in the ledger, and those that cannot be read."""
+    """The files that exist, by their names in the ledger.
+
+    unwatched  the reason for each file or folder that cannot be read
+    """
 
     files: dict[str, Watched] = field(default_factory=dict)
-    unwatched: list[Unwatched] = field(default_factory=list)
+    unwatched: dict[str, str] = field(default_factory=dict)
 
-    def refuse(self, file: str, why: str) -> None:
-        """Add a file that cannot be read, once."""
-        refused = Unwatched(file, why)
-        if refused not in self.unwatched:
-            self.unwatched.append(refused)
+    @property
+    def notes(self) -> list[str]:
+        """A line for each file that cannot be read."""
+        return [
+            f"not watched: {ascii(file)[1:-1]}, because it {why}"
+            for file, why in self.unwatched.items()
+        ]
 
 
 def shown_name(file: str) -> str:
@@ -214,7 +209,7 @@ class Table:
         def refuse(error: OSError) -> None:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 reason = f"cannot be read ({error.strerror})"
-                found.refuse(self._name_of(Path(error.filename)), reason)
+                found.unwatched[self._name_of(Path(error.filename))] = reason
 
         files = 0
         for folder, folders, names in os.walk(pattern.start, onerror=refuse):
@@ -226,7 +221,7 @@ class Table:
                     yield path
             if files > _MOST_FILES:
                 start = self._name_of(pattern.start)
-                found.refuse(start, f"has more than {_MOST_FILES:,} files")
+                found.unwatched[start] = f"has more than {_MOST_FILES:,} files"
                 return
 
     def _admitted(self, pattern: _Pattern, path: Path, found: Found) -> Path | None:
@@ -234,27 +229,27 @@ class Table:
         reason.
         """
         file = self._name_of(path)
-        why = ""
         try:
             real = path.resolve()
             status = real.stat()
         except (OSError, RuntimeError) as error:
-            found.refuse(file, f"cannot be read ({getattr(error, 'strerror', None) or error})")
+            why = getattr(error, "strerror", None) or error
+            found.unwatched[file] = f"cannot be read ({why})"
             return None
         if stat.S_ISDIR(status.st_mode):
             return None
+        fault = ""
         if not file.isprintable():
-            why = "has a line break or another invisible character in its name"
+            fault = "has a line break or another invisible character in its name"
         elif not real.is_relative_to(pattern.real):
-            why = f"is a link that leaves {pattern.folder}"
+            fault = f"is a link that leaves {pattern.folder}"
         elif not stat.S_ISREG(status.st_mode):
-            why = "is not a regular file"
+            fault = "is not a regular file"
         elif status.st_size > MAX_BYTES:
-            why = "has more than 1 MB"
-        if why:
-            found.refuse(file, why)
-            return None
-        return real
+            fault = "has more than 1 MB"
+        if fault:
+            found.unwatched[file] = fault
+        return None if fault else real
 
 
 def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> Iterator[_Pattern]:

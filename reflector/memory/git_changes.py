@@ -27,14 +27,14 @@ _MOST_MOVES = 500
 _MOST_COMMITS = 1_000
 _MOST_BYTES = 1 << 24
 _MAX_AUTHOR = 120
-_MOVE = re.compile(rb"^(\w+) (\w+) [^\n\t]*> (\d+) [+-]\d{4}\t?([^\n]*)$", re.MULTILINE)
+_MOVE = re.compile(r"^(\w+) (\w+) [^\n\t]*> (\d+) [+-]\d{4}\t?([^\n]*)$", re.MULTILINE)
 _MAX_REFLOG = 1 << 24
 #: Openings of a line of the reflog: HEAD has commits that it did not have before, made here or by
 #: others; everything else is a checkout. Some checkouts write a file whatever it contained.
 _BRINGS_COMMITS = re.compile(
-    rb"commit|cherry-pick|revert|am:|merge|pull|rebase[^:]*\((?:pick|continue|reword|fixup|squash)"
+    r"commit|cherry-pick|revert|am:|merge|pull|rebase[^:]*\((?:pick|continue|reword|fixup|squash)"
 )
-_FORCES = re.compile(rb"reset|checkout|rebase")
+_FORCES = re.compile(r"reset|checkout|rebase")
 _LOG = (
     *("log", "--topo-order", "--name-only", "-c", "-z", "--relative", "--no-renames"),
     *(f"--max-count={_MOST_COMMITS}", "--format=%x01%x00%H%x00%P%x00%ct%x00%an%x00%cn%x00"),
@@ -86,15 +86,21 @@ class Repository:
             return b""
         return git_says(self._root, *arguments, given=given) or b""
 
-    def _reflog(self, name: str) -> bytes:
+    def _reflog(self, name: str, start: int = 0) -> list[tuple[str, str, int, str]]:
+        """Return the newest moves of a reference, from an offset: both commits, time, subject."""
+        log = b""
         with suppress(OSError):
-            return read_bounded(self._logs / name, _MAX_REFLOG) if self._logs else b""
-        return b""
+            log = read_bounded(self._logs / name, _MAX_REFLOG) if self._logs else b""
+        text = log[start if start <= len(log) else 0 :].decode("utf-8", "replace")
+        moves = _MOVE.findall(text)[-_MOST_MOVES:]
+        return [(old, new, int(time), subject) for old, new, time, subject in moves]
 
     @property
     def reflog_size(self) -> int:
         """The size of the reflog of HEAD in bytes, 0 without one."""
-        return len(self._reflog("HEAD"))
+        with suppress(OSError):
+            return (self._logs / "HEAD").stat().st_size if self._logs else 0
+        return 0
 
     def moves(
         self, files: Collection[str], start: int, known: Iterable[bytes | None] = ()
@@ -104,42 +110,36 @@ class Repository:
         start  the size of the reflog at the last look
         known  contents as they are on this machine, perhaps with other line ends than git has
         """
-        reflog = self._reflog("HEAD")
-        entries = _MOVE.findall(reflog, start if start <= len(reflog) else 0)[-_MOST_MOVES:]
+        entries = self._reflog("HEAD", start)
         here = {_unix(content): content for content in known}
-        names = [
-            _name(commit.decode(), file)
-            for old, new, *_ in reversed(entries)
-            for commit in (new, old)
-            for file in files
-        ]
-        contents = self._contents(names, here)
+        ends = [commit for old, new, *_ in reversed(entries) for commit in (new, old)]
+        contents = self._contents([_name(commit, file) for commit in ends for file in files], here)
         moves = []
         for old, new, time, subject in entries:
-            forces = _FORCES.match(subject) is not None and not _BRINGS_COMMITS.match(subject)
-            author = self._author(old, new, int(time))
+            brings_commits = _BRINGS_COMMITS.match(subject) is not None
+            forces = not brings_commits and _FORCES.match(subject) is not None
+            author = self._author(old, new, time)
             for file in files:
-                before = contents.get(_name(old.decode(), file))
-                after = contents.get(_name(new.decode(), file))
+                before = contents.get(_name(old, file))
+                after = contents.get(_name(new, file))
                 if before is None or after is None:
                     continue
-                if before != after or (forces and after != NO_FILE):
-                    move = Move(file, author, float(time), before, after, forces)
-                    moves.append(self._with_commits(move, old.decode(), subject, here))
+                move = Move(file, author, time, before, after, forces)
+                if before != after and brings_commits:
+                    moves.append(self._with_commits(move, old, here))
+                elif before != after or (forces and after != NO_FILE):
+                    moves.append(move)
         return moves
 
-    def _author(self, old: bytes, new: bytes, time: int) -> Author:
+    def _author(self, old: str, new: str, time: int) -> Author:
         """Return the author of a move without commits. A stash moves HEAD to where it is."""
-        stashes = _MOVE.findall(self._reflog("refs/stash")) if old == new else ()
-        for _, stash, stashed_at, _ in stashes:
-            if 0 <= time - int(stashed_at) <= 1:
-                return Author(STASH, commit=stash.decode())
-        return Author(CHECKOUT, commit=new.decode())
+        for _, stash, stashed_at, _ in self._reflog("refs/stash") if old == new else ():
+            if 0 <= time - stashed_at <= 1:
+                return Author(STASH, commit=stash)
+        return Author(CHECKOUT, commit=new)
 
-    def _with_commits(self, move: Move, old: str, subject: bytes, here: _Here) -> Move:
+    def _with_commits(self, move: Move, old: str, here: _Here) -> Move:
         """Return a move with the commits that it brought, if they lead to the content after it."""
-        if move.before == move.after or not _BRINGS_COMMITS.match(subject):
-            return move
         new = move.author.commit
         revisions = f"{old}..{new}" if old.strip("0") else new
         commits = tuple(self.commits(_literal([move.file]), revisions, here=here))
@@ -180,6 +180,8 @@ class Repository:
         bytes together are not too many, without those above 1 MB.
         """
         asked = [name for name in dict.fromkeys(names) if "\n" not in name]
+        if not asked:
+            return {}
         heads = self._ask("cat-file", "--batch-check", given=_lines(map(os.fsencode, asked)))
         oids: dict[str, bytes] = {}
         sizes: dict[bytes, int] = {}

@@ -124,10 +124,10 @@ class Looks:
         """Keep a look at each file or folder that cannot be read, so that it does not count as new
         when it can.
         """
-        for unwatched in found.unwatched:
-            last = self.files.get(unwatched.file)
-            if last is None or last.digest in ("", UNSEEN):
-                self.files[unwatched.file] = Look(0, 0, UNSEEN, now)
+        for file in found.unwatched:
+            last = self.files.get(file)
+            if last is None or not last.digest:
+                self.files[file] = Look(0, 0, UNSEEN, now)
 
     def save(self, project: Project) -> None:
         """Keep the looks and the events. Raises OSError, and nothing has changed."""
@@ -208,7 +208,7 @@ def compare(found: Found, gone: Sequence[Watched], before: Looks, root: str) -> 
             look = Look(0, 0, "", now)
             latest = now
         except OSError as error:
-            found.refuse(watched.file, f"cannot be read ({error.strerror})")
+            found.unwatched[watched.file] = f"cannot be read ({error.strerror})"
             continue
         looks[watched.file] = look
         if last is None and seen is not None and latest > seen.last:

@@ -95,7 +95,7 @@ def record_changes(recorder: Recorder, find: FindTranscripts) -> list[str]:
         _finish(recorder, looks, notes)
     except (OSError, LedgerError, ValueError) as error:
         return [*notes, f"changes of memory files wait to be recorded: {error_words(error)}"]
-    return [*notes, *map(str, found.unwatched)]
+    return [*notes, *found.notes]
 
 
 def leave_places(root: Path, tables: Sequence[Table]) -> None:
@@ -134,11 +134,11 @@ def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str])
 
 def _gone(table: Table, looks: Looks) -> list[Watched]:
     """Return the watched files of the last look that were not found, and may be gone."""
-    refused = [Path(unwatched.file) for unwatched in table.found.unwatched]
     missing = [
         file
         for file in looks.files
-        if file not in table.found.files and not any(map(Path(file).is_relative_to, refused))
+        if file not in table.found.files
+        and not any(map(Path(file).is_relative_to, table.found.unwatched))
     ]
     return list(filter(None, map(table.watch_of, missing)))
 

@@ -350,15 +350,13 @@ def finish(home: Project, stores: Iterable[Store]) -> list[str]:
     neither of the two contents, none is changed, and those that were written become as they were.
     """
     notes = home.read_kept(_JOURNAL) or []
-    store_of = {store.project.is_users: store for store in stores}
     noted = [
-        _noted(store_of[is_users], NewEvent(**event))
+        _noted(store, NewEvent(**event))
+        for store in stores
         for is_users, event in notes
-        if is_users in store_of
+        if store.project.is_users == is_users and store.watched(event["data"]["file"])
     ]
-    writings = [
-        each for each in noted if each.is_kept and each.store.watched(each.event.data["file"])
-    ]
+    writings = [writing for writing in noted if writing.is_kept]
     written = [writing for writing in writings if writing.has(writing.then)]
     unwritten = [writing for writing in writings if writing not in written]
     is_certain = len(writings) == len(notes)
