@@ -385,7 +385,12 @@ MUTATIONS = [
         "",
         MEMORY_UNDONE,
     ),
-    Mutation(MEMORY_RESTORING, "in noted if writing.is_kept", "in noted", MEMORY_UNDONE),
+    Mutation(
+        MEMORY_RESTORING,
+        "_noted_in(stores, notes) if writing.is_kept",
+        "_noted_in(stores, notes)",
+        MEMORY_UNDONE,
+    ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
     # The free counts of rules.

@@ -112,22 +112,27 @@ class Repository:
         """
         entries = self._reflog("HEAD", start)
         here = {_unix(content): content for content in known}
-        ends = [commit for old, new, *_ in reversed(entries) for commit in (new, old)]
-        contents = self._contents([_name(commit, file) for commit in ends for file in files], here)
+        names = (
+            _name(commit, file)
+            for old, new, *_ in reversed(entries)
+            for commit in (new, old)
+            for file in files
+        )
+        contents = self._contents(names, here)
         moves = []
         for old, new, time, subject in entries:
             brings_commits = _BRINGS_COMMITS.match(subject) is not None
-            forces = not brings_commits and _FORCES.match(subject) is not None
+            forces = _FORCES.match(subject) is not None
             author = self._author(old, new, time)
             for file in files:
                 before = contents.get(_name(old, file))
                 after = contents.get(_name(new, file))
                 if before is None or after is None:
                     continue
-                move = Move(file, author, time, before, after, forces)
-                if before != after and brings_commits:
+                move = Move(file, author, time, before, after, forces and not brings_commits)
+                if brings_commits and before != after:
                     moves.append(self._with_commits(move, old, here))
-                elif before != after or (forces and after != NO_FILE):
+                elif before != after or (move.forces and after != NO_FILE):
                     moves.append(move)
         return moves
 

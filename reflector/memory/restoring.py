@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.events.event import NewEvent
 from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
@@ -350,13 +350,7 @@ def finish(home: Project, stores: Iterable[Store]) -> list[str]:
     neither of the two contents, none is changed, and those that were written become as they were.
     """
     notes = home.read_kept(_JOURNAL) or []
-    noted = [
-        _noted(store, NewEvent(**event))
-        for store in stores
-        for is_users, event in notes
-        if store.project.is_users == is_users and store.watched(event["data"]["file"])
-    ]
-    writings = [writing for writing in noted if writing.is_kept]
+    writings = [writing for writing in _noted_in(stores, notes) if writing.is_kept]
     written = [writing for writing in writings if writing.has(writing.then)]
     unwritten = [writing for writing in writings if writing not in written]
     is_certain = len(writings) == len(notes)
@@ -374,6 +368,14 @@ def _noted(store: Store, event: NewEvent) -> _Writing:
     versions = Versions(store.project)
     now, then = (versions.content(event.data[name]) for name in ("before", "after"))
     return _Writing(store, event, now, then)
+
+
+def _noted_in(stores: Iterable[Store], notes: Sequence[Any]) -> Iterator[_Writing]:
+    """Yield the watched files of an undo that was noted, and of its ledger."""
+    for store in stores:
+        for is_users, event in notes:
+            if store.project.is_users == is_users and store.watched(event["data"]["file"]):
+                yield _noted(store, NewEvent(**event))
 
 
 def is_interrupted(home: Project) -> bool:
