@@ -93,6 +93,10 @@ class Folder:
             is_new = flags & NEW == NEW and error.errno != 17  # EEXIST
             raise with_path(error, self.path if is_new else f"{self.path}/{name}") from None
 
+    def reader(self, name: str) -> "BinaryIO":
+        """Open a regular file in it to read. Raises OSError, also for anything else."""
+        return _regular(self.open(name), f"{self.path}/{name}")
+
     def stat(self, name: str) -> "os.stat_result":
         """Return the state of what has this name here, be it a link."""
         return system.stat(name, dir_fd=self.fd, follow_symlinks=False)
@@ -161,7 +165,7 @@ def open_ours(path: "Path") -> "BinaryIO":
     as well.
     """
     with folder_of(path) as folder:
-        return _regular(folder.open(path.name), str(path))
+        return folder.reader(path.name)
 
 
 def _regular(fd: int, path: str) -> "BinaryIO":
@@ -196,7 +200,7 @@ def read_brought(path: "Path", limit: int) -> bytes:
     with named_folder(path.parent) as folder:
         if folder.stat(path.name).st_mode & _KIND != _REGULAR:
             raise OSError(22, _NOT_COPIED, str(path))
-        with _regular(folder.open(path.name), str(path)) as file:
+        with folder.reader(path.name) as file:
             content = file.read(limit + 1)
     if len(content) > limit:
         raise OSError(27, _TOO_LARGE.format(limit), str(path))
@@ -245,7 +249,7 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
                     continue
                 if mode & _KIND != _REGULAR:
                     raise OSError(22, _NOT_COPIED, f"{path}/{inside}")
-                with _regular(folder.open(name), f"{path}/{inside}") as opened:
+                with folder.reader(name) as opened:
                     content = opened.read(bytes_left + 1)
                 bytes_left -= len(content)
                 if bytes_left < 0:
@@ -259,7 +263,7 @@ def read_file(path: str, limit: int) -> bytes:
     regular file.
     """
     above, _, name = path.rpartition("/")
-    with Folder(above) as folder, _regular(folder.open(name), path) as file:
+    with Folder(above) as folder, folder.reader(name) as file:
         return file.read(limit)
 
 
@@ -400,21 +404,26 @@ def named_folder(path: "Path", *, make: bool = False) -> Folder:
     folder = absolute(path)
     top = _top_of(folder)
     try:
-        reached = top
-        for name in folder[len(top) :].split("/") if make else ():
-            if not name:
-                continue
-            with Folder(reached, top) as opened_folder:
-                try:  # noqa: SIM105  contextlib is not worth its import
-                    system.mkdir(name, 0o777, dir_fd=opened_folder.fd)
-                except FileExistsError:
-                    pass
-            reached = f"{reached.rstrip('/')}/{name}"
-        return Folder(folder, top)
+        return made_folder(folder, top) if make else Folder(folder, top)
     except OSError as error:
         if error.strerror == NOT_OURS:
             raise OSError(error.errno, _LINKED, error.filename) from None
         raise
+
+
+def made_folder(path: str, top: str) -> Folder:
+    """Return a folder as `Folder` opens it; what is missing of it below `top` is made."""
+    reached = top
+    for name in path[len(top) :].split("/"):
+        if not name:
+            continue
+        with Folder(reached, top) as folder:
+            try:  # noqa: SIM105  contextlib is not worth its import
+                system.mkdir(name, 0o777, dir_fd=folder.fd)
+            except FileExistsError:
+                pass
+        reached = f"{reached.rstrip('/')}/{name}"
+    return Folder(path, top)
 
 
 def _top_of(folder: str) -> str:

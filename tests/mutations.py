@@ -235,8 +235,8 @@ COUNTED_FREELY = ("tests/check/test_counting.py",)
 MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = of(
     "memory", "calls naming recording backfill files"
 )
-MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES = of(
-    "memory", "restoring lines bytes answers changes"
+MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES, MEMORY_GIT = of(
+    "memory", "restoring lines bytes answers changes git_changes"
 )
 MEMORY_FOREIGN = ("tests/memory/test_foreign.py",)
 MEMORY_UNDONE, MEMORY_KEPT = ("tests/memory/test_undo.py",), ("tests/memory/test_bytes.py",)
@@ -267,7 +267,7 @@ MUTATIONS = [
         OPENED_ONCE,
     ),
     # The log of memory files.
-    Mutation(MEMORY_NAMING, "    if active:\n", "    if False:\n", MEMORY_NAMED),
+    Mutation(MEMORY_NAMING, "        if active:\n", "        if False:\n", MEMORY_NAMED),
     Mutation(
         MEMORY_CALLS,
         'if not result.is_error and message.origin != "refusal":',
@@ -291,21 +291,25 @@ MUTATIONS = [
     Mutation(
         MEMORY_BACKFILL, "        if not call.is_shell:\n", "        if True:\n", MEMORY_FILLED
     ),
-    Mutation(
-        MEMORY_BACKFILL, "if admitted is None or cut(text) in admitted", "if True", MEMORY_FILLED
-    ),
+    Mutation(MEMORY_BACKFILL, "if is_whole or cut(text) in whole_lines", "if True", MEMORY_FILLED),
     Mutation(
         MEMORY_BACKFILL,
-        "if watched is not None and recorder.table.is_inside(watched):",
-        "if watched is not None:",
+        "is not None and table.is_inside(watched)",
+        "is not None",
         MEMORY_FILLED,
     ),
     Mutation(MEMORY_FILES, "below.isprintable() and ", "", MEMORY_FILLED),
-    Mutation(MEMORY_NAMING, "    if started == before:\n", "    if True:\n", MEMORY_NAMED),
-    Mutation(MEMORY_RECORDING, "move.with_line_ends(contents)", "move", MEMORY_NAMED),
+    Mutation(
+        MEMORY_NAMING,
+        "            if start == state.content:\n",
+        "            if True:\n",
+        MEMORY_NAMED,
+    ),
+    Mutation(MEMORY_GIT, "if 0 <= time - stashed_at <= 1:", "if False:", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, "here.get(_unix(content), content)", "content", MEMORY_NAMED),
     Mutation(
         MEMORY_RECORDING,
-        "        looks.keep_unread(found, now)\n",
+        "        looks.keep_unread(found, last)\n",
         "",
         ("tests/memory/test_edges.py",),
     ),
@@ -318,20 +322,20 @@ MUTATIONS = [
     Mutation(MEMORY_NAMING, "self.until <= moment + _CLOCK_S", "True", MEMORY_NAMED),
     Mutation(
         MEMORY_RESTORING,
-        "if _content_of(version.store, version.path) != version.now:",
+        "if _content(writing.watched) != writing.now.bytes:",
         "if False:",
         MEMORY_UNDONE,
     ),
     Mutation(
         MEMORY_RESTORING,
-        "[version for version in planned if not _has(version, version.then)]",
-        "planned",
+        "[writing for writing in writings if writing not in written]",
+        "writings",
         MEMORY_UNDONE,
     ),
     Mutation(
         MEMORY_RESTORING,
-        "        for version in replaced:\n",
-        "        for version in ():\n",
+        "        for writing in replaced:\n",
+        "        for writing in ():\n",
         MEMORY_UNDONE,
     ),
     Mutation(
@@ -347,39 +351,39 @@ MUTATIONS = [
     Mutation(MEMORY_LINES, 'redact("\\n".join(seen))', 'redact("\\n".join(lines))', MEMORY_UNDONE),
     Mutation(
         MEMORY_CHANGES,
-        "return watched is not None and watched.file == file",
-        "return True",
+        "return watched if watched is not None and watched.file == file else None",
+        "return watched",
         MEMORY_FOREIGN,
     ),
     Mutation(
         MEMORY_RESTORING,
-        "if not Versions(version.store.project).has(plain_digest(version.now)):",
+        "if not writing.is_kept:",
         "if False:",
         MEMORY_UNDONE,
     ),
     Mutation(
         MEMORY_RESTORING,
-        "if is_last and first.before != UNSEEN and not (is_whole or partial.left):",
+        "if is_after and not is_exact:",
         "if False:",
         MEMORY_UNDONE,
     ),
     Mutation(
         MEMORY_RESTORING,
-        'elif not _is_recorded(planned, notes["tx"]):',
+        "elif not any(each.store.ledger.having([each.event.event_id]) for each in writings):",
         "else:",
         MEMORY_UNDONE,
     ),
     Mutation(
         MEMORY_RESTORING,
-        "new_mode = 0o644 if version.is_tracked else 0o600",
+        'new_mode = 0o600 if writing.event.data["after"].startswith("k") else 0o644',
         "new_mode = 0o644",
         MEMORY_UNDONE,
     ),
-    Mutation(MEMORY_RESTORING, "    if last.undone_at:\n", "    if False:\n", MEMORY_UNDONE),
+    Mutation(MEMORY_RESTORING, "    if change.undone_at:\n", "    if False:\n", MEMORY_UNDONE),
     Mutation(
         MEMORY_BYTES,
-        "return first == second or first in keyed or second in keyed",
-        "return first == second",
+        "same = first in (second, self._keyed(second)) or second == self._keyed(first)",
+        "same = first == second",
         MEMORY_UNDONE,
     ),
     Mutation(
@@ -390,14 +394,20 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_ANSWERS,
-        '"-L", place, "HEAD", "--"',
-        '"-L", place, "--"',
+        '"--line-porcelain", "HEAD", "--"',
+        '"--line-porcelain", "--"',
         ("tests/memory/test_questions.py",),
     ),
     Mutation(
         MEMORY_RESTORING,
-        'and store_of[note["users"]].watches(note["file"])',
+        ' and store.watched(event["data"]["file"])',
         "",
+        MEMORY_UNDONE,
+    ),
+    Mutation(
+        MEMORY_RESTORING,
+        "_noted_in(stores, notes) if writing.is_kept",
+        "_noted_in(stores, notes)",
         MEMORY_UNDONE,
     ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),

@@ -33,12 +33,13 @@ from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, YOU, who
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
+    difference_of,
     is_restorable,
     keep_change,
     line_of,
     lines_with_writers,
-    shown_change,
     undecided,
+    words_before,
 )
 from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, file_named
 from reflector.memory.files import Scope, Table, shown_name
@@ -62,7 +63,7 @@ class MemoryJson:
 
     place     its position; with a `u` before one of your own ledger
     file      below the project, or of your own from `~`
-    by        agent, you, commit, checkout, merge or unknown
+    by        agent, you, commit, checkout, merge, stash or unknown
     undo      the command that takes it back now, null if it cannot be taken back
     undone_at  the place of the change that took it back, null if none did
     """
@@ -343,17 +344,18 @@ def _needed(place: Place, stores: Sequence[Store], text: str) -> Change:
 def print_change(place: Place, text: str, *, as_json: bool) -> None:
     """Print a change with its difference, and your words before it."""
     with opened(place) as stores:
-        shown = shown_change(stores, _needed(place, stores, text))
-        change = shown.change
+        change = _needed(place, stores, text)
+        words = words_before(stores, change)
+        lines = list(difference_of(change))
     if as_json:
         whole = memory_json(place, change)
-        print_json(ShownMemoryJson(**asdict(whole), words=shown.words, difference=shown.difference))
+        print_json(ShownMemoryJson(**asdict(whole), words=words, difference=lines))
         return
     name = change.shown
     prose(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}")
-    if shown.words:
-        prose(f'after you wrote: "{shown.words}"')
-    print_difference(shown.difference or ["The lines of this change are not known."])
+    if words:
+        prose(f'after you wrote: "{words}"')
+    print_difference(lines or ["The lines of this change are not known."])
     _note_way_back(place, change)
 
 

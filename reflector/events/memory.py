@@ -16,12 +16,13 @@ from reflector.events.kinds import EventType, Field
 #: In place of a digest that no look and no transcript shows.
 UNSEEN = "?"
 KINDS = ("created", "edited", "deleted")
-AGENT, YOU, COMMIT, CHECKOUT, MERGE, UNKNOWN = AUTHORS = (
+AGENT, YOU, COMMIT, CHECKOUT, MERGE, STASH, UNKNOWN = AUTHORS = (
     "agent",
     "you",
     "commit",
     "checkout",
     "merge",
+    "stash",
     "unknown",
 )
 #: The record of a change: a comparison of two looks, a transcript, the history of git, or `undo`.
@@ -38,7 +39,7 @@ def who(facts: Any) -> str:
     by = facts.get("by")
     if by == AGENT:
         return f"{facts.get('agent') or 'an agent'}, session {session}"
-    if by in (COMMIT, CHECKOUT, MERGE):
+    if by in (COMMIT, CHECKOUT, MERGE, STASH):
         author = facts.get("author")
         return f"{by} {str(facts.get('commit') or '')[:7]}" + (f", by {author}" if author else "")
     if by == YOU:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from reflector.events.memory import (
     GIT,
     LOOK,
     MERGE,
+    STASH,
     UNDO,
     UNKNOWN,
     UNSEEN,
@@ -42,8 +43,8 @@ _MOST_WORDS = 240
 _HEAD = 1 << 20
 #: In the user's own folder: the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
-#: The beginning of what `git blame --porcelain` prints.
-_BLAMED = re.compile(r"(?P<commit>[0-9a-f]{7})[^\n]*\nauthor (?P<author>[^\n]*)\n")
+#: What `git blame --line-porcelain` prints before a line: its commit, the author and more.
+_BLAMED = r"^(\w{7})\w* .*\nauthor (.*)\n(?:[^\t].*\n)*\t"
 #: Lines around a change in a difference.
 _CONTEXT = 2
 #: The change that brought a line, and the commit that has it since.
@@ -82,15 +83,6 @@ class Line:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A change with its difference, and your last words before it."""
-
-    change: Change
-    words: str
-    difference: list[str] = field(default_factory=list)
-
-
 def is_restorable(change: Change) -> bool:
     """Return whether `undo` can write the version before a change."""
     if change.before == UNSEEN or change.after == UNSEEN:
@@ -124,12 +116,12 @@ def _without_redone(changes: Sequence[Change]) -> list[Change]:
     changed nothing.
     """
     undos = {change.event.event_id for change in changes if change.fact("source") == UNDO}
-    cancelled: set[str] = set()
-    for change in reversed(changes):
-        undone_undos = undos.intersection(change.undid)
-        if undone_undos and change.event.event_id not in cancelled:
-            cancelled |= {change.event.event_id, *undone_undos}
-    return [change for change in changes if change.event.event_id not in cancelled]
+    return [
+        change
+        for change in changes
+        if undos.isdisjoint(change.undid)
+        and not (change.undone_at and change.event.event_id in undos)
+    ]
 
 
 def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:
@@ -147,15 +139,10 @@ def _committed(store: Store, line: Line) -> str:
     """Return the commit that brought a line of a project's file, "" if there is none. Git reads no
     file of the folder, because it could run a filter of the repository.
     """
-    root = store.project.root
-    content = git_says(root, "cat-file", "blob", f"HEAD:./{line.file}") or b""
-    numbers = [number for number, text in masked_lines(content) if cut(text) == line.text]
-    if len(numbers) != 1:
-        return ""
-    place = f"{numbers[0]},{numbers[0]}"
-    printed = git_says(root, "blame", "--porcelain", "-L", place, "HEAD", "--", line.file) or b""
-    blamed = _BLAMED.match(printed.decode("utf-8", "replace"))
-    return f"committed by {blamed['author']}, {blamed['commit']}" if blamed else ""
+    printed = git_says(store.project.root, "blame", "--line-porcelain", "HEAD", "--", line.file)
+    lines = re.compile(_BLAMED + re.escape(line.text) + r"\r?$", re.MULTILINE)
+    blamed = lines.findall((printed or b"").decode("utf-8", "replace"))
+    return f"committed by {blamed[0][1]}, {blamed[0][0]}" if len(blamed) == 1 else ""
 
 
 def _hidden(changes: Sequence[Change]) -> str:
@@ -203,7 +190,7 @@ def _brings_back(change: Change, contents: Collection[str]) -> bool:
     """
     by = change.fact("by")
     is_version = by in (YOU, UNKNOWN) and change.after in contents
-    return by in (CHECKOUT, MERGE) or change.fact("source") == UNDO or is_version
+    return by in (CHECKOUT, MERGE, STASH) or change.fact("source") == UNDO or is_version
 
 
 def _replaced(change: Change, text: str) -> list[str]:
@@ -263,17 +250,12 @@ def _kept_transcripts(session: str) -> Iterator[Path]:
                 yield path
 
 
-def shown_change(stores: Sequence[Store], change: Change) -> Shown:
-    """Return a change with its difference, from the kept bytes or else from its event."""
-    return Shown(change, words_before(stores, change), list(_difference(change)))
-
-
-def _difference(change: Change) -> Iterator[str]:
+def difference_of(change: Change) -> Iterator[str]:
+    """Yield the difference of a change, from the kept bytes or else from its event."""
     versions = change.store.versions
-    before = versions.read(change.before) if change.before else b""
-    after = versions.read(change.after) if change.after else b""
-    if before is not None and after is not None:
-        yield from difference(before, after, _CONTEXT)
+    before, after = (versions.content(digest) for digest in (change.before, change.after))
+    if before.is_known and after.is_known:
+        yield from difference(before.bytes or b"", after.bytes or b"", _CONTEXT)
         return
     for hunk in hunks_of(change.lines("removed"), change.lines("added")):
         if hunk.after >= 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from reflector.events.event import time_of
 from reflector.memory.files import Table, Watched
+from reflector.memory.looks import NO_FILE, UNSEEN_CONTENT, Content, content_of
 from reflector.text.bounds import clean
 from reflector.transcripts.building import fields, objects, plain_text
-from reflector.transcripts.message import Message, ToolCall, ToolResult
+from reflector.transcripts.message import ToolCall, ToolResult
 from reflector.transcripts.reading import UnknownTranscript, open_session
 
 _EDITORS = frozenset(("Edit", "MultiEdit", "Write"))
@@ -58,16 +59,6 @@ class Transcript(NamedTuple):
     is_here: bool = True
 
 
-class Content(NamedTuple):
-    """The bytes of a file at one time, None for no file, and whether they are known."""
-
-    bytes: bytes | None
-    is_known: bool = True
-
-
-UNSEEN_CONTENT = Content(None, is_known=False)
-
-
 class Edit(NamedTuple):
     """A replacement of one text, or of each one, by another."""
 
@@ -79,25 +70,25 @@ class Edit(NamedTuple):
 class Call(NamedTuple):
     """A tool call that wrote a watched file.
 
+    content  the whole new content of the file; None if the call does not have it
+    edits    that lead to the new content; none if the call does not have them either
+    is_shell  whether it is a command that names the file
+    former   the content of the file before, as far as its result has it
     id       of the call, or of its message
     began    the time at which it was made, in seconds since the epoch
     time     at which its result came
-    content  the whole new content of the file; None if the call does not have it
-    edits    that lead to the new content; none if the call does not have them either
-    former   the content of the file before, as far as its result has it
-    is_shell  whether it is a command that names the file
     """
 
     watched: Watched
-    session: str
-    agent: str
-    id: str
-    began: float
-    time: float
-    content: bytes | None = None
+    content: Content | None = None
     edits: tuple[Edit, ...] = ()
-    former: Content = UNSEEN_CONTENT
     is_shell: bool = False
+    former: Content = UNSEEN_CONTENT
+    session: str = ""
+    agent: str = ""
+    id: str = ""
+    began: float = 0.0
+    time: float = 0.0
 
     @property
     def is_opaque(self) -> bool:
@@ -115,37 +106,38 @@ class Call(NamedTuple):
         which is known that it had it before.
         """
         former = self.former
-        if not former.is_known or former == content:
+        if not former.is_known:
             return content
         # Claude Code shows the lines of Windows as others.
         shown = content.bytes and content.bytes.replace(b"\r\n", b"\n")
         return content if shown and shown == former.bytes else former
 
-    def apply(self, state: bytes | None) -> bytes | None:
-        """Return the content that the call makes of a content; None if it cannot."""
-        if self.content is not None:
+    def apply(self, before: Content) -> Content | None:
+        """Return the content that the call makes of a content; None if it cannot be told."""
+        if self.content is not None or self.is_opaque or not before.is_known:
             return self.content
-        text = state
+        text = before.bytes
         for edit in self.edits:
             text = _edited(text, edit)
             if text is None:
                 return None
-        return text
+        return content_of(text)
 
-    def is_seen_in(self, state: bytes | None) -> bool:
+    def is_seen_in(self, content: Content) -> bool:
         """Return whether a content has all new texts of the call."""
+        text = content.bytes
         if self.content is not None:
-            return state == self.content
-        return state is not None and bool(self.edits) and all(e.new in state for e in self.edits)
+            return content == self.content
+        return text is not None and bool(self.edits) and all(e.new in text for e in self.edits)
 
-    def take_back(self, state: bytes | None) -> bytes | None:
+    def take_back(self, content: Content) -> Content | None:
         """Return the content before the call, None if that cannot be told."""
-        text = state
+        text = content.bytes
         for edit in reversed(self.edits):
             if text is None or edit.everywhere or text.count(edit.new) != 1:
                 return None
             text = text.replace(edit.new, edit.old)
-        return text if self.edits else None
+        return content_of(text) if self.edits else None
 
 
 def _edited(text: bytes | None, edit: Edit) -> bytes | None:
@@ -176,6 +168,11 @@ class Sitting:
     is_here: bool = True
     calls: list[Call] = field(default_factory=list)
 
+    def see(self, moment: float) -> None:
+        """Note the time of a message."""
+        self.began = min(self.began or moment, moment)
+        self.ended = max(self.ended, moment)
+
     def is_active(self, since: float, until: float) -> bool:
         """Return whether the session ran at any time between two moments."""
         return bool(self.began) and self.began <= until and self.ended >= since
@@ -188,12 +185,12 @@ def sitting_of(transcript: Transcript, table: Table) -> Sitting:
         sitting.agent = reading.reader.name
         waiting: dict[str, list[Call]] = {}
         for message in reading:
-            now = _time_of(message)
+            moment = time_of(message.timestamp)
+            now = moment.timestamp() if moment else 0.0
             if now:
-                sitting.began = min(sitting.began or now, now)
-                sitting.ended = max(sitting.ended, now)
-            session = clean(reading.conversation.session_id, _MAX_ID)
-            sitting.session = session or sitting.session
+                sitting.see(now)
+            session = reading.conversation.session_id
+            sitting.session = clean(session, _MAX_ID) or sitting.session
             for result in message.results:
                 calls = waiting.pop(result.call_id, ())
                 if not result.is_error and message.origin != "refusal":
@@ -202,73 +199,54 @@ def sitting_of(transcript: Transcript, table: Table) -> Sitting:
                         call._replace(time=now or call.time, former=former) for call in calls
                     ]
             for call in message.calls:
-                written = list(_written(call, message, now, table, transcript.folder))
+                call_id = clean(call.id or message.uuid, _MAX_ID)
+                written = _written(call, table, transcript.folder)
+                made = [each._replace(id=call_id, began=now, time=now) for each in written]
                 if call.id:
-                    waiting[call.id] = written
+                    waiting[call.id] = made
                 else:
-                    sitting.calls += written
-    named = (sitting.session, sitting.agent)
-    sitting.calls = [call._replace(session=named[0], agent=named[1]) for call in sitting.calls]
+                    sitting.calls += made
+    sitting.calls = [
+        call._replace(session=sitting.session, agent=sitting.agent) for call in sitting.calls
+    ]
     return sitting
 
 
 def _former(result: ToolResult) -> Content:
     if result.former is None:
-        return Content(None) if result.is_new else UNSEEN_CONTENT
-    return Content(_bytes(result.former))
+        return NO_FILE if result.is_new else UNSEEN_CONTENT
+    return content_of(_bytes(result.former))
 
 
-def _time_of(message: Message) -> float:
-    time = time_of(message.timestamp) if message.timestamp else None
-    return time.timestamp() if time else 0.0
-
-
-def _written(
-    call: ToolCall, message: Message, time: float, table: Table, folder: str
-) -> Iterator[Call]:
+def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
     """Yield the changes of watched files that a call makes if it succeeds.
 
     folder  in which the session works
     """
-    call_id = clean(call.id or message.uuid, _MAX_ID)
-    written: Iterable[_Write] = ()
     if watched := table.tool_file(call.name):
-        written = [_Write(watched)]
+        yield Call(watched)
     elif call.name in _EDITORS:
-        written = _by_editor(call, table, folder)
+        yield from _by_editor(call, table, folder)
     elif call.name in _SHELLS:
         command = plain_text(call.whole.get("command"))[:_MAX_COMMAND]
-        written = map(_Write, _files_written(command, table, folder))
-    for write in written:
-        call_of_file = Call(write.watched, "", "", call_id, time, time, write.content, write.edits)
-        yield call_of_file._replace(is_shell=call.name in _SHELLS)
+        for watched in _files_written(command, table, folder):
+            yield Call(watched, is_shell=True)
 
 
-class _Write(NamedTuple):
-    """The change of one file that a call makes, as `Call` has it."""
-
-    watched: Watched
-    content: bytes | None = None
-    edits: tuple[Edit, ...] = ()
-
-
-def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[_Write]:
+def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
     arguments = call.whole
     patch = plain_text(arguments.get("input")) or plain_text(arguments.get("patch"))
-    if patched := _PATCHED.findall(patch):
-        for name in patched:
-            if watched := table.watch_of(name.strip(), folder):
-                yield _Write(watched)
-        return
-    watched = table.watch_of(plain_text(arguments.get("file_path")) or "/", folder)
-    if watched is None:
-        return
-    content = arguments.get("content")
-    if call.name == "Write" and isinstance(content, str):
-        yield _Write(watched, _bytes(content))
-        return
-    edits = [_edit_of(edit) for edit in objects(arguments.get("edits")) or [fields(arguments)]]
-    yield _Write(watched, None, tuple(filter(None, edits)))
+    patched = _PATCHED.findall(patch)
+    names = patched or [plain_text(arguments.get("file_path")) or "/"]
+    for watched in filter(None, (table.watch_of(name.strip(), folder) for name in names)):
+        content = arguments.get("content")
+        edits = [_edit_of(edit) for edit in objects(arguments.get("edits")) or [fields(arguments)]]
+        if patched:
+            yield Call(watched)
+        elif call.name == "Write" and isinstance(content, str):
+            yield Call(watched, content_of(_bytes(content)))
+        else:
+            yield Call(watched, edits=tuple(filter(None, edits)))
 
 
 def _edit_of(arguments: Mapping[str, Any]) -> Edit | None:
@@ -283,12 +261,11 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _files_written(command: str, table: Table, folder: str) -> list[Watched]:
+def _files_written(command: str, table: Table, folder: str) -> set[Watched]:
     """Return the watched files that a command names and can write."""
     if not any(ending in command for ending in table.endings):
-        return []
-    into = _INTO.findall(command)
-    words = list(into)
+        return set()
+    words = _INTO.findall(command)
     if _INTERPRETERS.search(command) and _OPENS_TO_WRITE.search(command):
         words += _WORDS.findall(command)
     for part in _DIVIDES.split(command):
@@ -299,10 +276,5 @@ def _files_written(command: str, table: Table, folder: str) -> list[Watched]:
     moved = _FOLDER.match(command)
     if moved:
         folder = os.path.join(folder, os.path.expanduser(moved[1]))  # noqa: PTH111, PTH118
-    named: dict[str, Watched] = {}
-    for word in words:
-        if word.endswith(table.endings):
-            watched = table.watch_of(word.replace("$HOME", "~"), folder)
-            if watched is not None:
-                named[watched.file] = watched
-    return list(named.values())
+    names = (word.replace("$HOME", "~") for word in words if word.endswith(table.endings))
+    return set(filter(None, (table.watch_of(name, folder) for name in names)))

@@ -13,15 +13,16 @@ from functools import cached_property
 from pathlib import Path
 
 from reflector.events.event import MEMORY_CHANGED, Event
+from reflector.events.memory import GIT
 from reflector.ledger.store import Ledger
-from reflector.locate import home_folder
 from reflector.memory.bytes import Versions
-from reflector.memory.files import Scope, Table, shown_name
+from reflector.memory.files import Table, Watched, shown_name
 from reflector.project import Project
 
 #: A position of the user's ledger, as people write it.
 USERS_PLACE = re.compile(r"u([1-9][0-9]{0,14})", re.ASCII)
-_SCOPES: tuple[Scope, ...] = ("project", "user")
+#: Letters of a time up to its seconds, `2026-11-29T09:41:57`.
+_SECONDS = 19
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,16 @@ class Store:
         is_users = self.project.is_users
         return Table(self.project.root, "user" if is_users else "project", in_any=is_users)
 
-    def watches(self, file: str) -> bool:
-        """Return whether a file of an event is one that agents load or write, reached through no
-        link. The event may come from another ledger.
+    def watched(self, file: str) -> Watched | None:
+        """Return the file of an event, None if agents do not load or write it here: the event may
+        come from another ledger.
         """
-        watched = self.table.watch_of(str(path_of(self.project, file)))
-        return watched is not None and watched.file == file
+        watched = self.table.watch_of(file)
+        return watched if watched is not None and watched.file == file else None
+
+    def place_of(self, position: int) -> str:
+        """Return a position as people write it."""
+        return f"u{position}" if self.project.is_users else str(position)
 
     @cached_property
     def versions(self) -> Versions:
@@ -70,7 +75,7 @@ class Change:
     @property
     def place(self) -> str:
         """The position, with a `u` before one of the user's ledger."""
-        return place_of(self.store, self.event.position)
+        return self.store.place_of(self.event.position)
 
     def fact(self, name: str) -> str:
         """Return a text of the event, "" if it was erased or is absent."""
@@ -96,11 +101,6 @@ class Change:
         return shown_name(self.file)
 
     @property
-    def path(self) -> Path:
-        """The file on this machine."""
-        return path_of(self.store.project, self.file)
-
-    @property
     def before(self) -> str:
         return self.fact("before")
 
@@ -112,31 +112,6 @@ class Change:
     def undid(self) -> list[str]:
         """The ids of the changes that this one undid."""
         return list(self.event.facts.get("undid") or ())
-
-
-def place_of(store: Store, position: int) -> str:
-    """Return a position as people write it."""
-    return f"u{position}" if store.project.is_users else str(position)
-
-
-def path_of(project: Project, file: str) -> Path:
-    """Return the path of a file of an event, without links that stay in its folder."""
-    if not project.is_users:
-        path = project.root / file
-    elif file.startswith("~/"):
-        path = Path(home_folder() or "/nowhere", file[2:])
-    else:
-        path = Path(file)
-    real = path.resolve()
-    return real if real.is_relative_to(top_of(project, path).resolve()) else path
-
-
-def top_of(project: Project, path: Path) -> Path:
-    """Return the folder that a file must not leave: the project, or an agent's own folder."""
-    if not project.is_users:
-        return project.root
-    home = Path(home_folder() or "/nowhere")
-    return home / path.relative_to(home).parts[0] if path.is_relative_to(home) else path.parent
 
 
 def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change]:
@@ -157,9 +132,26 @@ def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change
     # No file of a project has a whole path: such an event was made elsewhere.
     changes = [one for one in changes if one.is_users or not one.file.startswith("/")]
     if table is not None:
-        changes = [one for one in changes if not one.is_users or table.watch_of(str(one.path))]
-    changes.sort(key=lambda change: (change.event.occurred_at, change.event.position))
-    return _with_undone(changes)
+        changes = [one for one in changes if not one.is_users or table.watch_of(one.file)]
+    return _with_undone(_in_order(changes))
+
+
+def _in_order(changes: Iterable[Change]) -> list[Change]:
+    """Return changes in the order in which they happened. The clock of git has whole seconds: a
+    commit comes first in its second, but after the change that made its content.
+    """
+    made_at: dict[tuple[str, str, str], int] = {}
+
+    def order(change: Change) -> tuple[str, int, int]:
+        second = change.event.occurred_at[:_SECONDS]
+        position = change.event.position
+        content = (second, change.file, change.after)
+        if change.fact("source") == GIT:
+            return second, made_at.get(content, 0), position
+        made_at.setdefault(content, position)
+        return second, position, position
+
+    return sorted(changes, key=order)
 
 
 def _with_undone(changes: Sequence[Change]) -> list[Change]:
@@ -180,11 +172,10 @@ def file_named(root: Path | None, text: str) -> str | None:
     """
     if root is None:
         return text if text.startswith("~/") else None
-    typed = Path(home_folder() or "/nowhere", text[2:]) if text.startswith("~/") else Path(text)
-    for base in dict.fromkeys((Path.cwd(), root)):
-        for scope in _SCOPES:
-            if watched := Table(root, scope).watch_of(str(base / typed)):
+    tables = (Table(root, "project"), Table(root, "user"))
+    for base in (str(Path.cwd()), ""):
+        for table in tables:
+            if watched := table.watch_of(text, base):
                 return watched.file
-    users = Table(root, "user").found.files.values()
-    names = [watched.file for watched in users if watched.shown == text]
+    names = [file for file in tables[1].found.files if shown_name(file) == text]
     return names[0] if len(names) == 1 else None

@@ -10,12 +10,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from reflector.files import Folder, read_all
+from reflector.files import Folder, made_folder, read_bounded
 from reflector.locate import home_folder
 from reflector.transcripts.building import Load
 from reflector.transcripts.readers import readers
@@ -37,60 +37,46 @@ class Watched:
 
     path    absolute, without links
     folder  the folder that the file must not leave
-    scope   whose ledger records it
     file    its name in the ledger: `CLAUDE.md`, or `~/.claude/CLAUDE.md` of the user's
-    agents  the names of the agents that load or write it
     limit   how many of its lines the agent loads, 0 for all
     """
 
     path: Path
     folder: Path
-    scope: Scope
     file: str
-    agents: tuple[str, ...] = ()
     limit: int = 0
 
-    @property
-    def shown(self) -> str:
-        return shown_name(self.file)
+    def open_folder(self, *, make: bool = False) -> Folder:
+        """Return the folder of the file, open and reached through no link. Raises OSError.
+
+        make  make what is missing of it
+        """
+        opened = made_folder if make else Folder
+        return opened(str(self.path.parent), str(self.folder))
 
     def read(self) -> bytes:
         """Return the bytes of the file, reached through no link. Raises OSError."""
-        with Folder(str(self.path.parent), str(self.folder)) as folder:
-            fd = folder.open(self.path.name)
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise OSError(22, "is not a regular file", str(self.path))
-            content = read_all(fd, MAX_BYTES)
-        finally:
-            os.close(fd)
-        if len(content) > MAX_BYTES:
-            raise OSError(27, "has more than 1 MB", str(self.path))
-        return content
-
-
-class Unwatched(NamedTuple):
-    """A file or folder that is not read, and the reason."""
-
-    file: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"not watched: {ascii(self.file)[1:-1]}, because it {self.why}"
+        with self.open_folder() as folder:
+            return read_bounded(self.path, MAX_BYTES, lambda path: folder.reader(path.name))
 
 
 @dataclass(slots=True)
 class Found:
-    """The files that exist, by their names in the ledger, and those that cannot be read."""
+    """The files that exist, by their names in the ledger.
+
+    unwatched  the reason for each file or folder that cannot be read
+    """
 
     files: dict[str, Watched] = field(default_factory=dict)
-    unwatched: list[Unwatched] = field(default_factory=list)
+    unwatched: dict[str, str] = field(default_factory=dict)
 
-    def refuse(self, file: str, why: str) -> None:
-        """Add a file that cannot be read, once."""
-        refused = Unwatched(file, why)
-        if refused not in self.unwatched:
-            self.unwatched.append(refused)
+    @property
+    def notes(self) -> list[str]:
+        """A line for each file that cannot be read."""
+        return [
+            f"not watched: {ascii(file)[1:-1]}, because it {why}"
+            for file, why in self.unwatched.items()
+        ]
 
 
 def shown_name(file: str) -> str:
@@ -105,12 +91,12 @@ class _Pattern(NamedTuple):
     folder: Path
     real: Path
     load: Load
-    agent: str
 
     @property
-    def prefix(self) -> str:
-        """The folders of the pattern before its first wildcard."""
-        return self.load.pattern.partition("*")[0].rpartition("/")[0]
+    def start(self) -> Path:
+        """The one file, or the folder of the files."""
+        fixed, wildcard, _ = self.load.pattern.partition("*")
+        return self.folder / (fixed.rpartition("/")[0] if wildcard else fixed)
 
     def matches(self, below: str) -> bool:
         """Return whether a path below the folder has the pattern."""
@@ -133,33 +119,33 @@ class Table:
         self.root = root
         self.scope = scope
         self._home = Path(home_folder() or "/nowhere")
-        self._patterns = [*_patterns_of(root, scope, in_any=in_any)]
+        self._patterns = list(_patterns_of(root, scope, in_any=in_any))
         #: The ends of the names of all files.
         self.endings = tuple({os.path.splitext(each.load.pattern)[1] for each in self._patterns})  # noqa: PTH122
 
     def watch_of(self, path: str, base: str = "") -> Watched | None:
-        """Return the file of a path that a tool call names, None for a file that is not watched.
-        The disk is not read.
+        """Return the file of a path that a tool call or an event names, None for a file that is not
+        watched. The disk is not read.
 
         base  the folder of a relative path, "" for the project
         """
         whole = os.path.normpath(self.root / base / os.path.expanduser(path))  # noqa: PTH111
-        watched = None
         for pattern in self._patterns:
             for folder in {pattern.folder, pattern.real}:
                 below = whole.removeprefix(f"{folder}/")
                 if below != whole and below.isprintable() and pattern.matches(below):
-                    named = pattern.folder / below
-                    watched = self._joined(watched, pattern, named, named)
-                    break
-        is_users = watched is not None and self._users is not None and self._users.watch_of(whole)
-        return None if is_users else watched
+                    file = self._name_of(pattern.folder / below)
+                    watched = Watched(pattern.real / below, pattern.real, file)
+                    return None if self._is_users(whole) else watched
+        return None
+
+    def _is_users(self, path: str) -> bool:
+        """Return whether a path is one of the user's own files, which no project's table has."""
+        return self._users is not None and self._users.watch_of(path) is not None
 
     @cached_property
     def _users(self) -> Table | None:
-        """The table of the user's own files, if some may be in the project: its table contains
-        none.
-        """
+        """The table of the user's own files, if some may be in the project."""
         if self.scope == "user":
             return None
         users = Table(self.root, "user")
@@ -170,9 +156,8 @@ class Table:
 
     def is_inside(self, watched: Watched) -> bool:
         """Return whether no link leads a file out of its folder, or to a file of the user's."""
-        real = Path(os.path.realpath(watched.path))  # unlike `resolve`, for a loop of links too
-        is_users = self._users is not None and self._users.watch_of(str(real)) is not None
-        return real.is_relative_to(watched.folder) and not is_users
+        real = os.path.realpath(watched.path)  # unlike `resolve`, for a loop of links too
+        return Path(real).is_relative_to(watched.folder) and not self._is_users(real)
 
     def tool_file(self, tool: str) -> Watched | None:
         """Return the file that a tool writes without naming it."""
@@ -185,42 +170,29 @@ class Table:
     def found(self) -> Found:
         """The files that exist, as they are first asked for."""
         found = Found()
-        by_path: dict[Path, str] = {}
-        for pattern in self._patterns:
-            for path in self._paths_of(pattern, found):
-                file = self._name_of(path)
-                real = _admitted(pattern, path, file, found)
-                if real is None or (self._users and self._users.watch_of(str(real))):
-                    continue
-                # A link to another watched file is that file.
-                first = by_path.setdefault(real, file)
-                if first != file and real == path:
-                    found.files[file] = replace(found.files.pop(first), file=file)
-                    by_path[real] = first = file
-                before = found.files.get(first)
-                found.files[first] = self._joined(before, pattern, real, path)
+        names: dict[Path, str] = {}
+        paths = [
+            (path, pattern) for pattern in self._patterns for path in self._paths_of(pattern, found)
+        ]
+        # A link to another watched file is that file.
+        for path, pattern in sorted(paths, key=lambda each: each[0].is_symlink()):
+            real = self._admitted(pattern, path, found)
+            if real is not None and not self._is_users(str(real)):
+                file = names.setdefault(real, self._name_of(path))
+                before = found.files.get(file)
+                limit = pattern.load.lines or (before.limit if before else 0)
+                found.files[file] = Watched(real, pattern.real, file, limit)
         return found
-
-    def gone(self, file: str) -> Watched | None:
-        """Return the watched file of a name in the ledger that does not exist."""
-        path = self._home / file[2:] if file.startswith("~/") else self.root / file
-        return self.watch_of(str(path))
 
     def places(self) -> list[str]:
         """Return the paths whose state changes if a watched file appears, changes or goes."""
-        fixed = [str(pattern.folder / _fixed_part(pattern)) for pattern in self._patterns]
         paths = [watched.path for watched in self.found.files.values()]
-        return [*fixed, *map(str, paths), *(str(path.parent) for path in paths)]
+        parents = [path.parent for path in paths]
+        return [str(path) for path in (*(each.start for each in self._patterns), *paths, *parents)]
 
     def pathspecs(self) -> list[str]:
         """Return the patterns of the files in a project as git reads them."""
         return [f":(glob){pattern}" for pattern in {each.load.pattern for each in self._patterns}]
-
-    def _joined(self, before: Watched | None, pattern: _Pattern, real: Path, path: Path) -> Watched:
-        agents = dict.fromkeys((*(before.agents if before else ()), pattern.agent))
-        limit = pattern.load.lines or (before.limit if before else 0)
-        file = before.file if before else self._name_of(path)
-        return Watched(real, pattern.real, self.scope, file, tuple(agents), limit)
 
     def _name_of(self, path: Path) -> str:
         if self.scope == "project":
@@ -230,19 +202,17 @@ class Table:
 
     def _paths_of(self, pattern: _Pattern, found: Found) -> Iterator[Path]:
         if "*" not in pattern.load.pattern:
-            path = pattern.folder / pattern.load.pattern
-            if os.path.lexists(path):
-                yield path
+            if os.path.lexists(pattern.start):
+                yield pattern.start
             return
 
         def refuse(error: OSError) -> None:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 reason = f"cannot be read ({error.strerror})"
-                found.refuse(self._name_of(Path(error.filename)), reason)
+                found.unwatched[self._name_of(Path(error.filename))] = reason
 
         files = 0
-        start = pattern.folder / pattern.prefix
-        for folder, folders, names in os.walk(start, onerror=refuse):
+        for folder, folders, names in os.walk(pattern.start, onerror=refuse):
             folders.sort()
             for name in sorted(names):
                 path = Path(folder, name)
@@ -250,52 +220,44 @@ class Table:
                     files += 1
                     yield path
             if files > _MOST_FILES:
-                found.refuse(self._name_of(start), f"has more than {_MOST_FILES:,} files")
+                start = self._name_of(pattern.start)
+                found.unwatched[start] = f"has more than {_MOST_FILES:,} files"
                 return
 
-
-def _fixed_part(pattern: _Pattern) -> str:
-    return pattern.prefix if "*" in pattern.load.pattern else pattern.load.pattern
+    def _admitted(self, pattern: _Pattern, path: Path, found: Found) -> Path | None:
+        """Return the path of a file without links; None for one that is not read, with the
+        reason.
+        """
+        file = self._name_of(path)
+        try:
+            real = path.resolve()
+            status = real.stat()
+        except (OSError, RuntimeError) as error:
+            why = getattr(error, "strerror", None) or error
+            found.unwatched[file] = f"cannot be read ({why})"
+            return None
+        if stat.S_ISDIR(status.st_mode):
+            return None
+        fault = ""
+        if not file.isprintable():
+            fault = "has a line break or another invisible character in its name"
+        elif not real.is_relative_to(pattern.real):
+            fault = f"is a link that leaves {pattern.folder}"
+        elif not stat.S_ISREG(status.st_mode):
+            fault = "is not a regular file"
+        elif status.st_size > MAX_BYTES:
+            fault = "has more than 1 MB"
+        if fault:
+            found.unwatched[file] = fault
+        return None if fault else real
 
 
 def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> Iterator[_Pattern]:
-    if scope == "project":
-        real = root.resolve()
-        for reader in readers():
-            for load in reader.loads.project:
-                yield _Pattern(root, real, load, reader.name)
-        return
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))
     name = "*" if in_any else slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
-    for reader in readers():
-        loads = reader.loads
-        folder = loads.own.folder
+    for loads in (reader.loads for reader in readers()):
+        folder = root if scope == "project" else loads.own.folder
         real = folder.resolve()
-        for load in (*loads.user, *loads.memory):
+        for load in loads.project if scope == "project" else (*loads.user, *loads.memory):
             filled = load._replace(pattern=load.pattern.replace("{slug}", name))
-            yield _Pattern(folder, real, filled, reader.name)
-
-
-def _admitted(pattern: _Pattern, path: Path, file: str, found: Found) -> Path | None:
-    """Return the path of a file without links; None for one that is not read, with the reason."""
-    try:
-        real = path.resolve()
-        status = real.stat()
-    except (OSError, RuntimeError) as error:
-        found.refuse(file, f"cannot be read ({getattr(error, 'strerror', None) or error})")
-        return None
-    if stat.S_ISDIR(status.st_mode):
-        return None
-    why = ""
-    if not file.isprintable():
-        why = "has a line break or another invisible character in its name"
-    elif not real.is_relative_to(pattern.real):
-        why = f"is a link that leaves {pattern.folder}"
-    elif not stat.S_ISREG(status.st_mode):
-        why = "is not a regular file"
-    elif status.st_size > MAX_BYTES:
-        why = "has more than 1 MB"
-    if why:
-        found.refuse(file, why)
-        return None
-    return real
+            yield _Pattern(folder, real, filled)

@@ -10,17 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 
-#: Pairs of lines that are compared at most: beyond it, the whole part counts as replaced.
-_MOST_COMPARED = 4_000_000
+#: Pairs of lines that are compared at most: beyond it, the whole file counts as replaced.
+_MOST_COMPARED = 100_000_000
 #: Lines of an event, and letters of a line.
 _MOST_LINES = 200
 _MAX_LINE = 1_000
 _HIDDEN = "[redacted]"
+#: Stand for lines above the first one and below the last one.
+_START = "\0start"
+_END = "\0end"
+#: A tag, and the first and last line of a part in both versions of a file.
+_Opcode = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
 
 class Numbered(NamedTuple):
@@ -45,15 +50,33 @@ class LineChange(NamedTuple):
         return facts
 
 
+class _Matcher(SequenceMatcher[str]):
+    """The lines that stayed between two versions of a file."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
+        super().__init__(None, old, new)
+        self._replaced: _Opcode = ("replace", 0, len(old), 0, len(new))
+
+    def get_opcodes(self) -> list[_Opcode]:
+        _, _, old_length, _, new_length = self._replaced
+        if old_length * new_length > _MOST_COMPARED:
+            return [self._replaced]
+        return super().get_opcodes()
+
+
 def line_change(before: bytes | None, after: bytes | None) -> LineChange:
     """Return the lines that lead from one content of a file to the next; None for no file."""
     old = masked_lines(before or b"")
     new = masked_lines(after or b"")
-    hunks = _hunks(_bare(before or b""), _bare(after or b""))
+    changed = _changed(_Matcher(_bare(before or b""), _bare(after or b"")))
     return LineChange(
-        [line for hunk in hunks for line in new[hunk.after : hunk.after + len(hunk.added)]],
-        [line for hunk in hunks for line in old[hunk.before : hunk.before + len(hunk.removed)]],
+        [line for _, _, _, start, end in changed for line in new[start:end]],
+        [line for _, start, end, _, _ in changed for line in old[start:end]],
     )
+
+
+def _changed(matcher: _Matcher) -> list[_Opcode]:
+    return [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"]
 
 
 @lru_cache(maxsize=2)  # a version is the one after a commit, and before the next one
@@ -87,19 +110,15 @@ def difference(before: bytes, after: bytes, context: int = 0) -> Iterator[str]:
     them.
     """
     old, new = ([line.text for line in masked_lines(content)] for content in (before, after))
-    hunks = hunks_between(before, after)
-    borders = [*(hunk.before for hunk in hunks[1:]), len(old)]
-    shown = 0
-    for hunk, border in zip(hunks, borders, strict=True):
-        first = max(shown, hunk.before - context)
-        end = hunk.before + len(hunk.removed)
-        if first > shown or not shown:
-            yield f"@@ line {hunk.after - hunk.before + first + 1} @@"
-        shown = min(end + context, border)
-        yield from (f" {line}" for line in old[first : hunk.before])
-        yield from (f"-{line}" for line in old[hunk.before : end])
-        yield from (f"+{line}" for line in new[hunk.after : hunk.after + len(hunk.added)])
-        yield from (f" {line}" for line in old[end:shown])
+    matcher = _Matcher(_bare(before), _bare(after))
+    for group in matcher.get_grouped_opcodes(context):
+        yield f"@@ line {group[0][3] + 1} @@"
+        for tag, old_start, old_end, new_start, new_end in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in old[old_start:old_end])
+            else:
+                yield from (f"-{line}" for line in old[old_start:old_end])
+                yield from (f"+{line}" for line in new[new_start:new_end])
 
 
 def _bare(content: bytes) -> list[str]:
@@ -138,35 +157,30 @@ def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]
     hunks = []
     if 0 in old or 0 in new:  # the numbers are not known
         return [Hunk(-1, -1, [text for _, text in removed], [text for _, text in added])]
-    shift = 0  # of a line that stayed, from before to after
+    old_at = new_at = 1
     while old or new:
-        first = min([*old, *(number - shift for number in new)])
-        hunk = Hunk(first - 1, first + shift - 1)
-        while first + len(hunk.removed) in old:
-            hunk.removed.append(old.pop(first + len(hunk.removed)))
-        while first + shift + len(hunk.added) in new:
-            hunk.added.append(new.pop(first + shift + len(hunk.added)))
-        if not hunk.removed and not hunk.added:
+        distance = min([*(line - old_at for line in old), *(line - new_at for line in new)])
+        if distance < 0:
             return []  # the numbers contradict each other
-        shift += len(hunk.added) - len(hunk.removed)
+        old_at += distance
+        new_at += distance
+        hunk = Hunk(old_at - 1, new_at - 1)
+        while old_at in old:
+            hunk.removed.append(old.pop(old_at))
+            old_at += 1
+        while new_at in new:
+            hunk.added.append(new.pop(new_at))
+            new_at += 1
         hunks.append(hunk)
     return hunks
 
 
 def hunks_between(before: bytes, after: bytes) -> list[Hunk]:
     """Return the hunks of a change from both versions of a file."""
-    return _hunks(split(before), split(after))
-
-
-def _hunks(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
-    hunks = []
-    old_at = new_at = 0
-    for old_start, new_start in [*_places(old, new), (len(old), len(new))]:
-        if old_at < old_start or new_at < new_start:
-            hunks.append(Hunk(old_at, new_at, [*old[old_at:old_start]], [*new[new_at:new_start]]))
-        old_at = old_start + 1
-        new_at = new_start + 1
-    return hunks
+    old = split(before)
+    new = split(after)
+    changed = _changed(_Matcher(old, new))
+    return [Hunk(at, to, old[at:end], new[to:last]) for _, at, end, to, last in changed]
 
 
 def split(content: bytes) -> list[str]:
@@ -185,53 +199,34 @@ def without_change(before: bytes, after: bytes, now: bytes) -> bytes | None:
     are not there any more.
     """
     lines = split(now)
-    middle = split(after)
-    places = dict(_places(middle, lines))
+    versions = ([_START, *split(content), _END] for content in (after, now))
+    places = {
+        start + offset: now_start + offset
+        for tag, start, end, now_start, _ in _Matcher(*versions).get_opcodes()
+        for offset in range(end - start if tag == "equal" else 0)
+    }
     for hunk in reversed(hunks_between(before, after)):
-        start = _start_of(hunk, places, len(middle), len(lines))
+        start = _start_of(hunk, places)
         if start is None:
             return None
         lines[start : start + len(hunk.added)] = hunk.removed
     return join(lines)
 
 
-def _places(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the number of each line that stayed, in both versions. Between the first and the last
-    difference of large files, none did.
-    """
-    most = min(len(old), len(new))
-    same = [here == there for here, there in zip(old, new, strict=False)]
-    first = same.index(False) if False in same else most
-    last = 0
-    while last < most - first and old[-1 - last] == new[-1 - last]:
-        last += 1
-    yield from zip(range(first), range(first), strict=True)
-    changed_old = old[first : len(old) - last]
-    changed_new = new[first : len(new) - last]
-    if len(changed_old) * len(changed_new) <= _MOST_COMPARED:
-        matcher = SequenceMatcher(None, changed_old, changed_new, autojunk=False)
-        for block in matcher.get_matching_blocks():
-            for offset in range(first, first + block.size):
-                yield block.a + offset, block.b + offset
-    for offset in range(last, 0, -1):
-        yield len(old) - offset, len(new) - offset
-
-
-def _start_of(
-    hunk: Hunk, places: Mapping[int, int], old_length: int, new_length: int
-) -> int | None:
+def _start_of(hunk: Hunk, places: Mapping[int, int]) -> int | None:
     """Return the line at which the added lines of a hunk begin now; None if they are not whole, or
     if a removal has not the same lines above and below it.
+
+    places  the lines that stayed, each one higher because of `_START`
     """
-    end = hunk.after + len(hunk.added)
-    if hunk.added:
-        now = [places.get(number) for number in range(hunk.after, end)]
-        start = now[0]
-        is_whole = start is not None and now == list(range(start, start + len(now)))
-        return start if is_whole else None
-    above = places.get(hunk.after - 1) if hunk.after else -1
-    below = places.get(end) if end < old_length else new_length
-    return below if above is not None and below == above + 1 else None
+    first = hunk.after + 1
+    end = first + len(hunk.added)
+    lines = range(first, end) if hunk.added else range(first - 1, end + 1)
+    now = [places.get(line) for line in lines]
+    start = now[0]
+    if start is None or now != list(range(start, start + len(now))):
+        return None
+    return start - 1 if hunk.added else start
 
 
 def without_lines(hunks: Sequence[Hunk], now: bytes) -> bytes | None:

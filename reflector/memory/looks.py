@@ -35,6 +35,31 @@ _MAX_SECRET = 64
 _RACY_NS = 2_000_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of a file at one time, as far as it is known.
+
+    digest  plain, "" for no file, "?" if it is not known
+    bytes   None for no file, or if they are not known
+    """
+
+    digest: str
+    bytes: bytes | None = field(default=None, compare=False)
+
+    @property
+    def is_known(self) -> bool:
+        return self.bytes is not None or not self.digest
+
+
+NO_FILE = Content("")
+UNSEEN_CONTENT = Content(UNSEEN)
+
+
+def content_of(content: bytes | None) -> Content:
+    """Return a known content, None for no file."""
+    return Content(plain_digest(content), content)
+
+
 class Look(NamedTuple):
     """A watched file at one time.
 
@@ -84,9 +109,9 @@ class Looks:
         kept = project.read_kept(_LOOKS)
         try:
             files = {name: Look(*look) for name, look in kept["files"].items()}
-            events = [NewEvent(**event) for event in kept["events"]]
             seen = {root: Seen(*times) for root, times in kept["seen"].items()}
-            return cls(files, seen, events, kept.get("filled", []))
+            events = [NewEvent(**event) for event in kept["events"]]
+            return cls(files, seen, events, kept["filled"])
         except (TypeError, KeyError, AttributeError):
             return cls()
 
@@ -99,35 +124,26 @@ class Looks:
         """Keep a look at each file or folder that cannot be read, so that it does not count as new
         when it can.
         """
-        for unwatched in found.unwatched:
-            last = self.files.get(unwatched.file)
-            if last is None or last.digest in ("", UNSEEN):
-                self.files[unwatched.file] = Look(0, 0, UNSEEN, now)
+        for file in found.unwatched:
+            last = self.files.get(file)
+            if last is None or not last.digest:
+                self.files[file] = Look(0, 0, UNSEEN, now)
 
     def save(self, project: Project) -> None:
         """Keep the looks and the events. Raises OSError, and nothing has changed."""
-        value = {
-            "files": self.files,
-            "seen": self.seen,
-            "events": [asdict(event) for event in self.events],
-            "filled": self.filled,
-        }
-        write_durably(open_own(str(project.root)), json.dumps(value).encode(), _LOOKS)
+        write_durably(open_own(str(project.root)), json.dumps(asdict(self)).encode(), _LOOKS)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """A watched file with another content than at the last look, or one that is looked at for the
-    first time: then `before` is `look`.
+    first time: then `before` is its look of now.
 
-    content  its bytes, None for no file
-    latest   the time before which the file was changed
+    latest  the time before which the file was changed
     """
 
     watched: Watched
     before: Look
-    content: bytes | None
-    look: Look
+    content: Content
     latest: float
 
 
@@ -162,7 +178,7 @@ def _secret(project: Project) -> bytes:
 
 
 class Compared(NamedTuple):
-    """The result of a comparison: changed files, and new looks at all files of the table."""
+    """The result of a comparison: changed and new files, and looks at all files of the table."""
 
     differences: Sequence[Difference]
     looks: Mapping[str, Look]
@@ -184,21 +200,19 @@ def compare(found: Found, gone: Sequence[Watched], before: Looks, root: str) -> 
             if last is not None and last.is_of(status):
                 looks[watched.file] = last._replace(at=now)
                 continue
-            content: bytes | None = watched.read()
-            look = Look(status.st_size, status.st_mtime_ns, plain_digest(content), now)
+            content = content_of(watched.read())
+            look = Look(status.st_size, status.st_mtime_ns, content.digest, now)
             latest = min(now, status.st_ctime)
         except FileNotFoundError:
-            content = None
+            content = NO_FILE
             look = Look(0, 0, "", now)
             latest = now
         except OSError as error:
-            found.refuse(watched.file, f"cannot be read ({error.strerror})")
+            found.unwatched[watched.file] = f"cannot be read ({error.strerror})"
             continue
         looks[watched.file] = look
         if last is None and seen is not None and latest > seen.last:
             last = before.unread(watched.file) or Look(0, 0, "", seen.last)
-        if last is not None and last.digest != look.digest:
-            differences.append(Difference(watched, last, content, look, latest))
-        elif last is None and content is not None:
-            differences.append(Difference(watched, look, content, look, latest))
+        if last is None or last.digest != look.digest:
+            differences.append(Difference(watched, last or look, content, latest))
     return Compared(differences, looks)

@@ -8,56 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from reflector.events.event import MEMORY_CHANGED, NewEvent, drawn, identity, written
-from reflector.events.memory import CHECKOUT, COMMIT, GIT, LOOK, MERGE, UNSEEN
+from reflector.events.event import MEMORY_CHANGED, NewEvent
+from reflector.events.memory import CHECKOUT, GIT, LOOK
 from reflector.files import error_words, write_durably
 from reflector.handover import PLACES, open_own, state_at
 from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
-from reflector.memory.bytes import Versions, keep_bytes
-from reflector.memory.calls import Content, Sitting, Transcript, sitting_of
-from reflector.memory.files import Found, Scope, Table, Watched
+from reflector.memory.bytes import Versions, keep_versions
+from reflector.memory.calls import Call, Sitting, Transcript, sitting_of
+from reflector.memory.files import Scope, Table, Watched
 from reflector.memory.git_changes import Move, Repository
-from reflector.memory.lines import LineChange, line_change
-from reflector.memory.looks import (
-    Compared,
-    Difference,
-    Looks,
-    Seen,
-    compare,
-    digest_in_ledger,
-    plain_digest,
-)
-from reflector.memory.naming import Author, Evidence, Question, steps_of
+from reflector.memory.looks import Content, Difference, Looks, Seen, compare
+from reflector.memory.naming import Question, steps_of
+from reflector.memory.new_change import Author, NewChange, event_of
 from reflector.playbook_files.mirrors import without_section
 from reflector.project import Project
 
-ACTOR = "memory"
 #: A transcript may be written a moment before the times that its records have.
 _SLACK_S = 5.0
-#: The last second that the ledger can write.
-_LAST_S = 253_402_300_799.0
 #: Returns the transcripts that were written since a time, in seconds since the epoch.
 FindTranscripts = Callable[[float], Sequence[Transcript]]
-
-
-@dataclass(slots=True)
-class Changes:
-    """The result of a comparison.
-
-    recorded  the number of new events
-    notes     one line for each file that could not be read
-    """
-
-    recorded: int = 0
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -85,46 +62,40 @@ class Recorder:
         return Table(self.root, self.scope)
 
     @cached_property
-    def repository(self) -> Repository | None:
-        """The repository of the files, None for those of the user."""
-        repository = Repository(self.root) if self.scope == "project" else None
-        return repository if repository is not None and repository.exists else None
+    def repository(self) -> Repository:
+        """The repository of the files; those of the user are in none."""
+        return Repository(self.root if self.scope == "project" else None)
 
-    def moves(self, files: Sequence[str], reflog: int) -> list[Move]:
-        """Return the moves of HEAD that change files, after a size of the reflog."""
-        return self.repository.moves(files, reflog) if self.repository is not None else []
-
-    def tracked(self, files: Collection[str]) -> set[str]:
-        """Return the files that git tracks."""
-        return self.repository.tracked(files) if self.repository is not None else set()
+    def is_recorded(self, event: NewEvent) -> bool:
+        """Return whether the ledger has an event."""
+        return bool(self.ledger.having([event.event_id]))
 
 
-def record_changes(recorder: Recorder, find: FindTranscripts) -> Changes:
-    """Compare the watched files with the last look and record the differences. The lock of the
-    store's project must be held.
+def record_changes(recorder: Recorder, find: FindTranscripts) -> list[str]:
+    """Compare the watched files with the last look, record the differences, and return notes for
+    the user. The lock of the store's project must be held.
     """
-    changes = Changes()
+    notes: list[str] = []
     looks = Looks.load(recorder.project)
+    root = str(recorder.root)
     try:
-        _finish(recorder, looks, changes)
-        reflog = recorder.repository.reflog_size if recorder.repository else 0
+        _finish(recorder, looks, notes)
+        reflog = recorder.repository.reflog_size
         found = recorder.table.found
-        gone = _gone(recorder.table, found, looks)
-        compared = compare(found, gone, looks, str(recorder.root))
-        seen = looks.seen.get(str(recorder.root))
-        events = _events_of(recorder, compared, seen.reflog if seen else 0, find)
+        now = datetime.now(UTC).timestamp()
+        seen = looks.seen.get(root, Seen(now, now))
+        compared = compare(found, _gone(recorder.table, looks), looks, root)
+        events = _events_of(recorder, compared.differences, seen.reflog, find)
         looks.files.update(compared.looks)
-        now = max((look.at for look in compared.looks.values()), default=_now())
-        looks.keep_unread(found, now)
-        looks.seen[str(recorder.root)] = Seen(seen.first if seen else now, now, reflog)
+        last = max((look.at for look in compared.looks.values()), default=now)
+        looks.keep_unread(found, last)
+        looks.seen[root] = Seen(seen.first, last, reflog)
         looks.events = events
         looks.save(recorder.project)
-        _finish(recorder, looks, changes)
+        _finish(recorder, looks, notes)
     except (OSError, LedgerError, ValueError) as error:
-        changes.notes.append(f"changes to memory files are not recorded yet: {error_words(error)}")
-        return changes
-    changes.notes += map(str, found.unwatched)
-    return changes
+        return [*notes, f"changes to memory files are not recorded yet: {error_words(error)}"]
+    return [*notes, *found.notes]
 
 
 def leave_places(root: Path, tables: Sequence[Table]) -> None:
@@ -135,26 +106,20 @@ def leave_places(root: Path, tables: Sequence[Table]) -> None:
         write_durably(open_own(str(root)), lines.encode("utf-8", "surrogateescape"), PLACES)
 
 
-def _now() -> float:
-    return datetime.now(UTC).timestamp()
-
-
-def _finish(recorder: Recorder, looks: Looks, changes: Changes) -> None:
+def _finish(recorder: Recorder, looks: Looks, notes: list[str]) -> None:
     """Append the events that wait. Raises OSError, LedgerError."""
     if looks.events:
-        changes.recorded += append_new(recorder, looks.events, changes.notes)
+        append_new(recorder, looks.events, notes)
         looks.events = []
         looks.save(recorder.project)
 
 
-def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str]) -> int:
-    """Append the events that the ledger does not have; return their number. One that it refuses is
-    dropped with a note.
+def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str]) -> None:
+    """Append the events that the ledger does not have. One that it refuses is dropped with a note.
 
     Raises:
         OSError, LedgerError: nothing is appended.
     """
-    recorded = {event.event_id for event in recorder.ledger.having([e.event_id for e in events])}
     sound = []
     for event in events:
         try:
@@ -163,60 +128,70 @@ def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str])
             notes.append(f"a change of {event.data['file']!a} was not recorded: {error}")
         else:
             sound.append(event)
-    new = [event for event in sound if event.event_id not in recorded]
-    return sum(event.added for event in recorder.ledger.append(new)) if new else 0
+    recorded = {event.event_id for event in recorder.ledger.having([e.event_id for e in sound])}
+    recorder.ledger.append([event for event in sound if event.event_id not in recorded])
 
 
-def _gone(table: Table, found: Found, looks: Looks) -> list[Watched]:
+def _gone(table: Table, looks: Looks) -> list[Watched]:
     """Return the watched files of the last look that were not found, and may be gone."""
-    refused = [Path(unwatched.file) for unwatched in found.unwatched]
     missing = [
         file
         for file in looks.files
-        if file not in found.files and not any(map(Path(file).is_relative_to, refused))
+        if file not in table.found.files
+        and not any(map(Path(file).is_relative_to, table.found.unwatched))
     ]
-    return list(filter(None, map(table.gone, missing)))
+    return list(filter(None, map(table.watch_of, missing)))
 
 
 def _events_of(
-    recorder: Recorder, compared: Compared, reflog: int, find: FindTranscripts
+    recorder: Recorder, differences: Sequence[Difference], reflog: int, find: FindTranscripts
 ) -> list[NewEvent]:
     """Return the events of the differences, and keep the bytes. Raises OSError.
 
     reflog  the size of the reflog at the last look
     """
-    for difference in compared.differences:
-        if difference.content is not None:
-            keep_bytes(recorder.project, difference.look.digest, difference.content)
-    changed = [
-        difference
-        for difference in compared.differences
-        if difference.before is not difference.look and not _is_mirrored(recorder, difference)
-    ]
+    changed = _changed(recorder.project, differences)
     if not changed:
         return []
-    since = min(difference.before.at for difference in changed)
-    files = [difference.watched.file for difference in changed]
-    sittings = [sitting_of(path, recorder.table) for path in find(since - _SLACK_S)]
+    since = min(difference.before.at for difference, _ in changed)
+    files = [difference.watched.file for difference, _ in changed]
+    contents = [
+        each.bytes for difference, before in changed for each in (difference.content, before)
+    ]
+    sittings = [sitting_of(transcript, recorder.table) for transcript in find(since - _SLACK_S)]
     records = _Records(
         [sitting for sitting in sittings if sitting.is_here or sitting.calls],
-        recorder.moves(files, reflog),
+        recorder.repository.moves(files, reflog, contents),
         known_calls(recorder.ledger),
-        recorder.tracked(files),
+        recorder.repository.tracked(files),
     )
-    return [event for difference in changed for event in _steps(recorder, difference, records)]
+    return [
+        event
+        for difference, before in changed
+        for event in _steps(recorder, difference, before, records)
+    ]
 
 
-def _is_mirrored(recorder: Recorder, difference: Difference) -> bool:
+def _changed(
+    project: Project, differences: Sequence[Difference]
+) -> list[tuple[Difference, Content]]:
+    """Return the files that changed, with their contents before, and keep all contents."""
+    keep_versions(project, [difference.content.bytes for difference in differences])
+    versions = Versions(project)
+    befores = [versions.content(difference.before.digest) for difference in differences]
+    return [
+        (difference, before)
+        for difference, before in zip(differences, befores, strict=True)
+        if before != difference.content and not _is_mirrored(before, difference.content)
+    ]
+
+
+def _is_mirrored(before: Content, after: Content) -> bool:
     """Return whether only the section with the playbook changed: that is no memory of an agent, and
     an edit of it becomes events of the playbook.
     """
-    digest = difference.before.digest
-    before = Versions(recorder.project).read(digest) if digest else b""
-    after = difference.content or b""
-    if before is None:
-        return False
-    return without_section(before) == without_section(after) and before != after
+    texts = (before.bytes or b"", after.bytes or b"")
+    return before.is_known and texts[0] != texts[1] and len(set(map(without_section, texts))) == 1
 
 
 class _Records(NamedTuple):
@@ -229,18 +204,16 @@ class _Records(NamedTuple):
     known: Collection[tuple[str, str, str]]
     tracked: Collection[str]
 
-    def evidence(self, file: str, question: Question) -> list[Evidence]:
-        """Return the records that may explain a change of a file."""
-        calls = [
+    def calls_of(self, file: str, since: float) -> list[Call]:
+        """Return the calls that may explain a change of a file."""
+        calls = [call for sitting in self.sittings for call in sitting.calls]
+        return [
             call
-            for sitting in self.sittings
-            for call in sitting.calls
-            if call.watched.file == file and call.is_after(question.since)
+            for call in calls
+            if call.watched.file == file
+            and call.is_after(since)
+            and (file, call.session, call.id) not in self.known
         ]
-        fresh = [call for call in calls if (file, call.session, call.id) not in self.known]
-        contents = (question.before.bytes, question.after)
-        moves = [move.with_line_ends(contents) for move in self.moves if move.file == file]
-        return [*fresh, *moves]
 
 
 def known_calls(ledger: Ledger) -> set[tuple[str, str, str]]:
@@ -249,110 +222,31 @@ def known_calls(ledger: Ledger) -> set[tuple[str, str, str]]:
     return {(facts["file"], facts["session"], facts["call"]) for facts in recorded if facts}
 
 
-def known_commits(ledger: Ledger) -> set[tuple[str, str]]:
-    """Return the file and commit of each recorded commit."""
-    recorded = (event.facts for event in ledger.events(types=[MEMORY_CHANGED]))
-    return {(facts["file"], facts["commit"]) for facts in recorded if facts.get("source") == GIT}
-
-
-def _steps(recorder: Recorder, difference: Difference, records: _Records) -> list[NewEvent]:
+def _steps(
+    recorder: Recorder, difference: Difference, before: Content, records: _Records
+) -> list[NewEvent]:
     """Return the events of one difference, oldest first. Raises OSError."""
     file = difference.watched.file
-    digest = difference.before.digest
-    kept = Versions(recorder.project).read(digest) if digest else None
-    before = Content(kept, kept is not None or not digest)
-    question = Question(before, difference.content, difference.before.at, difference.latest)
-    evidence = records.evidence(file, question)
-    is_tracked = file in records.tracked or any(move.file == file for move in records.moves)
-    steps = steps_of(question, evidence, records.sittings)
-    events: list[NewEvent] = []
-    for number, step in enumerate(steps):
-        if step.before is None and digest == plain_digest(step.after):
+    since = difference.before.at
+    question = Question(before, difference.content, since, difference.latest, records.sittings)
+    moves = [move for move in records.moves if move.file == file]
+    steps = steps_of(question, [*records.calls_of(file, since), *moves])
+    keep_versions(recorder.project, [step.after.bytes for step in steps])
+    is_tracked = file in records.tracked or bool(moves)
+    events: dict[str, NewEvent] = {}
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        if step.before is None and before == step.after:
             continue
-        if step.after is not None:
-            keep_bytes(recorder.project, plain_digest(step.after), step.after)
-        start = step.before or before
         time = min(step.time, difference.latest)
-        change = NewChange(file, start, Content(step.after), step.author, time, LOOK)
-        event = event_of(recorder, change, is_tracked=is_tracked, before_digest=digest)
-        if event.data["source"] == GIT and _is_recorded(recorder, event, events):
-            if step is not steps[-1] and steps[number + 1].before is not None:
+        change = NewChange(file, step.before or before, step.after, step.author, time, LOOK)
+        event = event_of(recorder.project, change, is_tracked=is_tracked)
+        is_gits = event.data["source"] == GIT
+        if is_gits and (event.event_id in events or recorder.is_recorded(event)):
+            if following is not None and following.before is not None:
                 continue  # the log has this commit, and the next one follows
             author = Author(CHECKOUT, commit=step.author.commit)
             change = change._replace(before=before, author=author)
-            event = event_of(recorder, change, is_tracked=is_tracked, before_digest=digest)
-        events.append(event)
-        before = Content(step.after)
-        digest = plain_digest(step.after)
-    return events
-
-
-def _is_recorded(recorder: Recorder, event: NewEvent, new: Sequence[NewEvent]) -> bool:
-    is_new = all(event.event_id != other.event_id for other in new)
-    return not is_new or bool(recorder.ledger.having([event.event_id]))
-
-
-class NewChange(NamedTuple):
-    """A change of a watched file as an event has it.
-
-    time    in seconds since the epoch
-    source  look, transcript or git
-    lines   the changed lines, None to compare the contents
-    """
-
-    file: str
-    before: Content
-    after: Content
-    author: Author
-    time: float
-    source: str
-    lines: LineChange | None = None
-
-    @property
-    def kind(self) -> str:
-        if self.after == Content(None):
-            return "deleted"
-        return "created" if self.before == Content(None) else "edited"
-
-
-def event_of(
-    recorder: Recorder, change: NewChange, *, is_tracked: bool, before_digest: str = ""
-) -> NewEvent:
-    """Return the event of a change. Raises OSError.
-
-    before_digest  plain, of a content before that is not kept
-    """
-    author = change.author
-    is_gits = author.by in (COMMIT, MERGE)
-    plain = [
-        plain_digest(content.bytes) if content.is_known else UNSEEN
-        for content in (change.before, change.after)
-    ]
-    if not change.before.is_known and before_digest:
-        plain[0] = before_digest
-    before, after = (
-        digest_in_ledger(recorder.project, digest, is_tracked=is_tracked) for digest in plain
-    )
-    lines = change.lines
-    if lines is None and change.before.is_known and change.after.is_known:
-        lines = line_change(change.before.bytes, change.after.bytes)
-    data = {
-        "file": change.file,
-        "kind": change.kind,
-        "before": before,
-        "after": after,
-        **(lines or LineChange()).facts,
-        "source": GIT if is_gits else change.source,
-        **author._asdict(),
-    }
-    key = [change.file, author.commit]
-    if not is_gits:
-        key = [change.file, before, after, author.session, author.call or drawn()]
-    return NewEvent(
-        MEMORY_CHANGED,
-        identity(MEMORY_CHANGED, *key),
-        data,
-        ACTOR,
-        occurred_at=written(datetime.fromtimestamp(min(max(change.time, 0.0), _LAST_S), UTC)),
-        session_id=author.session or None,
-    )
+            event = event_of(recorder.project, change, is_tracked=is_tracked)
+        events[event.event_id] = event
+        before = step.after
+    return list(events.values())

@@ -8,42 +8,38 @@ interrupted. Nothing is written through a link that leaves the folder of the fil
 from __future__ import annotations
 
 import json
-import os
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
-from reflector.events.event import HUMAN, MEMORY_CHANGED, NewEvent, drawn, identity
+from reflector.events.event import NewEvent
 from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
-from reflector.files import Changed, Folder, read_bounded, replace_in, write_durably
+from reflector.files import Changed, replace_in, write_durably
 from reflector.git import git_says
-from reflector.handover import open_own, read_own
+from reflector.handover import open_own
 from reflector.locate import own_folder
-from reflector.memory.bytes import Versions, keep_bytes
-from reflector.memory.changes import Change, Store, path_of, place_of, top_of
-from reflector.memory.files import MAX_BYTES, shown_name
+from reflector.memory.bytes import Versions, keep_versions
+from reflector.memory.changes import Change, Store
+from reflector.memory.files import Watched, shown_name
 from reflector.memory.lines import (
     are_exact,
     difference,
     hunks_of,
-    line_change,
     without_change,
     without_lines,
 )
-from reflector.memory.looks import Look, Looks, digest_in_ledger, plain_digest
+from reflector.memory.looks import Content, Look, Looks, content_of, plain_digest
+from reflector.memory.new_change import Author, NewChange, event_of
 from reflector.project import Project
 from reflector.refusal import Refusal
 
 #: The versions that are about to be written.
 _JOURNAL = "undo.json"
-_MOST_JOURNAL = 1 << 28
 #: Lines of a difference that a refusal shows.
 _MOST_LINES = 20
 
@@ -57,27 +53,28 @@ class Restored:
     """A file that is written, or was.
 
     now, then  its content at present and the one that it gets; None for no file
-    undid      the ids of the changes that this undoes
-    places     their places
+    undone     the changes that this undoes
     place      that of the new change, once it is recorded
     left       why other changes are not taken back
-    is_whole   whether it becomes the version before them, and not only loses their lines
     """
 
     store: Store
     file: str
     now: bytes | None
     then: bytes | None
-    undid: Sequence[str]
-    is_tracked: bool
-    places: Sequence[str] = ()
+    undone: Sequence[Change] = ()
     place: str = ""
-    is_whole: bool = True
     left: Sequence[str] = ()
 
     @property
-    def path(self) -> Path:
-        return path_of(self.store.project, self.file)
+    def is_whole(self) -> bool:
+        """Whether it becomes the version before the changes, and not only loses their lines."""
+        return self.store.versions.is_version(self.undone[0].before, self.then)
+
+    @property
+    def places(self) -> list[str]:
+        """The places of the changes that this undoes."""
+        return [change.place for change in self.undone]
 
     @property
     def difference(self) -> list[str]:
@@ -116,22 +113,22 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
         UndoRefused: a file changed since, its bytes were not kept, or it cannot be read. The text
             has the difference that the command would make.
     """
-    by_file: dict[tuple[bool, str], list[Change]] = {}
-    for change in changes:
-        by_file.setdefault((change.is_users, change.file), []).append(change)
-    planned: list[Restored] = []
+    planned: dict[tuple[bool, str], Restored] = {}
     refused: list[str] = []
-    for chain in by_file.values():
+    for change in reversed(changes):
+        file = (change.is_users, change.file)
         try:
-            planned.append(_planned(chain))
+            version = planned.get(file) or _begun(change)
+            then = _without(change, version.then)
+            planned[file] = replace(version, then=then, undone=[change, *version.undone])
         except UndoRefused as error:
-            refused.append(str(error))
-    is_whole = not refused and all(version.is_whole for version in planned)
-    if not planned:
+            refused.insert(0, str(error))
+    versions = list(planned.values())[::-1]
+    if not versions:
         raise UndoRefused("\n".join(refused))
-    if only_lines or is_whole:
-        return [replace(planned[0], left=[*refused, *planned[0].left]), *planned[1:]]
-    parts = [*refused, *map(_part, planned)]
+    if only_lines or (not refused and all(version.is_whole for version in versions)):
+        return [replace(versions[0], left=refused), *versions[1:]]
+    parts = [*refused, *map(_part, versions)]
     raise UndoRefused("\n".join(["Nothing was written yet.", *parts, f"Take it back: {command}"]))
 
 
@@ -141,98 +138,51 @@ def words_of_undo(change: Change) -> list[str]:
     return [change.place] if version.is_whole else [change.place, "--yes"]
 
 
-def _planned(chain: Sequence[Change]) -> Restored:
-    """Return a file without some changes of it: as it was before them, or else without their
-    lines.
-    """
-    first = chain[0]
-    last = chain[-1]
-    if not last.file:
-        raise UndoRefused(f"the text of {last.place} was erased, so it cannot be taken back")
-    if last.undone_at:
-        raise UndoRefused(f"{last.place} is already undone at {last.undone_at}")
-    versions = last.store.versions
-    now = read_watched(last)
-    planned = replace(_undoing(last.store, chain), now=now)
-    is_chain = all(versions.is_same(one.after, other.before) for one, other in pairwise(chain))
-    is_last = is_chain and versions.is_version(last.after, now)
-    if is_last and not first.before:
-        _check_removal(first)
-        return planned
-    if is_last and (version := _version(first)) is not None:
-        return replace(planned, then=version)
-    if is_chain and versions.is_version(first.before, now):
-        raise UndoRefused(f"{last.shown} is already as it was before {first.place}")
-    partial = _without_lines(planned, chain)
-    is_whole = versions.is_version(first.before, partial.then)
-    if is_last and first.before != UNSEEN and not (is_whole or partial.left):
-        raise UndoRefused(_unknown(first))
-    return replace(partial, is_whole=is_whole)
-
-
-def _check_removal(change: Change) -> None:
-    """Raise UndoRefused for a change that brought a file with a commit."""
-    if commit := change.fact("commit")[:7]:
-        raise UndoRefused(
-            f"{change.file} came with commit {commit}, so taking back {change.place} would remove "
-            f"the whole file. To remove it: git rm {quote(change.file)}"
-        )
-
-
-def _undoing(store: Store, changes: Sequence[Change]) -> Restored:
-    """Return the file of some changes, to be written without them."""
-    digests = [digest for change in changes for digest in (change.before, change.after)]
-    return Restored(
-        store,
-        changes[0].file,
-        now=None,
-        then=None,
-        undid=[change.event.event_id for change in changes],
-        is_tracked=not any(digest.startswith("k") for digest in digests),
-        places=[change.place for change in changes],
-    )
+def _begun(change: Change) -> Restored:
+    """Return the file of a change as it is. Raises UndoRefused if it cannot be taken back."""
+    if not change.file:
+        raise UndoRefused(f"the text of {change.place} was erased, so it cannot be taken back")
+    if change.undone_at:
+        raise UndoRefused(f"{change.place} is already undone at {change.undone_at}")
+    versions = change.store.versions
+    now = read_watched(change)
+    if versions.is_version(change.before, now) and not versions.is_version(change.after, now):
+        raise UndoRefused(f"{change.shown} is already as it was before {change.place}")
+    return Restored(change.store, change.file, now, now)
 
 
 def _version(change: Change) -> bytes | None:
-    """Return the version before a change, as it was kept or as git has it."""
-    stored = change.store.versions
-    versions = (stored.read(change.before), _in_git(change))
-    known = (each for each in versions if each is not None)
-    return next((each for each in known if stored.is_version(change.before, each)), None)
-
-
-def _in_git(change: Change) -> bytes | None:
+    """Return the version before a change, as it was kept or as git has it; None for no file, or if
+    neither has it. Raises UndoRefused for a change that brought a file with a commit.
+    """
     commit = change.fact("commit")
-    if not commit:
-        return None
-    return git_says(change.store.project.root, "cat-file", "blob", f"{commit}^:./{change.file}")
+    if commit and not change.before:
+        raise UndoRefused(
+            f"{change.file} came with commit {commit[:7]}, so taking back {change.place} would "
+            f"remove the whole file. To remove it: git rm {quote(change.file)}"
+        )
+    versions = change.store.versions
+    kept = versions.read(change.before)
+    if kept is None and commit:
+        root = change.store.project.root
+        committed = git_says(root, "cat-file", "blob", f"{commit}^:./{change.file}")
+        return committed if versions.is_version(change.before, committed) else None
+    return kept
 
 
-def _without_lines(planned: Restored, chain: Sequence[Change]) -> Restored:
-    """Return a file of today without the lines of those changes that can be taken out of it."""
-    content = planned.now
-    taken: list[Change] = []
-    left: list[str] = []
-    for change in reversed(chain):
-        try:
-            content = _without(change, content)
-            taken.insert(0, change)
-        except UndoRefused as error:
-            left.append(str(error))
-    if not taken:
-        raise UndoRefused("\n".join(left))
-    return replace(_undoing(planned.store, taken), now=planned.now, then=content, left=left)
-
-
-def _without(change: Change, content: bytes | None) -> bytes:
-    """Return a content without the lines of a change.
+def _without(change: Change, content: bytes | None) -> bytes | None:
+    """Return a content as it was before a change, or else without the lines of it; None for no
+    file.
 
     Raises:
         UndoRefused: they are not known exactly, or are not there.
     """
-    before = change.store.versions.read(change.before)
-    after = change.store.versions.read(change.after)
-    hunks = hunks_of(change.lines("removed"), change.lines("added"))
+    versions = change.store.versions
+    is_after = versions.is_version(change.after, content)
+    if is_after:
+        version = _version(change)
+        if version is not None or not change.before:
+            return version
     name = change.shown
     if content is None:
         raise UndoRefused(f"{name} does not exist, so the lines of {change.place} are not in it")
@@ -241,12 +191,10 @@ def _without(change: Change, content: bytes | None) -> bytes:
         raise UndoRefused(
             f"{change.place} {verb} {name}, which has changed since; change the file by hand"
         )
-    if before is not None and after is not None:
-        rest = without_change(before, after, content)
-    elif hunks and _has_exact_lines(change):
-        rest = without_lines(hunks, content)
-    else:
-        raise UndoRefused(_unknown(change))
+    rest = _without_lines(change, content)
+    is_exact = change.before == UNSEEN or versions.is_version(change.before, rest)
+    if is_after and not is_exact:
+        raise _unknown(change)
     if rest is None:
         raise UndoRefused(
             f"{name} does not contain the lines of {change.place} any more; change the file by hand"
@@ -254,16 +202,27 @@ def _without(change: Change, content: bytes | None) -> bytes:
     return rest
 
 
-def _unknown(change: Change) -> str:
-    return (
+def _without_lines(change: Change, content: bytes) -> bytes | None:
+    """Return a content without the lines of a change, None if they are not there. Raises
+    UndoRefused.
+    """
+    before, after = (change.store.versions.read(digest) for digest in (change.before, change.after))
+    if before is not None and after is not None:
+        return without_change(before, after, content)
+    removed = change.lines("removed")
+    added = change.lines("added")
+    hunks = hunks_of(removed, added)
+    is_exact = are_exact(text for _, text in (*removed, *added))
+    if not hunks or not is_exact or change.event.facts.get("more"):
+        raise _unknown(change)
+    return without_lines(hunks, content)
+
+
+def _unknown(change: Change) -> UndoRefused:
+    return UndoRefused(
         f"the version of {change.shown} before {change.place} was not kept, and the "
         f"changed lines are not known; change the file by hand"
     )
-
-
-def _has_exact_lines(change: Change) -> bool:
-    lines = (text for name in ("added", "removed") for _, text in change.lines(name))
-    return not change.event.facts.get("more") and are_exact(lines)
 
 
 def _part(version: Restored) -> str:
@@ -275,7 +234,7 @@ def _part(version: Restored) -> str:
         lead = f"In {name}, only the lines of {', '.join(version.places)} can be taken back:"
     shown = version.difference
     more = [f"  and {len(shown) - _MOST_LINES} lines more"] if len(shown) > _MOST_LINES else []
-    return "\n".join([*version.left, lead, *shown[:_MOST_LINES], *more])
+    return "\n".join([lead, *shown[:_MOST_LINES], *more])
 
 
 def read_watched(change: Change) -> bytes | None:
@@ -284,105 +243,138 @@ def read_watched(change: Change) -> bytes | None:
     Raises:
         UndoRefused: it is not a watched file, not a regular one, or cannot be read.
     """
-    if not change.store.watches(change.file):
-        raise UndoRefused(f"{change.file} is a link, or not a file that agents load or write here")
     try:
-        return _content_of(change.store, change.path)
+        return _content(_watched(change.store, change.file))
     except OSError as error:
         raise UndoRefused(
             f"{change.file} cannot be read ({error.strerror}), so nothing was written"
         ) from error
 
 
-def _content_of(store: Store, path: Path) -> bytes | None:
-    try:
-        with _folder_of(store, path) as folder:
-            return read_bounded(path, MAX_BYTES, lambda _: os.fdopen(folder.open(path.name), "rb"))
-    except FileNotFoundError:
-        return None
+def _watched(store: Store, file: str) -> Watched:
+    """Return the file of a change. Raises UndoRefused."""
+    watched = store.watched(file)
+    if watched is None:
+        raise UndoRefused(f"{file} is not a file that agents load or write here")
+    return watched
 
 
-def _folder_of(store: Store, path: Path) -> Folder:
-    """Return the folder of a file, open. No link below the project, or below an agent's own folder,
-    is followed.
-    """
-    top = top_of(store.project, path)
-    top = top if path.is_relative_to(top) else top.resolve()
-    return Folder(str(path.parent), str(top))
+def _content(watched: Watched) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return watched.read()
+    return None
+
+
+class _Writing(NamedTuple):
+    """A file that is about to be written, with its content at present and then, and the change."""
+
+    store: Store
+    event: NewEvent
+    now: Content
+    then: Content
+
+    @property
+    def watched(self) -> Watched:
+        """The file on this machine. Raises UndoRefused."""
+        return _watched(self.store, self.event.data["file"])
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the bytes of both contents are known."""
+        return self.now.is_known and self.then.is_known
+
+    @property
+    def backwards(self) -> _Writing:
+        """The same with the contents exchanged."""
+        return self._replace(now=self.then, then=self.now)
+
+    def has(self, content: Content) -> bool:
+        """Return whether the file has a content."""
+        with suppress(OSError):
+            return _content(self.watched) == content.bytes
+        return False
 
 
 def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
     """Write files as planned, all of them or none, and return them with the places of their
     changes.
 
-    home  the project whose own folder notes the versions until all are written
+    home  the project whose own folder notes the changes until all are written
 
     Raises:
-        UndoRefused: the present bytes of a file cannot be kept, or an undo waits to be finished.
+        UndoRefused: a version of a file cannot be kept, or an undo waits to be finished.
         Changed, OSError: a file changed meanwhile or cannot be written; none is then.
     """
     if is_interrupted(home):
         raise UndoRefused("an undo was interrupted and could not be finished; free some space")
-    tx = drawn()
-    for contents in ([each.then for each in planned], [each.now for each in planned]):
-        for version, content in zip(planned, contents, strict=True):
-            if content is not None:
-                keep_bytes(version.store.project, plain_digest(content), content)
-    for version in planned:
-        if not Versions(version.store.project).has(plain_digest(version.now)):
-            raise UndoRefused(
-                f"nothing was written, because the present version of {version.file} cannot "
-                "be kept. Free some space, or: reflector config set --global memory_keep 200"
-            )
-    notes = {"tx": tx, "files": [_noted(version) for version in planned]}
+    writings = list(map(_writing, planned))
+    notes = [(writing.store.project.is_users, asdict(writing.event)) for writing in writings]
     folder = open_own(str(home.root))
     write_durably(folder, json.dumps(notes).encode(), _JOURNAL)
     try:
-        _write_all(planned)
+        _write_all(writings)
     except BaseException:
         Path(folder, _JOURNAL).unlink(missing_ok=True)
         raise
-    places = _record(planned, tx)
-    Path(folder, _JOURNAL).unlink(missing_ok=True)
-    return places
+    places = _record(home, writings)
+    return [replace(each, place=place) for each, place in zip(planned, places, strict=True)]
 
 
-def finish(home: Project, stores: Iterable[Store]) -> list[Restored]:
-    """Finish an undo that a crash interrupted, and return its files. If a file has neither of the
-    two contents, none is changed, and those that were written become as they were.
+def _writing(version: Restored) -> _Writing:
+    """Return a planned file with its change; both versions of it are kept. Raises UndoRefused."""
+    project = version.store.project
+    keep_versions(project, [version.then, version.now])
+    change = NewChange(
+        version.file,
+        content_of(version.now),
+        content_of(version.then),
+        Author(YOU),
+        time.time(),
+        UNDO,
+        undid=[change.event.event_id for change in version.undone],
+    )
+    digests = [digest for each in version.undone for digest in (each.before, each.after)]
+    is_tracked = not any(digest.startswith("k") for digest in digests)
+    writing = _noted(version.store, event_of(project, change, is_tracked=is_tracked))
+    if not writing.is_kept:
+        raise UndoRefused(
+            f"the present version of {version.file} cannot be kept, so nothing was written. "
+            f"Free some space, or: reflector config set --global memory_keep 200"
+        )
+    return writing
+
+
+def finish(home: Project, stores: Iterable[Store]) -> list[str]:
+    """Finish an undo that a crash interrupted, and return the names of its files. If a file has
+    neither of the two contents, none is changed, and those that were written become as they were.
     """
-    notes = _notes_of(home)
-    if notes is None:
-        return []
-    store_of = {store.project.is_users: store for store in stores}
-    planned = [
-        _from_note(store_of[note["users"]], note)
-        for note in notes["files"]
-        if note["users"] in store_of and store_of[note["users"]].watches(note["file"])
-    ]
-    unwritten = [version for version in planned if not _has(version, version.then)]
-    is_certain = len(planned) == len(notes["files"])
-    if is_certain and all(_has(version, version.now) for version in unwritten):
+    notes = home.read_kept(_JOURNAL) or []
+    writings = [writing for writing in _noted_in(stores, notes) if writing.is_kept]
+    written = [writing for writing in writings if writing.has(writing.then)]
+    unwritten = [writing for writing in writings if writing not in written]
+    is_certain = len(writings) == len(notes)
+    if is_certain and all(writing.has(writing.now) for writing in unwritten):
         _write_all(unwritten)
-    elif not _is_recorded(planned, notes["tx"]):
-        written = [version for version in planned if version not in unwritten]
-        _write_all([replace(each, now=each.then, then=each.now) for each in written])
-        planned = []
-    places = _record(planned, notes["tx"])
-    Path(open_own(str(home.root)), _JOURNAL).unlink(missing_ok=True)
-    return places
+    elif not any(each.store.ledger.having([each.event.event_id]) for each in writings):
+        _write_all([writing.backwards for writing in written])
+        writings = []
+    _record(home, writings)
+    return [writing.event.data["file"] for writing in writings]
 
 
-def _has(version: Restored, content: bytes | None) -> bool:
-    """Return whether a file has a content now."""
-    with suppress(OSError):
-        return _content_of(version.store, version.path) == content
-    return False
+def _noted(store: Store, event: NewEvent) -> _Writing:
+    """Return the file of a change with its contents, as far as they are kept."""
+    versions = Versions(store.project)
+    now, then = (versions.content(event.data[name]) for name in ("before", "after"))
+    return _Writing(store, event, now, then)
 
 
-def _is_recorded(planned: Sequence[Restored], tx: str) -> bool:
-    """Return whether an undo is in a ledger already, so that all its files had been written."""
-    return any(version.store.ledger.having([_event(version, tx).event_id]) for version in planned)
+def _noted_in(stores: Iterable[Store], notes: Sequence[Any]) -> Iterator[_Writing]:
+    """Yield the watched files of an undo that was noted, and of its ledger."""
+    for store in stores:
+        for is_users, event in notes:
+            if store.project.is_users == is_users and store.watched(event["data"]["file"]):
+                yield _noted(store, NewEvent(**event))
 
 
 def is_interrupted(home: Project) -> bool:
@@ -390,126 +382,62 @@ def is_interrupted(home: Project) -> bool:
     return Path(own_folder(str(home.root)) or "/nonexistent", _JOURNAL).exists()
 
 
-def _notes_of(home: Project) -> Any:
-    with suppress(ValueError):
-        return json.loads(read_own(str(home.root), _JOURNAL, _MOST_JOURNAL))
-    return None
-
-
-def _noted(version: Restored) -> dict[str, Any]:
-    return {
-        "users": version.store.project.is_users,
-        "file": version.file,
-        "now": _packed(version.now),
-        "then": _packed(version.then),
-        "undid": list(version.undid),
-        "tracked": version.is_tracked,
-    }
-
-
-def _from_note(store: Store, note: Any) -> Restored:
-    now = _unpacked(note["now"])
-    then = _unpacked(note["then"])
-    return Restored(store, note["file"], now, then, note["undid"], note["tracked"])
-
-
-def _packed(content: bytes | None) -> str | None:
-    return None if content is None else b64encode(content).decode("ascii")
-
-
-def _unpacked(text: str | None) -> bytes | None:
-    return None if text is None else b64decode(text)
-
-
-def _write_all(planned: Sequence[Restored]) -> None:
+def _write_all(writings: Sequence[_Writing]) -> None:
     """Replace each file.
 
     Raises:
         Changed, OSError: as `restore`; the files have their former content then.
     """
-    for version in planned:
-        _look_again(version)
-    replaced: list[Restored] = []
+    for writing in writings:
+        _look_again(writing)
+    replaced: list[_Writing] = []
     try:
-        for version in planned:
-            _write(version)
-            replaced.append(version)
+        for writing in writings:
+            _write(writing)
+            replaced.append(writing)
     except BaseException:
-        for version in replaced:
+        for writing in replaced:
             with suppress(Changed, OSError):
-                _write(replace(version, now=version.then, then=version.now))
+                _write(writing.backwards)
         raise
 
 
-def _write(version: Restored) -> None:
+def _write(writing: _Writing) -> None:
     """Replace a file by its planned version, if it is still as it was read."""
-    if version.then is not None:
-        _make_folders(version)
-    name = version.path.name
-    with _folder_of(version.store, version.path) as folder:
-        if version.then is None:
-            _look_again(version)
+    watched = writing.watched
+    name = watched.path.name
+    with watched.open_folder(make=writing.then.bytes is not None) as folder:
+        if writing.then.bytes is None:
+            _look_again(writing)
             folder.remove(name)
             folder.sync()
         else:
-            new_mode = 0o644 if version.is_tracked else 0o600
-            last_look = partial(_look_again, version)
-            replace_in(folder, name, version.then, None, last_look, new_mode)
+            new_mode = 0o600 if writing.event.data["after"].startswith("k") else 0o644
+            last_look = partial(_look_again, writing)
+            replace_in(folder, name, writing.then.bytes, None, last_look, new_mode)
 
 
-def _make_folders(version: Restored) -> None:
-    """Make the folders of a file again that was removed with them."""
-    missing = []
-    path = version.path.parent
-    while not path.exists() and not path.is_symlink():
-        missing.append(path)
-        path = path.parent
-    for folder in reversed(missing):
-        with _folder_of(version.store, folder):
-            folder.mkdir()
+def _look_again(writing: _Writing) -> None:
+    if _content(writing.watched) != writing.now.bytes:
+        file = writing.event.data["file"]
+        raise Changed(f"{file} was changed since it was read; nothing was written")
 
 
-def _look_again(version: Restored) -> None:
-    if _content_of(version.store, version.path) != version.now:
-        raise Changed(f"{version.file} has changed since it was read, so nothing was written")
+def _record(home: Project, writings: Sequence[_Writing]) -> list[str]:
+    """Record what was written, each file once however often this is repeated; return the places."""
+    places = []
+    for writing in writings:
+        (appended,) = writing.store.ledger.append([writing.event])
+        _note_look(writing)
+        places.append(writing.store.place_of(appended.position))
+    Path(open_own(str(home.root)), _JOURNAL).unlink(missing_ok=True)
+    return places
 
 
-def _record(written: Sequence[Restored], tx: str) -> list[Restored]:
-    """Record what was written, each file once however often this is repeated."""
-    recorded = []
-    for version in written:
-        event = _event(version, tx)
-        (appended,) = version.store.ledger.append([event])
-        _note_look(version)
-        recorded.append(replace(version, place=place_of(version.store, appended.position)))
-    return recorded
-
-
-def _event(version: Restored, tx: str) -> NewEvent:
-    project = version.store.project
-    before, after = (
-        digest_in_ledger(project, plain_digest(content), is_tracked=version.is_tracked)
-        for content in (version.now, version.then)
-    )
-    data = {
-        "file": version.file,
-        "kind": "created" if not before else "edited" if after else "deleted",
-        "before": before,
-        "after": after,
-        **line_change(version.now, version.then).facts,
-        **dict.fromkeys(("agent", "session", "call", "commit", "author"), ""),
-        "by": YOU,
-        "source": UNDO,
-        "undid": list(version.undid),
-    }
-    event_id = identity(MEMORY_CHANGED, version.file, before, after, UNDO, tx)
-    return NewEvent(MEMORY_CHANGED, event_id, data, HUMAN)
-
-
-def _note_look(version: Restored) -> None:
+def _note_look(writing: _Writing) -> None:
     """Make the next look compare the file with what was written."""
-    project = version.store.project
+    project = writing.store.project
     looks = Looks.load(project)
-    digest = plain_digest(version.then)
-    looks.files[version.file] = Look(len(version.then or b""), 0, digest, time.time())
+    look = Look(0, 0, plain_digest(writing.then.bytes), time.time())
+    looks.files[writing.event.data["file"]] = look
     looks.save(project)

@@ -16,7 +16,7 @@ from reflector.config import ConfigError
 from reflector.files import Changed, error_words
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import undecided
-from reflector.memory.backfill import fill_back, fill_commits, is_filled
+from reflector.memory.backfill import fill_back, is_filled
 from reflector.memory.calls import Transcript
 from reflector.memory.changes import Store, changes_in
 from reflector.memory.files import Table
@@ -42,7 +42,7 @@ def record_memory(project: Project, ledger: Ledger) -> list[str]:
         leave_places(project.root, [])
         return notes
     recorder = Recorder(project, lambda: ledger, project.root, "project")
-    notes += record_changes(recorder, lambda time: _sessions(project, time)).notes
+    notes += record_changes(recorder, lambda time: _sessions(project, time))
     tables = [recorder.table]
     if _watches_users(project):
         tables.append(Table(project.root, "user"))
@@ -58,7 +58,7 @@ def record_users_memory(project: Project) -> list[str]:
         return []
     try:
         with _users_recorder(project.root) as recorder:
-            return record_changes(recorder, lambda time: _anywhere(project, time)).notes
+            return record_changes(recorder, lambda time: _anywhere(project, time))
     except _TROUBLE as error:
         return [_WAITS.format(error_words(error))]
 
@@ -106,9 +106,7 @@ def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
     """
 
     def fill(recorder: Recorder) -> list[str]:
-        if is_filled(recorder):
-            return fill_commits(recorder)
-        transcripts = _sessions(project, 0.0)
+        transcripts = [] if is_filled(recorder) else _sessions(project, 0.0)
         return fill_back(recorder, [each for each in transcripts if each.is_here])
 
     notes = _fill(project, ledger, fill) if _watches(project) else []
@@ -129,7 +127,7 @@ def _finish_undo(project: Project, ledger: Ledger) -> list[str]:
             restored = finish(project, stores)
     except _TROUBLE as error:
         return [_WAITS.format(error_words(error))]
-    return [f"finished an undo that was interrupted: {', '.join(one.file for one in restored)}"]
+    return [f"finished an undo that was interrupted: {', '.join(restored)}"]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.memory import bytes as kept_bytes
-from reflector.memory.bytes import Versions, keep_bytes, versions_folder
+from reflector.memory.bytes import Versions, keep_versions, versions_folder
 from reflector.memory.looks import digest_in_ledger, plain_digest
 from reflector.project import Project
 from tests.road.agent import Agent, environ
@@ -21,8 +21,9 @@ def project(agent: Agent) -> Project:
 
 
 def _kept(project: Project, content: bytes) -> str:
+    keep_versions(project, [content])
     digest = plain_digest(content)
-    assert keep_bytes(project, digest, content)
+    assert Versions(project).has(digest)
     return digest
 
 
@@ -76,10 +77,10 @@ def test_full_disk_keeps_no_version(project: Project, monkeypatch: pytest.Monkey
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(kept_bytes, "write_durably", full)
-    digest = plain_digest(b"x")
-    assert not keep_bytes(project, digest, b"x")
-    assert not Versions(project).has(digest)
+    keep_versions(project, [b"x"])
+    assert not Versions(project).has(plain_digest(b"x"))
 
 
 def test_no_version_is_kept_without_room(project: Project) -> None:
-    assert not keep_bytes(_limited(project, 0), plain_digest(b"x"), b"x")
+    keep_versions(_limited(project, 0), [b"x"])
+    assert not Versions(project).has(plain_digest(b"x"))

@@ -9,7 +9,7 @@ import pytest
 
 from reflector.events.memory import UNSEEN
 from reflector.memory import looks, recording
-from reflector.memory.files import Found, Table, Unwatched
+from reflector.memory.files import Found, Table
 from reflector.memory.looks import Looks, Seen, compare
 from tests.memory.world import World
 
@@ -57,7 +57,7 @@ def test_file_of_unreadable_folder_is_not_new_later(world: World) -> None:
     folder = world.path(".claude/rules")
     folder.parent.mkdir()
     folder.symlink_to("/etc/hostname/none")
-    found = Found(unwatched=[Unwatched(".claude/rules", "cannot be read")])
+    found = Found(unwatched={".claude/rules": "cannot be read"})
     looked = Looks(seen={str(world.root): Seen(1.0, 1.0)})
     looked.keep_unread(found, 1.0)
     folder.unlink()
@@ -131,7 +131,7 @@ def test_full_disk_is_one_line_and_recorded_later(
 ) -> None:
     world.record()
     world.begins().edits("CLAUDE.md", "make test", "make check")
-    name = "keep_bytes" if module is recording else "write_durably"
+    name = "keep_versions" if module is recording else "write_durably"
     with monkeypatch.context() as full:
         full.setattr(module, name, _full)
         notes = world.record()

@@ -7,7 +7,9 @@ import pytest
 from reflector.events.event import MEMORY_CHANGED, NewEvent, identity
 from reflector.files import Folder
 from reflector.ledger.errors import LedgerError
+from reflector.memory.changes import Store
 from reflector.memory.looks import plain_digest
+from reflector.project import Project
 from tests.road.agent import Agent, environ
 
 
@@ -68,6 +70,13 @@ def test_folder_has_no_way_up(tmp_path: Path, below: str) -> None:
     (tmp_path / "inner").mkdir()
     with pytest.raises(OSError, match="instead of a folder"):
         Folder(f"{tmp_path}/{below}", str(tmp_path))
+
+
+def test_whole_path_names_no_file(agent: Agent) -> None:
+    with environ(agent.env()), agent.open_ledger() as ledger:
+        store = Store(Project.at(agent.project), ledger)
+        assert store.watched("CLAUDE.md") is not None
+        assert store.watched(str(agent.project / "CLAUDE.md")) is None
 
 
 def test_whole_path_is_no_project_change(agent: Agent) -> None:

@@ -3,11 +3,12 @@
 import pytest
 
 from reflector.memory.files import MAX_BYTES
-from reflector.memory.git_changes import Commit, Repository
+from reflector.memory.git_changes import Repository
+from reflector.memory.new_change import NewChange
 from tests.memory.world import World
 
 
-def _commits(world: World, *places: str) -> list[Commit]:
+def _commits(world: World, *places: str) -> list[NewChange]:
     return list(Repository(world.root).commits(places or ["CLAUDE.md"]))
 
 
@@ -23,7 +24,7 @@ def test_commits_have_contents_in_order(world: World) -> None:
     _commit(world, "one\n")
     _commit(world, "two\n")
     _commit(world, None)
-    contents = [(commit.before, commit.after) for commit in _commits(world)[-3:]]
+    contents = [(commit.before.bytes, commit.after.bytes) for commit in _commits(world)[-3:]]
     assert contents[1:] == [(b"one\n", b"two\n"), (b"two\n", None)]
 
 
@@ -31,21 +32,21 @@ def test_commits_have_contents_in_order(world: World) -> None:
 def test_author_of_any_name_is_read(world: World, name: str) -> None:
     _commit(world, "one\n", f"--author={name} <x@example.org>")
     commit = _commits(world)[-1]
-    assert commit.after == b"one\n"
-    assert commit.author.endswith("(committed by Ana)")
+    assert commit.after.bytes == b"one\n"
+    assert commit.author.author.endswith("(committed by Ana)")
 
 
 @pytest.mark.parametrize("file", [".claude/rules/ä b.md", '.claude/rules/"q".md'])
 def test_file_of_any_name_is_read(world: World, file: str) -> None:
     _commit(world, "one\n", file=file)
     (commit,) = _commits(world, f":(literal){file}")
-    assert (commit.file, commit.after) == (file, b"one\n")
+    assert (commit.file, commit.after.bytes) == (file, b"one\n")
 
 
 def test_content_above_a_megabyte_is_left_out(world: World) -> None:
     _commit(world, "one\n")
     _commit(world, "x" * (MAX_BYTES + 1))
-    assert _commits(world)[-1].after == b"one\n"
+    assert _commits(world)[-1].after.bytes == b"one\n"
 
 
 def test_move_to_another_branch_is_a_checkout(world: World) -> None:
@@ -56,4 +57,4 @@ def test_move_to_another_branch_is_a_checkout(world: World) -> None:
     start = repository.reflog_size
     world.git("checkout", "-q", "-")
     (move,) = repository.moves(["CLAUDE.md"], start)
-    assert (move.commits, move.before, move.after) == ((), b"two\n", b"one\n")
+    assert (move.commits, move.before.bytes, move.after.bytes) == ((), b"two\n", b"one\n")

@@ -223,6 +223,24 @@ def test_checkout_and_commit_are_named(looked: World) -> None:
     assert events[0]["commit"] == looked.git("rev-parse", "other").strip()
 
 
+def test_stash_is_named_by_its_commit(looked: World) -> None:
+    looked.path("CLAUDE.md").write_text("# Mine\n")
+    looked.record()
+    looked.git("stash")
+    looked.record()
+    stash = looked.git("rev-parse", "refs/stash").strip()
+    named = [(event["by"], event["commit"]) for event in looked.events()]
+    assert named == [("you", ""), ("stash", stash)]
+
+
+def test_reset_to_head_is_a_checkout(looked: World) -> None:
+    looked.path("CLAUDE.md").write_text("# Mine\n")
+    looked.record()
+    looked.git("reset", "-q", "--hard")
+    looked.record()
+    assert [event["by"] for event in looked.events()] == ["you", "checkout"]
+
+
 def test_committed_change_of_an_agent_is_its_own(looked: World) -> None:
     session = looked.begins()
     session.edits("CLAUDE.md", "make test", "make check")

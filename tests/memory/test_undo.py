@@ -302,6 +302,16 @@ def test_finished_undo_writes_only_watched_files(agent: Agent, two_files: list[P
     assert [file.read_bytes() for file in (*two_files, other)] == [AFTER, AFTER, AFTER]
 
 
+def test_lost_version_removes_no_file(agent: Agent, two_files: list[Path]) -> None:
+    if (child := os.fork()) == 0:
+        restoring._write_all = lambda _: os._exit(9)
+        _undo_both(agent)
+    os.waitpid(child, 0)
+    (agent.own / "memory" / plain_digest(BEFORE)).unlink()
+    _look(agent)
+    assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
+
+
 def test_half_an_undo_is_taken_back(agent: Agent, two_files: list[Path]) -> None:
     if (child := os.fork()) == 0:
         write = restoring._write_all
