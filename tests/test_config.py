@@ -76,7 +76,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         ('model = "the-dearest-1"', "sets the price of a request"),
         ("request_tokens = 10000000", "only lower"),
         ("monthly_tokens = 0", "only lower"),
-        ('fixtures = "x.json"', "belongs in the user's own file only"),
+        ('fixtures = "x.json"', "may only be set in your own file"),
     ],
 )
 def test_wrong_setting_is_refused_with_a_suggestion(

@@ -69,7 +69,7 @@ _MAX_FOLDERS = 5_000
 _NAMED = re.compile(
     r"\[([\w.-]{1,64})\] (?:helpful=\d+ harmful=\d+(?: neutral=\d+)? :: )?(.+)", re.DOTALL
 )
-_CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.M | re.S)
+_CODE = re.compile(r"^[ \t>]*(```|~~~).*?^[ \t>]*\1|`[^`\n]*`", re.M | re.S)
 
 
 class Line(NamedTuple):

@@ -170,7 +170,7 @@ def test_missing_sessions_are_no_error(agent: Agent) -> None:
     assert told == f"Nothing to record: no session of this project in {kept}.\n"
     shutil.rmtree(agent.home / ".claude")
     told = agent.call("history").err
-    assert told.startswith("Nothing to record: no sessions of Claude Code or ")
+    assert told.startswith("Nothing to record: no folder with sessions of Claude Code or ")
     assert "reflector ingest FILE" in told
     assert not agent.ledger.exists()
 

@@ -258,7 +258,7 @@ def test_one_run_needs_no_lasting_permission(agent: Agent, claude: Played) -> No
 def test_one_run_asks_first(agent: Agent, claude: Played) -> None:
     recorded_session(agent)
     refused = agent.call("reflect", "s-1", "--judge", "claude", code=2).err
-    assert "Claude Code needs your consent first: add --yes" in refused
+    assert "Claude Code asks you first: add --yes" in refused
     assert not (claude.folder / "asked.json").exists()
 
 

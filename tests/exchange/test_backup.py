@@ -117,9 +117,7 @@ def test_restore_works_under_open_processes(path: Path, tmp_path: Path) -> None:
         before = _content(path)
         other.append([added("oth-009")])
         now = _content(path)
-        with pytest.raises(
-            LedgerError, match=f"up to position {end.position + 1} that .* does not contain"
-        ):
+        with pytest.raises(LedgerError, match=f"up to position {end.position + 1} that .* lacks"):
             restore_ledger(tmp_path / "b.db", path, "default")
         assert _content(path) == now
         with ledger.asking() as reading:  # who reads meanwhile reads on in the old state

@@ -219,9 +219,9 @@ def _odd(
 
 _MERGE = NewEvent(ev.LEDGER_MERGED, "a", {}, "merge")
 _IMPOSSIBLE = [
-    ([added(), added("pat-002"), added()], 4, "exists already"),
+    ([added(), added("pat-002"), added()], 4, "already exists"),
     ([added(), redacted(added().event_id)], 3, "but the file still contains this text"),
-    ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an event before it"),
+    ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an earlier event"),
     (
         [added(), *(replace(retracted(added()), event_id=one) for one in "ab")],
         4,

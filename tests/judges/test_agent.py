@@ -97,7 +97,7 @@ def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
     error = played.fails(deadline=2.0)
     assert (error.stage, error.usage.total > 0) == ("transport", True)
     assert re.search(
-        "Claude Code did not answer within . s and was stopped; .*raise deadline_seconds",
+        "Claude Code did not answer within . s and was ended; .*raise deadline_seconds",
         str(error),
     )
     wait_for_the_end(played)
@@ -260,7 +260,7 @@ def test_word_silences_hooks_only_with_its_file(tmp_path: Path) -> None:
 def test_projects_file_cannot_allow_judges_or_raise_limits(tmp_path: Path, line: str) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "reflector.toml").write_text(line + "\n")
-    with pytest.raises(ConfigError, match=r"cannot let your agent|own file only|can only lower"):
+    with pytest.raises(ConfigError, match=r"cannot let your agent|in your own file|can only lower"):
         load_config(tmp_path, environ={"HOME": str(tmp_path / "home")})
 
 

@@ -244,10 +244,10 @@ NO_ANSWERS = {
     '{"bullet_tags": ["pat-001"]}': "tag 0: the entry is not an object: 'pat-001'",
     f'{{"bullet_tags": [{TAG_2}]}}': "tag 0: the question was not about mis-002",
     f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': "tag 1: the question was not about mis-002",
-    said(tag="good"): "tag 0: pat-001 is called 'good', not helpful, harmful or neutral",
-    said(relevant="no"): "tag 0: pat-001: relevant is not true or false: 'no'",
-    said(turn="3"): "tag 0: pat-001: turn is not a whole number: '3'",
-    said(quote=["x"]): "tag 0: pat-001: quote is not text: ['x']",
+    said(tag="good"): "tag 0: pat-001 has the tag 'good', not helpful, harmful or neutral",
+    said(relevant="no"): "tag 0: pat-001: relevant must be true or false, not 'no'",
+    said(turn="3"): "tag 0: pat-001: turn must be a whole number, not '3'",
+    said(quote=["x"]): "tag 0: pat-001: quote must be text, not ['x']",
 }
 
 

@@ -99,7 +99,7 @@ class Asked:
         # from what was told.
         beside = (
             "cited judged helped harmed neither undecided followed broken last_cited share "
-            "low high corrected told told_sessions demoted checked place"
+            "low high corrected told told_sessions demoted checked place newest_verdict"
         ).split()
         assert [
             {k: v for k, v in of.items() if k not in beside}

@@ -15,7 +15,7 @@ from reflector.playbook_files.mirrors import find_section, with_section, without
 from tests.building import PLAYBOOKS, TOKEN, commit, git, meanwhile
 from tests.road.agent import Agent
 
-_LEFT = "AGENTS.md: its copy of the playbook was not read: "
+_LEFT = "AGENTS.md: its playbook was not read: "
 
 
 @given(
@@ -196,7 +196,7 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
         (
             r"(?s)begin [0-9a-f]{12}(.*)small",
             "begin " + "0" * 12 + r"\1large",
-            "AGENTS.md: its copy of the playbook was edited",
+            "AGENTS.md: its playbook was edited",
         ),
         (
             r"<!-- reflector:end -->\n",

@@ -97,7 +97,7 @@ def test_weaker_judge_leaves_the_session_to_a_model(agent: Agent, api: Api) -> N
     agent.call("drain")
     (failure,) = agent.json("status", code=1)["failures"]
     assert failure["command"] == "reflector reflect s-1 --judge anthropic"
-    assert "not by anthropic, which did not answer" in agent.call("drain", "--retry-failed").out
+    assert "instead of anthropic, which did not answer" in agent.call("drain", "--retry-failed").out
 
 
 def test_each_judge_is_asked_as_often(agent: Agent, api: Api) -> None:
@@ -167,7 +167,7 @@ def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str)
     api.else_ = says(text)
     for tries in range(1, MOST_QUESTIONS + 1):
         ran = checked.call("check", "--yes", code=1)
-        assert (ran.err.count("no answer: "), len(api.asked)) == (2, 2 * tries)
+        assert (ran.err.count("not answered: "), len(api.asked)) == (2, 2 * tries)
         assert "0 sessions judged" in ran.err
         assert "not seen" not in ran.out
     report = checked.json("check", "--yes")
