@@ -77,6 +77,12 @@ def test_imports_without_an_ending_are_followed(root: Path) -> None:
     assert not [one for one in found.omitted if one.startswith("not followed: ")]
 
 
+def test_decorators_in_an_indented_fence_are_no_imports(root: Path) -> None:
+    code = "- Async fixtures:\n  ```python\n  @pytest.fixture\n  ```\n"
+    write(root, CLAUDE=f"- Keep each module below four hundred lines\n{code}")
+    assert advice_of(root).omitted == ()
+
+
 def test_imports_outside_are_named_in_any_form(root: Path) -> None:
     (root.parent / "SECRET").write_text("- Never tell this to anybody\n")
     write(root, CLAUDE="- Run the tests first\n\n@../SECRET and @gone/file.md#part, please.\n")
