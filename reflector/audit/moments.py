@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Kind = Literal["session", "reflection", "event"]
 #: The most candidates that an error names.
 _MAX_CANDIDATES = 6
+#: The characters of an id that screens show.
+_ID_CHARACTERS = 8
 
 
 class UnknownReference(Mistake):
@@ -82,7 +84,8 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
 
 def target_named(ledger: Ledger, text: str) -> Target:
     """Return the session, reflection or event of an id, of the unique beginning of one, or of a
-    position. A reflection is the event that completed it.
+    position. A reflection is the event that completed it. A number of fewer digits than a shown id
+    has is only a position, so that a slip of the finger does not name another event.
 
     Raises:
         UnknownReference: the text names nothing, or several things.
@@ -93,6 +96,11 @@ def target_named(ledger: Ledger, text: str) -> Target:
         events = ledger.at([int(text)])
         if events:
             return Target("event", events[0].event_id, events)
+        if len(text) < _ID_CHARACTERS:
+            raise UnknownReference(
+                f"{text} is not a position of this ledger, whose last one is "
+                f"{ledger.head().position}; see `reflector log`"
+            )
     candidates = _candidates(ledger, text)
     if not candidates:
         raise UnknownReference(

@@ -33,7 +33,10 @@ _FINAL = {
 #: The types of events that take another one back, if they point to one.
 _UNDOING = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
 _READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
-_NOTHING = "you have undone all of your changes here; `reflector log` lists the changes of others"
+_NOTHING = (
+    "you do not have a change left to undo here; `reflector log` lists all changes of rules, and "
+    "`reflector log --memory` those of files"
+)
 _NO_HOME = (
     "this user does not have a home folder, so reflector cannot recognise your changes; name one "
     "by its position in `reflector log`"

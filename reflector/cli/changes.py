@@ -7,6 +7,7 @@ wrote in playbook.json stays there until it is recorded.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -359,6 +360,10 @@ def undo(
     if memory and what is None:
         raise click.UsageError(
             "--memory needs the id of a session, such as `reflector undo --memory 5f2a91c0`"
+        )
+    if what is not None and re.fullmatch(r".+\.\w+:\d+", what):
+        raise click.UsageError(
+            f"{safe(what)} is a line; `{place.command('blame', what)}` shows the change to undo"
         )
     if what is not None and (memory or is_watched(place, what)):
         undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)

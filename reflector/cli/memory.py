@@ -462,7 +462,8 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
         print_facts([("written", line.origin or "nothing on record shows by whom")], 8)
         return
     print_facts(_facts(line, change), 8)
-    _note_way_back(place, change)
+    if _way_back(place, change)[0]:
+        _note_way_back(place, change)
     if session:
         note(f"The session: {session}")
 
@@ -567,10 +568,10 @@ def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
     if version.then is None:
         prose(f"{name} {'would be' if dry_run else 'was'} removed.")
     elif version.is_whole:
-        prose(f"{name} {verb} as it was before {version.places[0]}.")
+        prose(f"{name} {verb} as it was before change {version.places[0]}.")
     else:
         gone = "would be taken back" if dry_run else "were taken back"
-        prose(f"{name}: only the lines of {', '.join(version.places)} {gone}.")
+        prose(f"{name}: only the lines of change {', '.join(version.places)} {gone}.")
     for why in version.left:
         note(why)
     if dry_run:

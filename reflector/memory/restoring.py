@@ -143,11 +143,14 @@ def _begun(change: Change) -> Restored:
     if not change.file:
         raise UndoRefused(f"the text of {change.place} was erased, so it cannot be taken back")
     if change.undone_at:
-        raise UndoRefused(f"{change.place} is already undone at {change.undone_at}")
+        raise UndoRefused(
+            f"change {change.place} is already undone at {change.undone_at}. To make it again: "
+            f"`reflector undo {change.undone_at}`"
+        )
     versions = change.store.versions
     now = read_watched(change)
     if versions.is_version(change.before, now) and not versions.is_version(change.after, now):
-        raise UndoRefused(f"{change.shown} is already as it was before {change.place}")
+        raise UndoRefused(f"{change.shown} is already as it was before change {change.place}")
     return Restored(change.store, change.file, now, now)
 
 
@@ -158,7 +161,7 @@ def _version(change: Change) -> bytes | None:
     commit = change.fact("commit")
     if commit and not change.before:
         raise UndoRefused(
-            f"{change.file} came with commit {commit[:7]}, so taking back {change.place} would "
+            f"{change.file} came with commit {commit[:7]}, so taking back change {change.place} would "
             f"remove the whole file. To remove it: git rm {quote(change.file)}"
         )
     versions = change.store.versions
@@ -185,11 +188,13 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
             return version
     name = change.shown
     if content is None:
-        raise UndoRefused(f"{name} does not exist, so the lines of {change.place} are not in it")
+        raise UndoRefused(
+            f"{name} does not exist, so the lines of change {change.place} are not in it"
+        )
     if not change.before or not change.after:
         verb = "created" if change.after else "removed"
         raise UndoRefused(
-            f"{change.place} {verb} {name}, which has changed since; change the file by hand"
+            f"change {change.place} {verb} {name}, which has changed since; change the file by hand"
         )
     rest = _without_lines(change, content)
     is_exact = change.before == UNSEEN or versions.is_version(change.before, rest)
@@ -197,7 +202,7 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
         raise _unknown(change)
     if rest is None:
         raise UndoRefused(
-            f"{name} does not contain the lines of {change.place} any more; change the file by hand"
+            f"{name} does not contain the lines of change {change.place} any more; change the file by hand"
         )
     return rest
 
@@ -220,7 +225,7 @@ def _without_lines(change: Change, content: bytes) -> bytes | None:
 
 def _unknown(change: Change) -> UndoRefused:
     return UndoRefused(
-        f"the version of {change.shown} before {change.place} was not kept, and the "
+        f"the version of {change.shown} before change {change.place} was not kept, and the "
         f"changed lines are not known; change the file by hand"
     )
 

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from reflector.audit.dates import period_of
-from reflector.audit.moments import UnknownReference, position_before, position_of, span_of
+from reflector.audit.moments import (
+    UnknownReference,
+    position_before,
+    position_of,
+    span_of,
+    target_named,
+)
 from reflector.events.event import written
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, reflected, window
@@ -188,3 +194,16 @@ def test_span_may_omit_its_beginning_or_end(ledger: Ledger) -> None:
     assert span_of(ledger, "2026-11-21T00:00Z..2026-11-21T00:00Z") == (4, 7)
     with pytest.raises(UnknownReference, match=r"is not a span"):
         span_of(ledger, "3")
+
+
+def test_number_beyond_the_end_names_no_event() -> None:
+    ledger = Ledger.open("sqlite://")
+    ledger.append([added(f"pat-{number:03}") for number in range(1, 30)])
+    digits = next(
+        event.event_id[:count]
+        for event in ledger.events()
+        for count in range(2, 8)
+        if event.event_id[:count].isdecimal() and int(event.event_id[:count]) > 30
+    )
+    with pytest.raises(UnknownReference, match=f"{digits} is not a position of this ledger"):
+        target_named(ledger, digits)

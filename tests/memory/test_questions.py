@@ -62,15 +62,18 @@ def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
 
 def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     assert _offered(mixed, "show", "3") == []
-    assert "cannot be taken back: the version of CLAUDE.md before 3" in mixed.call("show", "3").err
+    assert (
+        "cannot be taken back: the version of CLAUDE.md before change 3"
+        in mixed.call("show", "3").err
+    )
 
 
 def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     refused = mixed.call("undo", "--memory", "00000001", code=1).err
-    assert "CLAUDE.md before 3 was not kept" in refused
+    assert "CLAUDE.md before change 3 was not kept" in refused
     assert "@@ line 4 @@\n-- Lint first.\n" in refused
     undone = mixed.call("undo", "--memory", "00000001", "--yes")
-    assert "CLAUDE.md before 3 was not kept" in undone.err
+    assert "CLAUDE.md before change 3 was not kept" in undone.err
     assert (mixed.project / "CLAUDE.md").read_text() == "# Our rules\n\n- Run make test.\n"
 
 
@@ -245,3 +248,16 @@ def test_ids_are_long_enough_to_be_used(mixed: Agent) -> None:
 
 def test_past_log_offers_no_undo(mixed: Agent) -> None:
     assert _offered(mixed, "log", "--memory", "--as-of", "2") == []
+
+
+def test_line_that_cannot_be_taken_back_offers_nothing(asked: Agent) -> None:
+    asked.call("log", "--memory")
+    ran = asked.call("blame", "CLAUDE.md:1")
+    assert "commit" in ran.out
+    assert "git rm" not in ran.err + ran.out
+    assert "taken back" not in ran.err
+
+
+def test_undo_of_a_line_names_blame(asked: Agent) -> None:
+    refused = asked.call("undo", "CLAUDE.md:1", code=2).err
+    assert "CLAUDE.md:1 is a line; `reflector blame CLAUDE.md:1` shows" in refused
