@@ -161,8 +161,8 @@ def _version(change: Change) -> bytes | None:
     commit = change.fact("commit")
     if commit and not change.before:
         raise UndoRefused(
-            f"{change.file} came with commit {commit[:7]}, so taking back change {change.place} would "
-            f"remove the whole file. To remove it: git rm {quote(change.file)}"
+            f"{change.file} came with commit {commit[:7]}, so taking back change {change.place} "
+            f"would remove the whole file. To remove it: git rm {quote(change.file)}"
         )
     versions = change.store.versions
     kept = versions.read(change.before)
@@ -202,7 +202,8 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
         raise _unknown(change)
     if rest is None:
         raise UndoRefused(
-            f"{name} does not contain the lines of change {change.place} any more; change the file by hand"
+            f"{name} does not contain the lines of change {change.place} any more; "
+            "change the file by hand"
         )
     return rest
 

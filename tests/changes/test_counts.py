@@ -141,7 +141,7 @@ def test_ambiguous_target_is_refused_with_the_candidates(told: Ledger) -> None:
     # one that is written out beats one that only begins so
     assert target_named(told, "s1").id == "s1"
     for text in ("", "99", "zz", "\0", "s1'--", "9" * 5000):
-        with pytest.raises(UnknownReference, match="is not a (session|position)"):
+        with pytest.raises(UnknownReference, match=r"is not a (session|position)"):
             target_named(told, text)
 
 
