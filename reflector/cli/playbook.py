@@ -22,6 +22,7 @@ from reflector.playbook.evidence import FEWEST
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked, CheckedLine, QuotedVerdict
+    from reflector.cli.app import Place
     from reflector.ledger.usage import Usage
     from reflector.playbook.evidence import Votes
     from reflector.playbook.ranking import Standing
@@ -275,8 +276,23 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
         return "No rule matches."
     if asked.then is not None:
         return "The playbook was empty then."
+    if file := _file_with_rules(asked.place):
+        return (
+            f"The playbook is empty, and the rules of {file} do not have names yet.\n"
+            f"To list them: {asked.place.command('adopt', file)}\n"
+            f"To see which ones your agent breaks: {asked.place.command('check')}"
+        )
     example = asked.place.command("add", "pat", "'Run the tests before you commit'")
     return f"The playbook is empty. Add a rule: {example}"
+
+
+def _file_with_rules(place: Place) -> str:
+    """Return the first file of the project that agents load and that has a rule, "" if none has."""
+    from reflector.playbook_files.watching import advice_of
+
+    if place.user or place.dataset is not None:
+        return ""
+    return next((rule.file for rule in advice_of(place.folder()).rules), "")
 
 
 def _selected(

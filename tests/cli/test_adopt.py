@@ -93,3 +93,10 @@ def test_cut_ledger_begins_no_ledger(bare: Agent, tmp_path: Path) -> None:
     file.write_text("".join(lines[:-1]))
     assert "the file was cut off" in bare.call("import", file, code=1).err
     assert not bare.claude.exists()
+
+
+def test_empty_list_names_the_file_with_rules(bare: Agent) -> None:
+    (bare.project / "CLAUDE.md").write_text("- Run the tests before you commit.\n")
+    shown = bare.call("list").err
+    assert "the rules of CLAUDE.md do not have names yet" in shown
+    assert "reflector adopt CLAUDE.md" in shown

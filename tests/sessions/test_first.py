@@ -167,7 +167,6 @@ def test_blame_shows_the_quote(old: Agent) -> None:
     assert f'"{_CORRECTION}"' in old.call("blame", row(old)["name"]).out
 
 
-@pytest.mark.slow
 def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     (old.project / "CLAUDE.md").unlink()
     old.call("add", "oth", _MOCK)
@@ -178,7 +177,6 @@ def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     assert row(old)["followed"]["no"] == 10
 
 
-@pytest.mark.slow
 def test_rules_of_both_are_read(old: Agent, api: Api) -> None:
     old.call("add", "pat", "Write the failing test first")
     answer(old, "install")
