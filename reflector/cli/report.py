@@ -91,7 +91,7 @@ def _lines(
     added = sum(rule.change == "added" for rule in page.changes.rules)
     lines = [
         f"{out}, {size / 1000:,.0f} kB, loads nothing.{opening}",
-        f"{_days(summary)}: {counted(summary.sessions, 'session')}, "
+        f"{_days(summary)}: recorded {counted(summary.sessions, 'session')}, "
         f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed), "
         f"{counted(added, 'new rule')}",
     ]
