@@ -156,7 +156,9 @@ def _doubles(asked: Question, name: str | None) -> None:
     differing = [row for row in totals if len(set(row[1:])) > 1]
     click.echo()
     if not differing:
-        click.echo(f"All counting policies agree on {counted(len(totals), 'rule')}.")
+        click.echo(
+            f"All counting policies give the same totals for {counted(len(totals), 'rule')}."
+        )
         return
     table(("name", *COUNTINGS), differing[:_MOST])
     trial = asked.place.command("list --counting", COUNTINGS[-1])

@@ -120,7 +120,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
         planned = plan(ledger, bullets=bullets, outcome=outcome)
     _print_plan(planned, placebo=placebo)
     if planned.is_long:
-        agreed("Start it anyway?", "such a trial takes more than half a year here", yes=yes)
+        agreed("Start this trial anyway?", "such a trial takes more than half a year here", yes=yes)
     with place.changing() as ledger:
         start(
             ledger,
@@ -193,7 +193,7 @@ def stop_(place: Place) -> None:
     _print_status(found)
 
 
-@trial.command("run", short_help="Compare on tasks, with advice and without.")
+@trial.command("run", short_help="Compare runs of tasks, with and without advice.")
 @click.argument(
     "folder", metavar="TASKS", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
@@ -202,15 +202,15 @@ def stop_(place: Place) -> None:
 @yes_option
 @click.pass_obj
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
-    """Compare on tasks, with advice and without.
+    """Compare runs of tasks, with and without advice.
 
     Runs each task four times: twice with the advice and twice without.
 
     The advice is the playbook, the rule NAME, or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
-    exits 0 if the task is done. Files of the task are in a folder named files. It records and
-    counts nothing. It asks you to confirm the command and each file that it runs: before the first
-    run, and after a change.
+    exits 0 if the task is done. Files of the task are in a folder named files. The comparison is
+    not recorded and does not change counts. Before the first run, and again if a file has changed,
+    you confirm COMMAND and each file that it runs.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)
@@ -257,8 +257,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     click.echo(
-        f"{counted(len(runs) // 2, 'pair')}: {better} better with the advice, {worse} worse; "
-        f"by chance alone, {sign_test(better, worse):.1%} of comparisons give such a result"
+        f"{counted(len(runs) // 2, 'pair')}: {better} better with the advice, {worse} worse. "
+        f"Chance alone gives such a result in {sign_test(better, worse):.1%} of comparisons"
     )
 
 
@@ -279,7 +279,9 @@ def _agreed_to_run(root: Path, tasks: Sequence[Task], command: str, *, yes: bool
         for path, hashed in task.hashes.items():
             click.echo(safe(f"  {hashed[:16]}  {path}"))
     agreed(
-        "Run this, with these files?", "you have not agreed to these commands and files", yes=yes
+        "Run this command with these files?",
+        "you have not yet allowed this command and these files",
+        yes=yes,
     )
     with suppress(OSError):
         append_named(Path(open_own(str(root)), _AGREED), f"{digest}\n".encode())
@@ -303,8 +305,11 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         )
         return
     sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
-    ended = f"{found.rate:.0%} {found.outcome}, and the outcome is known for {found.known:.0%}"
-    used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
+    ended = (
+        f"{found.rate:.0%} {found.outcome}, and the outcome is known for {found.known:.0%} of "
+        "sessions"
+    )
+    used = f", with rules used in {found.used:.0%} of sessions" if found.used < 1 else ""
     click.echo(f"{sessions}: {ended}{used}.")
     click.echo(f"If {found.share:.0%} of sessions do not get the playbook, a trial can detect")
     for length in found.lengths:
@@ -337,7 +342,10 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
         rows.append((name, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(
-        ("open", f"{found.unsettled} younger than a day, {found.unknown} with an unknown outcome")
+        (
+            "open",
+            f"{found.unsettled} sessions younger than a day, {found.unknown} with unknown outcome",
+        )
     )
     withheld = safe(", ".join(found.bullets)) or "the playbook"
     state = ELSEWHERE if found.state == "elsewhere" else found.state
