@@ -292,8 +292,8 @@ def merge(
 ) -> Sequence[Change]:
     """Merge rules into a new one.
 
-    If the rules have different words, give the text of the new rule with --text. If one session's
-    verdict counted for several of these rules, it now counts once. A citation of an old name
+    If the rules have different words, give the text of the new rule with --text. If verdicts of one
+    session counted for several of these rules, they now count once. A citation of an old name
     counts for the new rule.
     """
     if len(names) < 2:
@@ -353,10 +353,11 @@ def undo(
     the command names that change and undoes nothing. An undo that removes several rules waits for
     your confirmation. --dry-run shows changes to rules, not to verdicts.
 
-    A memory file is a file that agents load, such as CLAUDE.md. To undo its last change, name the
-    file. To undo another change, name its place in `reflector log --memory`. If the file has
-    changed again since then, `undo` writes nothing. With --yes, it then undoes only the lines of
-    the named change. --memory SESSION undoes all changes that a session made to memory files.
+    A memory file is a file that agents load, such as CLAUDE.md. To undo the last change of such a
+    file, name the file. To undo another change, give the place of the change in `reflector log
+    --memory`. If the file has changed again since then, `undo` writes nothing. With --yes, it then
+    undoes only the lines of the named change. --memory SESSION undoes all changes that a session
+    made to memory files.
     """
     if memory and what is None:
         raise click.UsageError(

@@ -119,8 +119,8 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     WHO is a name from `reflector judge`. Without WHO, the command shows each judge with its price
     and the receiver of your text, and asks you to choose. With --yes, it allows all of your
     installed agents. Before you allow an agent, reflector checks that the agent cannot use tools.
-    reflector runs the agent in the background with the agent's cheapest model. It saves the
-    environment variables that the agent needs to log in, in your own folder.
+    reflector runs the agent in the background with the agent's cheapest model. In your own folder,
+    reflector saves the environment variables that the agent needs to log in.
     """
     config = place.project().config
     _refuse_unknown(who, config)

@@ -63,7 +63,7 @@ not fit."""
 def mcp(place: Place) -> None:
     """Serve the playbook to an agent over MCP.
 
-    Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for your
+    The tools are search_playbook, why, propose_change and lesson_outcome. A proposal waits for your
     decision in `reflector review`, unless the setting `proposals` is "accept". Needs the extra
     `mcp`.
     """

@@ -206,7 +206,9 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")
 @click.option(
-    "--counting", type=click.Choice(COUNTINGS), help="Show the counts that this policy gives."
+    "--counting",
+    type=click.Choice(COUNTINGS),
+    help="Show the counts that this counting policy gives.",
 )
 @question
 def list_(
@@ -225,12 +227,17 @@ def list_(
 
     With WORDS, `list` shows only rules that contain at least one of the words, best match first.
 
-    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions; each session has one
-    vote on a rule. FOLLOWED: `3 of 5` means that a judge could decide about 5 sessions, and 3 of
-    these followed the rule. COUNTERS: the counts stored in playbook.json. `list` shows them only if
-    they differ from the votes. SHOWN: `yes` if new sessions get the rule. `list` shows this column
-    only if some rules do not fit. DEMOTED: the number of sessions that got the rule since it last
-    helped.
+    \b
+    CITED     Sessions that cited the rule.
+    HELPED    Votes that the rule helped. Each session has one vote on a rule.
+    HARMED    Votes that the rule harmed.
+    FOLLOWED  "3 of 5": a judge could decide about 5 sessions, and 3 of these
+              sessions followed the rule.
+    COUNTERS  The counts stored in playbook.json. Only shown if they differ
+              from the votes.
+    SHOWN     "yes" if new sessions get the rule. Only shown if some of the
+              rules do not fit.
+    DEMOTED   Sessions that got the rule since the rule last helped.
 
     Under up to three rules, `list` prints the newest verdict of a judge, with the quote.
     """

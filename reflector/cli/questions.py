@@ -237,7 +237,7 @@ def _cost(of: SessionStory | Reflection) -> str:
 def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool) -> None:
     """Explain counts of a rule, or changes of a file.
 
-    For a rule, each row shows a session, its verdict, the new total and the reason.
+    For a rule, each row shows a session, the verdict, the new total and the reason.
 
     For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows its author, the time,
     your words before the change, and the earlier line. If the line is a rule, `blame` also shows

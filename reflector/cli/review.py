@@ -154,7 +154,7 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
 @json_option
 @click.pass_obj
 def list_(place: Place, session: str | None, as_json: bool) -> None:
-    """List citations and proposals, even if decided."""
+    """List all citations and proposals."""
     _print(place, _waiting(place, session, decided=True), as_json=as_json)
 
 
@@ -528,7 +528,7 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 @why_option
 @click.pass_obj
 def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
-    """Decline merges, and do not propose them again.
+    """Decline proposed merges permanently.
 
     reflector does not propose to merge these rules again. To keep a change to a memory file, name
     the place of this change, such as u41.

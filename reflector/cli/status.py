@@ -54,7 +54,7 @@ Row = tuple[str, str]
 def status(place: Place, everything: bool, as_json: bool) -> None:
     """Show recorded, waiting and failed sessions.
 
-    Changes nothing. The exit code is 1 if something failed or cannot be read.
+    `status` changes nothing. The exit code is 1 if something failed or cannot be read.
     """
     if everything:
         _print_projects(as_json=as_json)

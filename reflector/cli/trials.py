@@ -97,7 +97,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="Sign of a good session.",
+    help="Sign that a session went well.",
 )
 @click.option("--placebo", is_flag=True, help="Give a third of the sessions neutral lines.")
 @yes_option

@@ -421,7 +421,8 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
         text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
         yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
-        yield Check("queue", f"{left.pending} to read, {_counted(left.waiting, 'session')} open")
+        pending = _counted(left.pending, "hook event")
+        yield Check("queue", f"{pending} to read, {_counted(left.waiting, 'session')} open")
 
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:

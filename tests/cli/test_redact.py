@@ -90,7 +90,7 @@ def test_session_is_erased_and_its_transcript_named(told: Agent, tmp_path: Path)
     counters = told.counters()
     assert f"(the agent said it was wrong: {SECRET})" in told.call("blame", "pat-001").out
     ran = told.call("redact", "--session", "s-1", "--why", "a customer", "--yes")
-    assert f"clean it by hand: {tmp_path / '1.jsonl'}\n" in ran.err
+    assert f"remove the text from it yourself: {tmp_path / '1.jsonl'}\n" in ran.err
     assert "events redacted" in ran.out
     assert not any(
         SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "s-1")
@@ -185,7 +185,7 @@ def test_other_holders_are_named_and_unreadable_deliveries_removed(
     assert ("s-9.json" in ran.out, unread.exists()) == (True, False)
     shown = told.call("redact", "--where", "pat-001", "--why", "x", code=2).out
     tagged = told.events("bullet.tagged")[0]["position"]
-    assert f"{tagged} bullet.tagged not in its prose" in " ".join(shown.split())
+    assert f"{tagged} bullet.tagged in a part of the event" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("event", ["SessionEnd", "Stop"])
@@ -196,7 +196,7 @@ def test_waiting_session_loses_the_text_and_counts(told: Agent, tmp_path: Path, 
     )
     helpful, harmful = told.counters()["pat-001"]
     ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")
-    assert "1 waiting session kept without the text" in ran.out
+    assert "text removed from 1 waiting session" in ran.out
     assert holding(told) == []
     for waiting in (told.spool / "waiting").glob("*.json"):
         spool.claim(spool.pending(told.spool, "waiting")[0])

@@ -193,7 +193,7 @@ def test_report_counts_lines_that_came_back(project: Agent) -> None:
     printed = project.call("report", "--out", path).out
     row = '<th scope="row">CLAUDE.md</th>'
     numbers = re.findall(r'<td class="n">(\d+)</td>', path.read_text().partition(row)[2])
-    assert "memory 1 file changed, 0 taken back" in printed
+    assert "memory 1 file changed, 0 changes undone" in printed
     assert numbers[:3] == ["2", "1", "1"]
 
 
