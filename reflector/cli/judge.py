@@ -78,7 +78,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     newest = offers.estimate(config)
     if newest.prompts:
         sessions = counted(len(newest.prompts), "session")
-        click.echo(f"The price is for your last {sessions}, with at most {_tokens(newest)}.")
+        click.echo(f"The price is for your last {sessions} (at most {_tokens(newest)}).")
     columns = ("judge", "version", "model", "may judge", "price", "your text goes to")
     table(columns, [_row(offer) for offer in listed], prose=("your text goes to",))
     for offer in listed:
@@ -180,10 +180,10 @@ def ask_who(place: Place) -> bool:
     sessions = counted(len(newest.prompts), "session")
     table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
     click.echo(
-        "These are the last sessions of all your projects, with at most "
-        f"{config.request_tokens:,} tokens each.\n"
-        f"`check` reads only this project, with at most {ROOM:,} tokens of each session, so its "
-        "price differs."
+        "The price is for the last sessions of all your projects,\n"
+        f"with at most {config.request_tokens:,} tokens of each session.\n"
+        "`check` has another price, because it reads only this project,\n"
+        f"with at most {ROOM:,} tokens of each session."
     )
     click.echo("To see how often each judge is right: reflector help judging")
     numbers = [str(number) for number in range(1, nobody + 1)]

@@ -265,7 +265,7 @@ def _name_at(place: Place, text: str) -> str:
     if name is None:
         adopt = place.command("adopt", shlex.quote(file))
         raise click.UsageError(
-            f"the rule at {text} does not have a name. To name the rules of {file}: {adopt}"
+            f"reflector does not know a rule at {text}. To name the rules of {file}: {adopt}"
         )
     return name
 

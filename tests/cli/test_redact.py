@@ -105,7 +105,10 @@ def test_proposal_that_repeats_an_erased_session_is_named(told: Agent, tmp_path:
     told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
     (proposed,) = told.events("change.proposed")
     said = told.call("redact", "--session", "s-2", "--why", "a customer", "--yes").err
-    assert f"position {proposed['position']} (change.proposed) has the same text" in said
+    assert (
+        f"position {proposed['position']} (change.proposed) contains all or part of the text"
+        in said
+    )
     told.call("redact", str(proposed["position"]), "--why", "a customer", "--yes")
     assert "Jane" not in told.call("export", "--format", "ndjson").out
 
@@ -211,7 +214,7 @@ def test_redact_names_the_copy_it_cannot_rewrite(told: Agent) -> None:
     for _ in range(2):
         ran = told.call(*redact, code=1)
         assert f"the text is still in {told.own / 'events.ndjson'}" in ran.err
-        assert "the copy of the ledger could not be written again" in ran.err
+        assert "reflector could not rewrite the copy of the ledger" in ran.err
     assert "the copy of the ledger was not updated" in told.call("doctor", code=None).out
     (told.own / ".events.ndjson.tmp").rmdir()
     told.call(*redact)
@@ -221,7 +224,7 @@ def test_redact_names_the_copy_it_cannot_rewrite(told: Agent) -> None:
 def test_redact_of_one_event_fails_without_its_copy(told: Agent) -> None:
     (told.own / ".events.ndjson.tmp").mkdir()
     assert (
-        "could not be written again"
+        "could not rewrite the copy"
         in told.call(
             "redact", position(told, "bullet.added"), "--why", "a customer", "--yes", code=1
         ).err
