@@ -384,7 +384,7 @@ def undo(
         names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
         removal = f"removes {len(removed)} rules ({names})"
         refusal = f"this undo {removal}; to undo without a question"
-        agreed(f"This {removal}. Remove them?", refusal, yes=yes)
+        agreed(f"This undo {removal}. Remove them?", refusal, yes=yes)
     _take_back(place, act, why, as_json=as_json)
 
 

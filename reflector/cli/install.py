@@ -162,7 +162,7 @@ def _agent_with(name: str, scope: Scope) -> Agent:
 def _warn_of_reformatting(path: Path, undo: str) -> None:
     from reflector.hooks.install import backup_path
 
-    back = f"{backup_path(path)} is a copy of the old file, and `{undo}` restores it"
+    back = f"{backup_path(path)} is a copy of the old file; to restore this copy: {undo}"
     note(
         f"reflector: other parts of {path} are reformatted, too; --dry-run shows the lines. {back}"
     )

@@ -302,7 +302,7 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
         click.echo(
             safe(
                 f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
-                "started with"
+                "started with these variables"
             )
         )
         for line in consent.shown(candidate.terms):

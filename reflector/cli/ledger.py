@@ -137,7 +137,8 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
         values = [
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
         ]
-        yield f"{different.of}: {rule.name} {rule.value}: {values[0]}; the events give {values[1]}"
+        value = f"{different.of}: {rule.name} {rule.value} is {values[0]}"
+        yield f"{value}, but the events give {values[1]}"
 
 
 def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> None:
@@ -377,8 +378,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     if restored.playbook is not None:
         note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
         shared = (
-            ". Before that, run `git checkout .claude/playbook.json` to restore the rules that "
-            "git has"
+            ". Before that, run `git checkout .claude/playbook.json` to restore the rules from git"
         )
         own = (
             f". After that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "

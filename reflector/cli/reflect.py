@@ -139,7 +139,10 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
     if recorded is None or recorded.data is None:
         note(f"{short}: the session's event was redacted")
     elif recorded.type == TRAJECTORY_RECORDED:
-        note(f"{short}: a trajectory's prompts depend on earlier answers, so they cannot be shown")
+        note(
+            f"{short}: the prompts of a trajectory depend on earlier answers, so --dry-run cannot "
+            "show them"
+        )
     else:
         _print_prompt(runner.backend, runner.request(runner.session(recorded)))
 
@@ -147,7 +150,9 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
 def _print_prompt(backend: Backend, request: Request) -> None:
     if not isinstance(backend, Asks):
         mode = request.mode.replace("_", " ")
-        note(f"{backend.name} does not call a model: {len(request.cited)} cited, {mode}")
+        note(
+            f"{backend.name} does not call a model; rules cited: {len(request.cited)}, mode: {mode}"
+        )
         return
     try:
         prompt = backend.prompt(request)

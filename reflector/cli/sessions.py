@@ -405,9 +405,9 @@ def _print_drained(place: Place, done: Drained) -> None:
         if item.outcome == "completed" and item.words:
             click.echo(safe(item.words))
         elif item.outcome == "failed":
-            by_hand = f"it is not tried again automatically; see {place.command('status')}"
+            by_hand = f"is not tried again automatically (see `{place.command('status')}`)"
             note(
-                f"reflection failed, {'it will be tried again' if item.again else by_hand}: "
+                f"a reflection failed and {'will be tried again' if item.again else by_hand}: "
                 f"{item.detail}"
             )
     for text in done.notes:

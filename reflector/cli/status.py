@@ -40,7 +40,7 @@ from reflector.sessions.overview import (
 
 #: Dropped verdicts that are shown.
 _MOST_DROPPED = 3
-_NO_LEDGER = "none yet; `reflector add` creates it, or a session with a playbook"
+_NO_LEDGER = "none yet; `reflector add` creates one"
 
 Row = tuple[str, str]
 
@@ -170,7 +170,7 @@ class _Rows(NamedTuple):
         if count := len(dropped):
             number = f"{count} or more" if count >= MOST else str(count)
             why = self.place.command("blame", dropped[0].name)
-            yield "", f"{number} dropped in the last 30 days; for the reasons: {why}"
+            yield "", f"dropped in the last 30 days: {number}; to see a reason: {why}"
 
     def _waiting(self) -> Iterator[Row]:
         state = self.state
@@ -237,7 +237,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
     if any(failure.state == "failed" for failure in failures):
         note("To stop trying: reflector review give-up SESSION")
     if state.spool.pending:
-        note(f"reflector: a session is being processed; if it waits for long, run `{again}`")
+        note(f"reflector: reflector is processing a session; if this takes long, run `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
     for line in former_shares(place.project()):

@@ -163,7 +163,8 @@ def _refuse_useless(
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(
-            f"a trial has nothing to withhold: {why}; add a rule with `{place.command('add')}`"
+            f"a trial cannot withhold a rule, because {why}; add a rule with "
+            f"`{place.command('add')}`"
         )
 
 
@@ -305,17 +306,16 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         )
         return
     sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
-    ended = (
-        f"{found.rate:.0%} {found.outcome}, and the outcome is known for {found.known:.0%} of "
-        "sessions"
-    )
-    used = f", with rules used in {found.used:.0%} of sessions" if found.used < 1 else ""
+    ended = f"{found.rate:.0%} {found.outcome} (outcome known for {found.known:.0%})"
+    used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
     click.echo(f"{sessions}: {ended}{used}.")
-    click.echo(f"If {found.share:.0%} of sessions do not get the playbook, a trial can detect")
+    click.echo(
+        f"If {found.share:.0%} of sessions do not get the playbook, a trial detects a change of"
+    )
     for length in found.lengths:
-        late = "not in a year" if length.late is None else f"in {length.late}"
-        half = f"half of the trials end in {length.weeks} weeks, 9 of 10 {late}"
-        ends = "not in a year" if length.weeks is None else half
+        late = "not within a year" if length.late is None else f"within {length.late} weeks"
+        half = f"half of the trials within {length.weeks} weeks, 9 of 10 {late}"
+        ends = "not within a year" if length.weeks is None else half
         click.echo(f"  {length.points:2} points: {ends}")
     costs = [
         f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
@@ -334,8 +334,8 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
     arms: dict[str, Arm] = {"told": found.told, "without": found.without}
     if found.placebo is not None:
         rows = [
-            ("shows", f"against nothing: {found.sentence}"),
-            ("", f"against the placebo: {found.placebo.sentence}"),
+            ("shows", f"compared with no rules: {found.sentence}"),
+            ("", f"compared with the placebo: {found.placebo.sentence}"),
         ]
         arms["placebo"] = found.placebo.arm
     for name, arm in arms.items():

@@ -183,7 +183,7 @@ def test_rules_in_agent_files_are_exempt(
     agent.call("trial", "stop")
     assert "is also in" in agent.call("trial", "start", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
-    assert ("a trial has nothing to withhold: each rule is pinned") in agent.call(
+    assert ("a trial cannot withhold a rule, because each rule is pinned") in agent.call(
         "trial", "start", "--yes", code=2
     ).err
     agent.call("mirror", "AGENTS.md")
