@@ -101,14 +101,13 @@ def _sessions(project: Path) -> None:
     for event, number in _REPORTS:
         _hook(project, event, _DATA / f"session-{number}.jsonl")
     _say(
-        "Three sessions end and cite rules. One of them was compacted, so its end is reported "
-        "twice.\n"
+        "Three sessions end and cite rules. One session was compacted, so it ends twice.\n"
         "Each citation is judged:"
     )
     _run(project, "drain")
     _say("The playbook now, best rule first:")
     _run(project, "list")
-    _say("The reason for each count. A session counts once, even if its end is reported twice:")
+    _say("The reason for each count. A session counts once, even if it ends twice:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
     _say("The history is append-only and hash-chained. No output means that it is sound:")

@@ -239,9 +239,9 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
 
     For a rule, each row shows a session, the verdict, the new total and the reason.
 
-    For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows its author, the time,
-    your words before the change, and the earlier line. If the line is a rule, `blame` also shows
-    the sessions that `check` counted, each with a quote.
+    For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows the author and the
+    time. It also shows your words before the change, and the earlier line. If the line is a rule,
+    `blame` also shows the sessions that `check` counted, each with a quote.
 
     If a verdict no longer counts, its row shows the reason: a retraction, a recount, or another
     verdict that counts instead. For a merged rule, `blame` also lists the verdicts on the rules

@@ -237,7 +237,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
     if any(failure.state == "failed" for failure in failures):
         note("To stop trying: reflector review give-up SESSION")
     if state.spool.pending:
-        note(f"reflector: reflector is processing a session; if this takes long, run `{again}`")
+        note(f"reflector: a session is still being processed; if this takes long, run `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
     for line in former_shares(place.project()):

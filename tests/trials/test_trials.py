@@ -648,7 +648,7 @@ def tasked(tmp_path: Path) -> Agent:
 
 def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -> None:
     run = ["trial", "run", tmp_path / "tasks", SCRIPT]
-    assert "to these commands and files: add --yes" in tasked.call(*run, code=2).err
+    assert "allowed this command and these files: add --yes" in tasked.call(*run, code=2).err
     told = tasked.call(*run, "--yes").out
     assert "one/check: test -f test_first" in told
     arms = (tmp_path / "arms").read_text().splitlines()
