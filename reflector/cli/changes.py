@@ -412,7 +412,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         is_evidence = not taken.steps and bool(taken.positions)
         lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
     for file in taken.files:
-        note(f"{file} has its former text again.")
+        note(f"{file} contains the former text again.")
     if taken.steps or taken.files:
         _print(place, taken.steps, as_json=as_json)
         return

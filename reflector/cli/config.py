@@ -94,7 +94,7 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     """
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
-        raise click.UsageError(f"{key} takes one value; quote it if it contains spaces")
+        raise click.UsageError(f"{key} takes one value; quote a value that contains spaces")
     where = " --global" if for_all else ""
     if is_list and values[0].startswith("["):
         raise click.UsageError(

@@ -176,7 +176,7 @@ def ask_who(place: Place) -> bool:
     click.echo("Who may read your sessions to judge whether a rule helped?")
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
     nobody = len(cells) + 1
-    cells.append((nobody, "none (built-in rules)", "free, offline", "nowhere; few verdicts"))
+    cells.append((nobody, "none (built-in rules)", "free, offline", "nobody (few verdicts)"))
     sessions = counted(len(newest.prompts), "session")
     table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
     click.echo(

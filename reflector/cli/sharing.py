@@ -39,7 +39,7 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
         place.write(project)
     attributes = changes[0]
     if all(change.is_none for change in changes):
-        click.echo(safe(f"{root} {'does not share' if off else 'already shares'} its playbook."))
+        click.echo(safe(f"{root}: the playbook {'is not' if off else 'is already'} shared."))
     elif off:
         click.echo(safe(f"{project.playbook_json} contains the counts again."))
     else:
@@ -48,7 +48,7 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
         if not attributes.is_none:
             files = " ".join(name for name in _SHARED_FILES if (root / name).exists())
             click.echo(f"Next: git add {files} && git commit")
-        click.echo("In each other clone, once: reflector team. To undo: reflector team --off")
+        click.echo("Run `reflector team` once in each other clone. To undo: reflector team --off")
 
 
 @click.command()

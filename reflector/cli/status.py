@@ -233,7 +233,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
     again = place.command("reflect")
     failures = state.failures
     if any(failure.state == "given_up" and failure.stage == "answer" for failure in failures):
-        note(f"If the model declined, try another: REFLECTOR_MODEL=NAME {again}")
+        note(f"If the model declined, try another model: REFLECTOR_MODEL=NAME {again}")
     if any(failure.state == "failed" for failure in failures):
         note("To stop trying: reflector review give-up SESSION")
     if state.spool.pending:

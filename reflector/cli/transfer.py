@@ -273,7 +273,9 @@ def _is_agreed(*, yes: bool, as_json: bool) -> bool:
     is_asked = sys.stdin.isatty() and not as_json
     if yes or (is_asked and click.confirm("Move them?", err=True)):
         return True
-    note("Nothing was changed." if is_asked else "Nothing was changed. To move them: add --yes")
+    note(
+        "Nothing was changed." if is_asked else "Nothing was changed. To move the rules: add --yes"
+    )
     return False
 
 
@@ -568,7 +570,7 @@ def _redaction_target(
     ledger: Ledger, event: str | None, text: str | None, session: str | None
 ) -> _Target:
     if text is not None:
-        return _Target(text_erasure(ledger, _typed(text)), "wherever it is")
+        return _Target(text_erasure(ledger, _typed(text)), "from all events and files of reflector")
     named = target_named(ledger, session or event or "")
     is_session = named.kind == "session"
     if session is not None and not is_session:
@@ -635,7 +637,7 @@ def _ask(target: _Target, *, yes: bool) -> None:
         _name([f"  {_short(text)}" for text in erasure.texts])
         more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
     agreed(
-        f"Erase this{more} {target.where} permanently?",
+        f"Permanently erase this text{more} {target.where}?",
         "you cannot restore erased text, and cannot confirm without a terminal",
         yes=yes,
     )

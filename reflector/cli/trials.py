@@ -99,7 +99,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     show_default=True,
     help="Sign that a session went well.",
 )
-@click.option("--placebo", is_flag=True, help="Give a third of the sessions neutral lines.")
+@click.option("--placebo", is_flag=True, help="Show neutral lines in a third of the sessions.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
@@ -318,20 +318,20 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         ends = "not within a year" if length.weeks is None else half
         click.echo(f"  {length.points:2} points: {ends}")
     costs = [
-        f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
+        f"{length.points} points after {length.with_placebo:,} sessions, not {length.sessions:,}"
         for length in found.lengths
         if length.with_placebo and length.sessions
     ]
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
-        note(f"{needed} makes a trial 50 % longer: half of the trials find {', '.join(costs)}.")
+        note(f"{needed} makes a trial 50 % longer: half of the trials detect {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
         note("A trial needs too many sessions here; compare on tasks with `reflector trial run`.")
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:
     rows = [("shows", found.sentence)]
-    arms: dict[str, Arm] = {"told": found.told, "without": found.without}
+    arms: dict[str, Arm] = {"with": found.told, "without": found.without}
     if found.placebo is not None:
         rows = [
             ("shows", f"compared with no rules: {found.sentence}"),
