@@ -35,7 +35,7 @@ _NEXT = (
     "  reflector check                         rules that your agent breaks\n"
     "  reflector history --dry-run             earlier sessions to record\n"
     "  reflector add pat 'Run the tests first' a first rule\n"
-    "  reflector install                       the hooks, until reflector uninstall"
+    "  reflector install                       the hooks, which record sessions"
 )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FILE = Path("report.html")
 #: Characters of a rule in a line.
 _MOST = 52
-_READ_FIRST = "The page contains the texts of your rules. Read it before you send it."
+_READ_FIRST = "The page contains the texts of your rules. Read the page before you send it."
 
 
 @click.command()

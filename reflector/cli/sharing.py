@@ -114,5 +114,5 @@ def _remove(place: Place, names: list[str]) -> None:
             if remove_mirror(project, name):
                 effect = "no longer contains the playbook."
                 if not (project.root / name).exists():
-                    effect = "contained only the playbook, so it was removed."
+                    effect = "contained only the playbook, so the file was removed."
             click.echo(safe(f"{name} {effect}"))

@@ -158,8 +158,8 @@ def _refuse_useless(
         )
     for name in bullets:
         if name in kept:
-            where = f"is also in {read[name]}" if name in read else "is pinned"
-            raise click.UsageError(f"{name} {where}, so it cannot be withheld; remove it there")
+            where = f"is also in {read[name]}" if name in read else "is in the setting `pinned`"
+            raise click.UsageError(f"{name} {where}, so it cannot be withheld; remove {name} there")
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(
