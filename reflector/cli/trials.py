@@ -318,7 +318,7 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         ends = "not within a year" if length.weeks is None else half
         click.echo(f"  {length.points:2} points: {ends}")
     costs = [
-        f"{length.points} points after {length.with_placebo:,} sessions, not {length.sessions:,}"
+        f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
         for length in found.lengths
         if length.with_placebo and length.sessions
     ]

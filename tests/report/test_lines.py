@@ -72,7 +72,9 @@ def test_report_of_nothing_prints_zeros(project: Agent) -> None:
 def test_shared_report_tells_to_read_it(project: Agent) -> None:
     path = project.project.parent / "page.html"
     out = project.call("report", "--share", "--out", path).out
-    assert out.endswith("The page contains the texts of your rules. Read the page before you send it.\n")
+    assert out.endswith(
+        "The page contains the texts of your rules. Read the page before you send it.\n"
+    )
 
 
 def test_few_votes_have_no_percentage(project: Agent) -> None:
