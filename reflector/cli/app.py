@@ -177,7 +177,9 @@ class Place:
             return Path(user_folder()).absolute()
         root = (self.root or find_project()).resolve()
         if not root.is_dir():
-            raise click.UsageError(f"the project {root} is not a folder; name one with --project")
+            raise click.UsageError(
+                f"the project {root} is not a folder; name a folder with --project"
+            )
         return root
 
     def command(self, *words: str) -> str:
@@ -257,7 +259,7 @@ class Place:
             with self.reading() as ledger:
                 yield ledger
                 if ledger.engine.url.in_memory and ledger.head().position:
-                    raise RuntimeError("a command that does not start a playbook appended to one")
+                    raise RuntimeError("a command that must not start a playbook recorded an event")
             return
         with self.pipeline(project) as pipeline:
             yield pipeline.ledger

@@ -47,7 +47,7 @@ from reflector.text.secrets import quote
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-_NOT_YET = "Nothing was changed. To do it, run the command without --dry-run."
+_NOT_YET = "Nothing was changed. To make this change, run the command without --dry-run."
 _NOTHING = "Nothing was changed."
 #: Names of rules that a question about their removal shows.
 _MOST_NAMES = 5
@@ -196,9 +196,10 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
 def edit(place: Place, name: str | None, text: str | None, section: str | None) -> Sequence[Change]:
     """Change a rule, or all rules in your editor.
 
-    With TEXT or --section, the rule changes at once and keeps its name and counts. With NAME
-    alone, its text opens in your editor. Without NAME, playbook.json opens: you can change a text,
-    move or delete a rule, or add {"text": "..."} without a name. The editor is $VISUAL or $EDITOR.
+    With TEXT or --section, the rule changes at once and keeps its name and counts. With NAME alone,
+    its text opens in your editor. Without NAME, playbook.json opens: you can change a text, move or
+    delete a rule, or add a rule as {"text": "..."}, without a name. The editor is $VISUAL or
+    $EDITOR.
     """
     if name is None:
         options = click.get_current_context().params
@@ -284,16 +285,16 @@ def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
-@click.option("--text", help="Text of the new rule (default: first NAME's).")
-@click.option("--section", type=SECTION, help="Section of the new rule (default: first NAME's).")
+@click.option("--text", help="New rule's text (default: text of the first NAME).")
+@click.option("--section", type=SECTION, help="New rule's section (default: as the first NAME).")
 @_command
 def merge(
     place: Place, names: tuple[str, ...], text: str | None, section: str | None
 ) -> Sequence[Change]:
     """Merge rules into a new one.
 
-    If the rules have different words, give the text of the new rule with --text. If one session's
-    verdict counted for several of these rules, it now counts once. A citation of an old name
+    If the rules have different words, give the text of the new rule with --text. If verdicts of one
+    session counted for several of these rules, they now count once. A citation of an old name
     counts for the new rule.
     """
     if len(names) < 2:
@@ -325,7 +326,7 @@ def _merged_text(rules: Sequence[Bullet]) -> str:
 
 @click.command()
 @click.argument("what", required=False, metavar="[NAME|POSITION|A..B|SESSION|REFLECTION|FILE]")
-@click.option("--memory", is_flag=True, help="Undo all changes of files in a session.")
+@click.option("--memory", is_flag=True, help="Undo a session's changes to memory files.")
 @why_option
 @yes_option
 @dry_run_option
@@ -342,20 +343,22 @@ def undo(
 ) -> None:
     """Undo your newest change, or the one you name.
 
-    Without a name, it undoes the change that your last command made: of rules, a verdict, a
-    session's count or the counting policy. The next `undo` goes further back. To undo an import,
-    or a change by an agent or on another machine, name it. You can also undo an undo.
+    Without a name, it undoes the change that your last command made to rules, a verdict, a
+    session's count or the counting policy. The next `undo` undoes the change before it. To undo an
+    import, or a change by an agent or on another machine, name that change. You can also undo an
+    undo.
 
     Name a rule to undo its last change or its removal. You can also name a position of `reflector
-    log`, several positions such as 41..43, or an event's id. If you name a session, a reflection
-    or a verdict, its verdicts no longer count. Later counts stay. If a later change prevents the
-    undo, the command names that change and undoes nothing. An undo that removes several rules
-    waits for your confirmation. --dry-run shows changes of rules, not of verdicts.
+    log`, several positions such as 41..43, or an event's id. If you name a session, a reflection or
+    a verdict, its verdicts no longer count. Later counts stay. If a later change prevents the undo,
+    the command names that change and undoes nothing. An undo that removes several rules waits for
+    your confirmation. --dry-run shows changes to rules, not to verdicts.
 
-    Name a file that agents load, or a place in `reflector log --memory`, to restore the version
-    before that change. If the file has changed since, nothing is written. With --yes, only the
-    lines of that change are then taken back. --memory SESSION undoes all changes of a session in
-    such files.
+    A memory file is a file that agents load, such as CLAUDE.md. To undo the last change of such a
+    file, name the file. To undo another change, give the place of the change in `reflector log
+    --memory`. If the file has changed again since then, `undo` writes nothing. With --yes, it then
+    undoes only the lines of the named change. --memory SESSION undoes all changes that a session
+    made to memory files.
     """
     if memory and what is None:
         raise click.UsageError(
@@ -374,7 +377,7 @@ def undo(
         if dry_run:
             if act.evidence and not act.changes:
                 raise click.UsageError(
-                    "--dry-run shows changes of rules, not of verdicts; `reflector blame` lists "
+                    "--dry-run shows changes to rules, not to verdicts; `reflector blame` lists "
                     "the verdicts of a rule"
                 )
             changes = undoing(ledger, act.changes).changes
@@ -386,7 +389,7 @@ def undo(
         names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
         removal = f"removes {len(removed)} rules ({names})"
         refusal = f"this undo {removal}; to undo without a question"
-        agreed(f"This {removal}. Remove them?", refusal, yes=yes)
+        agreed(f"This undo {removal}. Remove them?", refusal, yes=yes)
     _take_back(place, act, why, as_json=as_json)
 
 
@@ -414,7 +417,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         is_evidence = not taken.steps and bool(taken.positions)
         lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
     for file in taken.files:
-        note(f"{file} has its former text again.")
+        note(f"{file} contains the former text again.")
     if taken.steps or taken.files:
         _print(place, taken.steps, as_json=as_json)
         return
@@ -425,17 +428,14 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
     if not as_json:
         print_changed(lessons)
         if not taken.moved and not lessons:
-            note(
-                "No counter changed, because these verdicts did not count before, or do not count "
-                "for another reason."
-            )
+            note("No counter changed, because these verdicts already did not count.")
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
     _tell(
         place,
         shown,
         taken.positions,
         lines,
-        "Nothing to undo: this is already undone.",
+        "Nothing to undo: this change is already undone.",
         as_json=as_json,
     )
 
@@ -457,5 +457,6 @@ def edited(otherwise: str, text: str | None = None, *, file: Path | None = None)
         return None
     except click.ClickException as error:
         raise click.ClickException(
-            f"{error.format_message()}; set EDITOR or VISUAL, such as EDITOR=nano"
+            f"{error.format_message()}; set EDITOR or VISUAL to your editor, for example "
+            "EDITOR=nano"
         ) from error

@@ -88,8 +88,9 @@ def check(
     such files, it shows a table of your projects.
 
     Without a judge, `check` is free and sends nothing. With --judge, a judge reads the sessions
-    that your agents keep of this project, newest first. It shows the tokens and the price first. If
-    you stop it, run the same command again: it continues, and asks nothing twice.
+    that your agents keep of this project, newest first. Before that, `check` shows the number of
+    tokens and the price. If you stop `check`, run the same command again. It then continues with
+    the sessions that remain.
     """
     typed = Typed(files, most, since, judge, learn, retry_failed)
     project = _with_judge(place, judge)
@@ -116,7 +117,10 @@ def check(
         last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
         _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
         if judge is not None and look.plan.lacks and not ran.asked:
-            note(f"{judge} was not asked: this machine has neither its program nor its key.")
+            note(
+                f"{judge} was not asked, because neither the program nor the API key of this "
+                "judge is on this machine."
+            )
         for text in _notes(place, answer.document, look, ran, whole=whole):
             note(text)
     if ran.failed:
@@ -184,7 +188,10 @@ def _notes(
     if answer.found is not None and ran.asked:
         yield spent_words(answer.found)
     if answer.found is not None and (dropped := sum(line.dropped for line in answer.found.lines)):
-        yield f"{counted(dropped, 'answer')} dropped, because the quote is not in the session."
+        yield (
+            f"{counted(dropped, 'answer')} ignored, because an answer counts only if its quote is "
+            "in the session."
+        )
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
         again = place.command("check", "--retry-failed")

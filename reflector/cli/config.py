@@ -94,7 +94,7 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     """
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
-        raise click.UsageError(f"{key} takes one value; quote it if it contains spaces")
+        raise click.UsageError(f"{key} takes one value; quote a value that contains spaces")
     where = " --global" if for_all else ""
     if is_list and values[0].startswith("["):
         raise click.UsageError(
@@ -116,7 +116,8 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 def unset(place: Place, key: str, for_all: bool) -> None:
     """Remove a setting from the project's file.
 
-    With --global, remove it from your own file. Misspelt settings can also be removed.
+    With --global, the command removes the setting from your own file. You can also remove a
+    misspelt setting.
     """
     path, had_it = store_setting(place.folder(), key, None, for_all=for_all)
     if not had_it:
@@ -150,7 +151,7 @@ def off(place: Place) -> None:
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)
     click.echo(safe(f"reflector is off in {root}: enabled = false in {stored.path}"))
-    click.echo("Sessions here are not recorded or judged, and see no rules.")
+    click.echo("reflector does not record or judge sessions here, and your agent gets no rules.")
     click.echo(f"To turn it on: {place.command('on')}")
 
 
@@ -161,7 +162,7 @@ def on(place: Place) -> None:
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):
-        way_out = "change `enabled` or `off` there"
+        way_out = "change `enabled` or `off` in that file"
         raise click.ClickException(f"{file} still turns reflector off in {root}; {way_out}")
     click.echo(safe(f"reflector is on in {root}."))
 
@@ -172,7 +173,7 @@ def _own_folder(place: Place, verb: str) -> Path:
         value = "false" if verb == "off" else "true"
         everywhere = f"reflector config set --global enabled {value}"
         raise click.UsageError(
-            f"`{verb}` works on one project; to change all of yours: {everywhere}"
+            f"`{verb}` works on one project; to change all of your projects: {everywhere}"
         )
     return place.folder()
 

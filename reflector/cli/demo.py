@@ -35,7 +35,7 @@ _NEXT = (
     "  reflector check                         rules that your agent breaks\n"
     "  reflector history --dry-run             earlier sessions to record\n"
     "  reflector add pat 'Run the tests first' a first rule\n"
-    "  reflector install                       the hooks, until reflector uninstall"
+    "  reflector install                       the hooks, which record sessions"
 )
 
 
@@ -101,13 +101,13 @@ def _sessions(project: Path) -> None:
     for event, number in _REPORTS:
         _hook(project, event, _DATA / f"session-{number}.jsonl")
     _say(
-        "Three sessions end and cite rules. One of them was compacted, so it ends twice.\n"
+        "Three sessions end and cite rules. One session was compacted, so it ends twice.\n"
         "Each citation is judged:"
     )
     _run(project, "drain")
     _say("The playbook now, best rule first:")
     _run(project, "list")
-    _say("Why do these count? A session counts once, even if it is reported twice:")
+    _say("The reason for each count. A session counts once, even if it ends twice:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
     _say("The history is append-only and hash-chained. No output means that it is sound:")

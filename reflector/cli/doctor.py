@@ -61,9 +61,9 @@ def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     """Check the connection from agent to playbook.
 
     Each line is ok, a warning or an error. Warnings and errors show the command that corrects them.
-    Without --fix, `doctor` changes nothing. --fix renews reflector's hooks, makes its files private
-    and records waiting sessions; it changes nothing that you wrote. The exit code is 1 if there are
-    errors.
+    Without --fix, `doctor` changes nothing. --fix renews reflector's hooks, makes reflector's files
+    private and records waiting sessions. It does not change your own text. The exit code is 1 if
+    there are errors.
     """
     refused: ConfigError | None = None
     try:

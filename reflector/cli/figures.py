@@ -156,7 +156,9 @@ def _doubles(asked: Question, name: str | None) -> None:
     differing = [row for row in totals if len(set(row[1:])) > 1]
     click.echo()
     if not differing:
-        click.echo(f"All counting policies agree on {counted(len(totals), 'rule')}.")
+        click.echo(
+            f"All counting policies give the same totals for {counted(len(totals), 'rule')}."
+        )
         return
     table(("name", *COUNTINGS), differing[:_MOST])
     trial = asked.place.command("list --counting", COUNTINGS[-1])
@@ -335,8 +337,9 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
-    Without A, the span starts at the beginning; without B, it ends now. `diff` lists rules that
-    were added, changed, moved or removed, and the sessions that changed their counts.
+    Without A, the comparison starts at the first event. Without B, it ends now. `diff` lists rules
+    that were added, changed, moved or removed, and the sessions that changed the counts of these
+    rules.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))

@@ -26,10 +26,10 @@ _MOST_ROWS = 12
 def help_(words: tuple[str, ...], every: bool) -> None:
     """Search the help and the pages.
 
-    Without WORD, show the first screen.
+    Without WORDS, `help` shows the first screen.
 
-    Shows the commands and sections that contain most of the words, best first. Upper and lower
-    case are the same.
+    With WORDS, it shows the commands and sections that contain most of the words, best match first.
+    Upper and lower case are the same.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:
@@ -52,7 +52,7 @@ def help_(words: tuple[str, ...], every: bool) -> None:
         click.echo(f"{title}:{'' if rows else ' nothing'}")
         print_facts(rows, max((len(name) for name, _ in rows), default=0), 2)
         left += len(found) - len(rows)
-    note(f"{f'{left} more; ' if left else ''}the pages are in {resource_dir('docs')}")
+    note(f"{f'{left} more results. ' if left else ''}The pages are in {resource_dir('docs')}")
 
 
 def _count(text: str, wanted: list[re.Pattern[str]]) -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
     from reflector.hooks.install import Change
 
-_OWN_MEMORY = "Also record changes of your own memory files (~/.claude/CLAUDE.md)?"
+_OWN_MEMORY = "Also record changes to your own memory file (~/.claude/CLAUDE.md)?"
 #: Bytes of a file that agents read, at most.
 _MAX_BYTES = 1 << 20
 _ADD = 'reflector add pat "What every session should know"'
@@ -50,7 +50,7 @@ _scope = click.option(
     type=click.Choice(SCOPES),
     default="user",
     show_default=True,
-    help="Where to add the hooks (default: all projects).",
+    help="Settings file with the hooks (user: all projects).",
 )
 _dry_run = click.option(
     "--dry-run", is_flag=True, help="Show the change to the file without making it."
@@ -162,7 +162,7 @@ def _agent_with(name: str, scope: Scope) -> Agent:
 def _warn_of_reformatting(path: Path, undo: str) -> None:
     from reflector.hooks.install import backup_path
 
-    back = f"{backup_path(path)} is a copy of the old file, and `{undo}` restores it"
+    back = f"{backup_path(path)} is a copy of the old file; to restore this copy: {undo}"
     note(
         f"reflector: other parts of {path} are reformatted, too; --dry-run shows the lines. {back}"
     )
@@ -171,11 +171,11 @@ def _warn_of_reformatting(path: Path, undo: str) -> None:
 def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
     where = "all your projects" if scope == "user" else str(root)
     if agent is CLAUDE:
-        counted_from = "are counted from now on, also the sessions that are open"
+        counted_from = "are counted from now on, including open sessions"
         shown = "New sessions get the playbook at once. Open sessions get it after /clear."
     else:
         counted_from = f"of {agent.title} are counted after you start it again"
-        shown = "They get the playbook then."
+        shown = "From then on, each new session gets the playbook."
     click.echo(safe(f"Sessions in {where} {counted_from}."))
     click.echo(shown)
     if agent.consent:
@@ -198,7 +198,7 @@ def _print_removal(change: Change) -> None:
     if change.backup is not None:
         click.echo(
             safe(
-                "Your later changes to the file are kept. The file from before the hooks: "
+                "Your later changes to the file are kept. The copy from before the hooks is "
                 f"{change.backup}"
             )
         )
@@ -247,6 +247,6 @@ def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> N
         )
     if scope == "project":
         note(
-            "reflector: the hooks use the Python of this machine; they do nothing for users "
-            "who do not have it"
+            "reflector: the hooks need this machine's Python; for users without this Python, the "
+            "hooks do nothing"
         )

@@ -61,9 +61,10 @@ class _Judge(click.Group):
 def judge(ctx: click.Context, as_json: bool) -> None:
     """List judges for your sessions, with prices.
 
-    A judge reads a session and decides for each cited rule whether it helped. The list shows the
-    price of your last ten sessions and who would get their text. Nothing is sent. `judge allow`
-    lets a judge read your sessions in all of your projects, and `judge forbid` stops it.
+    A judge reads a session and decides for each cited rule whether it helped. For each judge, the
+    list shows the price of your last ten sessions and the receiver of their text. The command sends
+    nothing. `judge allow` lets a judge read your sessions in all of your projects, and `judge
+    forbid` stops that judge.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -77,7 +78,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     newest = offers.estimate(config)
     if newest.prompts:
         sessions = counted(len(newest.prompts), "session")
-        click.echo(f"The price is for your last {sessions}: at most {_tokens(newest)}.")
+        click.echo(f"The price is for your last {sessions} (at most {_tokens(newest)}).")
     columns = ("judge", "version", "model", "may judge", "price", "your text goes to")
     table(columns, [_row(offer) for offer in listed], prose=("your text goes to",))
     for offer in listed:
@@ -88,7 +89,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     note(f"Judge of this project: {in_force.words}{lacks}")
     others = [offer.name for offer in listed if offer.allowed and offer.name not in _OFFLINE]
     if others:
-        note("Stop: reflector judge forbid")
+        note("To stop: reflector judge forbid")
     elif any(offer.name in JUDGES for offer in listed):
         note("Next: reflector judge allow")
     else:
@@ -117,8 +118,9 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
 
     WHO is a name from `reflector judge`. Without WHO, the command shows each judge with its price
     and the receiver of your text, and asks you to choose. With --yes, it allows all of your
-    installed agents. An agent must first show that it cannot use tools. reflector runs it in the
-    background with its cheapest model, and stores the variables of its login in your own folder.
+    installed agents. Before you allow an agent, reflector checks that the agent cannot use tools.
+    reflector runs the agent in the background with the agent's cheapest model. In your own folder,
+    reflector saves the environment variables that the agent needs to log in.
     """
     config = place.project().config
     _refuse_unknown(who, config)
@@ -156,7 +158,7 @@ def one_run(place: Place, name: str | None, price: str = "", *, yes: bool) -> It
     _show_terms(place, place.project().config, ready)
     title = JUDGES[name].title
     sessions = f"these sessions ({price})" if price else "these sessions"
-    agreed(f"Let {title} read {sessions} in this run?", f"{title} asks you first", yes=yes)
+    agreed(f"Let {title} read {sessions} in this run?", f"{title} needs your permission", yes=yes)
     with consent.only_now({candidate.name: candidate.terms for candidate in ready}):
         yield True
 
@@ -174,15 +176,16 @@ def ask_who(place: Place) -> bool:
     click.echo("Who may read your sessions to judge whether a rule helped?")
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
     nobody = len(cells) + 1
-    cells.append((nobody, "none (built-in rules)", "free, offline", "nowhere; few verdicts"))
+    cells.append((nobody, "none (built-in rules)", "free, offline", "nobody (few verdicts)"))
     sessions = counted(len(newest.prompts), "session")
     table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
     click.echo(
-        "These are the last sessions of all your projects, at most "
-        f"{config.request_tokens:,} tokens each.\n"
-        f"`check` reads this project alone, at most {ROOM:,} of each, so its price differs."
+        "The price is for the last sessions of all your projects,\n"
+        f"with at most {config.request_tokens:,} tokens of each session.\n"
+        "`check` has another price, because it reads only this project,\n"
+        f"with at most {ROOM:,} tokens of each session."
     )
-    click.echo("How often each judge is right: reflector help judging")
+    click.echo("To see how often each judge is right: reflector help judging")
     numbers = [str(number) for number in range(1, nobody + 1)]
     answer = click.prompt(
         f"Choose {', '.join(numbers[:-1])} or {nobody}",
@@ -209,13 +212,13 @@ def _choice(number: int, offer: Offer, newest: Estimate) -> tuple[object, ...]:
 def _ask_limits(config: Config, project: Path) -> None:
     """Ask for the limits of all projects, and keep those that differ from the settings."""
     questions = click.prompt(
-        "Questions a day, all projects",
+        "Maximum of questions per day, in all projects together",
         type=click.IntRange(1),
         default=config.daily_requests or Config().daily_requests,
         err=True,
     )
     dollars = click.prompt(
-        "Dollars a month, by list prices",
+        "Maximum of dollars per month, by list prices",
         type=click.IntRange(1),
         default=config.monthly_dollars or _DOLLARS,
         err=True,
@@ -239,7 +242,7 @@ def _let_in(place: Place, config: Config, name: str) -> None:
     else:
         _allow_agents(place, config, name, yes=True)
     read_first(place)
-    click.echo("Stop: reflector judge forbid")
+    click.echo("To stop: reflector judge forbid")
 
 
 def read_first(place: Place) -> None:
@@ -256,8 +259,8 @@ def read_first(place: Place) -> None:
     first.start(project, due)
     click.echo(
         safe(
-            f"Reading your last {counted(len(due.sessions), 'session')} for the "
-            f"{counted(due.rules, 'rule')} of {due.files[0]}"
+            f"The judge now reads your last {counted(len(due.sessions), 'session')} and checks "
+            f"the {counted(due.rules, 'rule')} of {due.files[0]}"
             f"{' and others' if len(due.files) > 1 else ''}, about "
             f"{counted(due.minutes, 'minute')}."
         )
@@ -283,7 +286,7 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
         )
     _show_terms(place, config, ready)
     who_asks = " and ".join(candidate.title for candidate in ready)
-    _ask(config, who_asks, "your agents judge only if you agree", yes=yes)
+    _ask(config, who_asks, "your agents may judge only with your permission", yes=yes)
     offers.allow_agents(ready, project)
     click.echo(safe(f"{who_asks} may judge from the next session on."))
 
@@ -299,15 +302,15 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
         click.echo(
             safe(
                 f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
-                "started with"
+                "started with these variables"
             )
         )
         for line in consent.shown(candidate.terms):
             click.echo(safe(f"  {line}"))
         for variable in consent.left_out(candidate.name, project=place.folder()):
             note(
-                f"  {variable} names a folder of this project or the working folder, so "
-                "reflector does not keep it"
+                f"  {variable} contains a folder of this project or the working folder, so "
+                "reflector does not save this variable"
             )
 
 
@@ -317,7 +320,7 @@ def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> N
     except ExtensionError as error:
         raise JudgeRefused(str(error)) from error
     click.echo(safe(f"{extension.words}, {extension.location}: {extension.entry_point.value}"))
-    _ask(config, name, "a judge of another package judges only if you agree", yes=yes)
+    _ask(config, name, "a judge of another package may judge only with your permission", yes=yes)
     offers.allow_extension(extension, place.folder())
     click.echo(f"{name} may judge from the next session on.")
 
@@ -365,7 +368,9 @@ def end_first(project: Path) -> None:
     config = load_config(project)
     if config.asks_model and config.layer("backend") != "user":
         where = place_of(config, "backend", project)
-        note(f"reflector: {where} still has {config.backend!r}; remove it there")
+        note(
+            f"reflector: {where} still sets the judge {config.backend!r}; remove this setting there"
+        )
 
 
 @judge.command()
@@ -374,8 +379,8 @@ def end_first(project: Path) -> None:
 def forbid(place: Place, who: str | None) -> None:
     """Stop a judge from reading your sessions.
 
-    WHO is a name from `reflector judge`. Without WHO, it stops all judges. The built-in rules then
-    judge, and send nothing. Earlier verdicts stay.
+    WHO is a name from `reflector judge`. Without WHO, the command stops all judges. The judge
+    `rules` then decides without a model and sends nothing. Earlier verdicts stay.
     """
     _refuse_unknown(who, users_config())
     if who in _OFFLINE:
@@ -384,7 +389,9 @@ def forbid(place: Place, who: str | None) -> None:
     if who is not None:
         click.echo(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
     elif was_allowed:
-        click.echo("No model reads your sessions now; the built-in rules judge.")
+        click.echo(
+            "No model reads your sessions now. The built-in judge `rules` decides, without a model."
+        )
     else:
         click.echo("No judge was allowed to read your sessions.")
     end_first(place.folder())

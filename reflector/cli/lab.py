@@ -208,9 +208,9 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Read recorded answers with today's parser.
 
-    If the parser now reads other verdicts, or if your settings now count others, the new reading
-    replaces the old one. --dry-run shows the differences. After a change of `checked_counts`, it
-    also counts the answers to `check` again.
+    If today's parser or your present settings give other verdicts, these verdicts replace the
+    recorded ones. --dry-run shows the differences. After a change of `checked_counts`, it also
+    counts the answers to `check` again.
     """
     config = place.project().config
     with place.changing() as ledger:
@@ -226,7 +226,7 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
                 recounted += recount(ledger, counts=config.checked_counts, session_id=id)
     if recounted:
         verb = "count" if config.checked_counts else "do not count"
-        note(f"{counted(recounted, 'answer')} to `check` {verb} now.")
+        note(f"{counted(recounted, 'answer')} that `check` got {verb} now.")
     if as_json:
         print_json(readings)
         return
@@ -258,8 +258,8 @@ def bench(settings: str | None, runs: int, raw_time: bool) -> None:
 
     It uses a fixed turn and writes nothing.
 
-    SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. It prints
-    one JSON object about the last run, which is the same on every machine.
+    SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. The
+    command prints one JSON object about the last run. This object is the same on every machine.
     """
     config = GatedConfig(allow_reflection=True) if settings is None else read_config(settings)
     click.echo(canonical_line(measure(config, repeats=runs, raw_time=raw_time)))

@@ -82,7 +82,7 @@ class RebuiltJson:
 @click.option(
     "--fix",
     is_flag=True,
-    help="Also restore triggers, views and a moved head.",
+    help="Also restore triggers, views and a wrong head.",
 )
 @click.option("--why", metavar="REASON", help="Reason for setting unreadable events aside.")
 @json_option
@@ -90,13 +90,13 @@ class RebuiltJson:
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
-    It appends no events and calls no model. Sessions see the old playbook until the new one is
-    complete. If a rebuild was stopped, run it again: it continues. If playbook.json cannot be
-    read, it is kept under another name and written again.
+    `rebuild` appends no events and calls no model. Sessions see the old playbook until the new one
+    is complete. If a rebuild was stopped, run the command again, and it continues. If playbook.json
+    cannot be read, `rebuild` keeps the file under another name and writes a new one.
 
-    With --fix --why, it sets unreadable events aside: they change nothing, and `verify` no longer
-    reports them. If the last event moved the playbook to another ledger, it sets this event aside,
-    too.
+    With --fix --why, `rebuild` sets unreadable events aside. Such events then change nothing, and
+    `verify` no longer reports them. If the last event moved the playbook to another ledger,
+    `rebuild` also sets this event aside.
     """
     if check and fix:
         raise click.UsageError("--check and --fix cannot be combined; use one of them")
@@ -137,7 +137,8 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
         values = [
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
         ]
-        yield f"{different.of}: {rule.name} {rule.value}: {values[0]}; the events give {values[1]}"
+        value = f"{different.of}: {rule.name} {rule.value} is {values[0]}"
+        yield f"{value}, but the events give {values[1]}"
 
 
 def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> None:
@@ -179,9 +180,9 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
 
     `verify` checks the chain, the order, triggers, views and SQLite's own integrity. It computes
     every counter again from the events. It checks that a server still has the newest event that
-    this machine saw, and that trials were drawn and closed correctly. If it finds a fault, it
-    prints a line for each fault and exits with 1. With --anchor, it also proves that no event up to
-    that head is missing.
+    this machine saw, and that trials were drawn and closed correctly. For each fault, `verify`
+    prints a line, and it then exits with 1. With --anchor, it also proves that no event up to the
+    given head is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -205,7 +206,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
         if not project.config.ledger_url and (
             back := entries.way_back(project.root, project.ledger_file)
         ):
-            note(f"reflector: if none of this repairs it, {back}")
+            note(f"reflector: if these steps do not repair the ledger, {back}")
         raise click.exceptions.Exit(1)
 
 
@@ -327,8 +328,8 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
 def assert_(place: Place, name: str, counters: str) -> None:
     """Record a rule's counters for `verify`.
 
-    HELPFUL/HARMFUL is the pair that you expect, such as 7/2. If the counters differ, the command
-    fails and records nothing.
+    HELPFUL/HARMFUL are the two counters that you expect, such as 7/2. If the counters differ, the
+    command fails and records nothing.
     """
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(
@@ -360,10 +361,10 @@ def backup(place: Place, file: Path) -> None:
 @click.option("--force", is_flag=True, help="Restore even if the backup lacks some events.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
-    """Replace the ledger by a backup.
+    """Replace the ledger with a backup.
 
-    FILE is verified first and never changed. The old ledger is kept next to the new one.
-    playbook.json is written again, and its old version is kept, too.
+    FILE is verified first and never changed. The old ledger is kept next to the new one. The
+    command also writes playbook.json again, and keeps the old file.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)
@@ -377,8 +378,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     if restored.playbook is not None:
         note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
         shared = (
-            ". Before that, run `git checkout .claude/playbook.json` to restore the rules that "
-            "git has"
+            ". Before that, run `git checkout .claude/playbook.json` to restore the rules from git"
         )
         own = (
             f". After that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
@@ -394,11 +394,11 @@ def restore(place: Place, file: Path, force: bool) -> None:
 def take(place: Place, yes: bool) -> None:
     """Accept a ledger, or restore it from its copy.
 
-    Use it if a ledger came with the project, or if your ledger is lost.
+    Use this command if a ledger came with the project, or if your ledger is lost.
 
-    It shows the origin of the file's history, and waits for your confirmation. Then it computes
-    all hashes and tables again. You do not need it for a ledger that you created, or that you
-    moved or copied with its project.
+    `take` shows the origin of the history in this ledger, and waits for your confirmation. It then
+    computes all hashes and tables again. You do not need this command for a ledger that you
+    created, or that you moved or copied with its project.
     """
     project = place.project()
     ledger_offer = offer(project)
@@ -416,7 +416,8 @@ def _go_on(place: Place) -> None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")
         note(
-            f"The ledger's trial continues here: {trial.withheld_share:.0%} of sessions do not get "
+            f"The trial in this ledger continues here: {trial.withheld_share:.0%} of sessions do "
+            "not get "
             f"{withheld}. To end it: {stop}"
         )
 
@@ -426,7 +427,7 @@ def _go_on(place: Place) -> None:
 def forget(root: Path) -> None:
     """Forget a project's ledger.
 
-    Removes the copy of the ledger from your home folder.
+    The command removes the copy of the ledger from your home folder.
 
     A ledger in ROOT stays, but reflector no longer treats it as yours. See `reflector ledger
     take`.
@@ -434,7 +435,7 @@ def forget(root: Path) -> None:
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"
         raise click.ClickException(
-            f"no ledger of {root.absolute()} is known; the known ones: {known}"
+            f"reflector does not know a ledger of {root.absolute()}; the known folders are: {known}"
         )
     entries.forget(root.absolute())
 
@@ -445,23 +446,27 @@ def forget(root: Path) -> None:
 def copy(place: Place, url: str) -> None:
     """Copy the ledger to another database.
 
-    URL is sqlite:////path/to/ledger.db or postgresql://server/database. It checks every hash.
-    Afterwards, both ledgers end at the printed head. The target must not contain events. The
+    URL is sqlite:////path/to/ledger.db or postgresql://server/database. The command checks every
+    hash. Afterwards, both ledgers end at the printed head. The target must not contain events. The
     project uses its old ledger until you set `ledger_url` to the copy.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
         end = transfer.copy_ledger(opened, url)
     click.echo(end)
-    note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
+    note(
+        f"{counted(end.position, 'event')} copied. To use the new ledger, set `ledger_url` to its "
+        "URL."
+    )
 
 
 @ledger.command()
 @click.pass_obj
 def revisions(place: Place) -> None:
-    """Show the schema's revisions and this ledger's.
+    """Show known schema revisions and the ledger's own.
 
-    This command does not change the ledger. Any other command of a newer reflector upgrades it.
+    This command does not change the ledger. After an update of reflector, any other command
+    upgrades the ledger.
     """
     project = place.project()
     needs_ledger(project)
@@ -478,8 +483,8 @@ def revisions(place: Place) -> None:
 def upgrade(place: Place, sql: bool) -> None:
     """Bring the ledger's schema to the newest revision.
 
-    With --sql, it only prints the statements. Run them with the database's own client, as the
-    owner of the tables, while no one uses the ledger.
+    With --sql, it only prints the statements. Run the statements with the database's own client, as
+    the owner of the tables, while no one uses the ledger.
     """
     project = place.project()
     needs_ledger(project)

@@ -80,14 +80,14 @@ def show_lesson(asked: Question, id: str) -> None:
     if lesson.bullet:
         click.echo(f"promoted: {lesson.bullet}")
     elif lesson.proposal:
-        click.echo(f"promoted: proposal {short_id(lesson.proposal)} is waiting or was rejected")
+        click.echo(f"promoted as proposal {short_id(lesson.proposal)}, which waits or was rejected")
     click.echo()
     event_table(events, whole=True)
 
 
 @lessons.command(short_help="Propose a lesson as a rule.")
 @click.argument("id", type=NAME, metavar="ID")
-@click.option("--section", type=SECTION, help="Section (default for a mistake: mis).")
+@click.option("--section", type=SECTION, help="Section (default: mis for a mistake, else pat).")
 @why_option
 @click.pass_obj
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
@@ -118,7 +118,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
         )
     id = short_id(proposal.id)
     click.echo(
-        f"proposal {id} {proposal.state}; decide with `{place.command('review approve', id)}`"
+        f"proposal {id} is {proposal.state}; decide with `{place.command('review approve', id)}`"
     )
 
 

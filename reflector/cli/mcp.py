@@ -63,7 +63,7 @@ not fit."""
 def mcp(place: Place) -> None:
     """Serve the playbook to an agent over MCP.
 
-    Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for your
+    The tools are search_playbook, why, propose_change and lesson_outcome. A proposal waits for your
     decision in `reflector review`, unless the setting `proposals` is "accept". Needs the extra
     `mcp`.
     """
@@ -152,7 +152,9 @@ class _Tools:
             row = bullet_named(ledger, name)
             if row is not None:
                 return row, blame_bullet(ledger, row.name)
-        raise click.UsageError(f"no rule {clean(name, 64)!r}; search_playbook finds names")
+        raise click.UsageError(
+            f"the playbook does not have a rule {clean(name, 64)!r}; search_playbook finds names"
+        )
 
     def propose_change(
         self,
@@ -243,7 +245,8 @@ def _change(
         )
     if len(names) != 1:
         raise Mistake(
-            f"names has {len(names)} names; {kind} needs the name of one rule, such as pat-001"
+            f"`names` contains {len(names)} names, but {kind} needs the name of exactly one rule, "
+            "such as pat-001"
         )
     return Change("revise", names[0], text=text) if kind == "revise" else Change("remove", names[0])
 

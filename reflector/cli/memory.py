@@ -151,7 +151,7 @@ def _bring_up_to_date(place: Place) -> None:
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
     except (OSError, LedgerError) as error:
-        place.note([f"changes to memory files are not recorded yet: {error}"])
+        place.note([f"reflector could not record changes to memory files yet: {error}"])
 
 
 def _root(place: Place) -> Path | None:
@@ -205,9 +205,9 @@ def print_log(
         not_gits = (change for change in newest if change.fact("source") != GIT)
         ways = ((change, _way_back(place, change)[0]) for change in not_gits)
         change, command = next((way for way in ways if way[1]), (newest[0], ""))
-        note(f"See the lines: {place.command('show', change.place)}")
+        note(f"To see the changed lines: {place.command('show', change.place)}")
         if command:
-            note(f"Take it back: {command}")
+            note(f"To undo this change: {command}")
 
 
 def _way_back(place: Place, change: Change) -> tuple[str, str]:
@@ -224,11 +224,11 @@ def _way_back(place: Place, change: Change) -> tuple[str, str]:
 
 def _note_way_back(place: Place, change: Change) -> None:
     command, why = _way_back(place, change)
-    removes = "" if change.before else " (removes the file)"
+    removes = "" if change.before else " (this removes the file)"
     if command:
-        note(f"Take it back{removes}: {command}")
+        note(f"To undo this change{removes}: {command}")
     elif why:
-        note(f"This change cannot be taken back: {why}")
+        note(f"This change cannot be undone: {why}")
 
 
 def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
@@ -327,7 +327,7 @@ def refuse_session(place: Place, text: str) -> None:
         sessions = {one.fact("session") for one in changes_in(stores, _root(place))}
     if any(session.startswith(text) for session in sessions if session):
         raise click.UsageError(
-            f"session {safe(text)} has only changes of memory files; see "
+            f"session {safe(text)} only changed memory files; see "
             f"`{place.command('log', '--memory', text)}`"
         )
 
@@ -355,7 +355,7 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
     prose(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}")
     if words:
         prose(f'after you wrote: "{words}"')
-    print_difference(lines or ["The lines of this change are not known."])
+    print_difference(lines or ["reflector does not know the lines of this change."])
     _note_way_back(place, change)
 
 
@@ -370,7 +370,8 @@ def print_blame(
         if number is not None:
             if not 0 < number <= len(lines):
                 raise click.UsageError(
-                    f"{file} has {counted(len(lines), 'line')}, so it does not have a line {number}"
+                    f"{file} has only {counted(len(lines), 'line')}, so line {number} does not "
+                    "exist"
                 )
             lines = [line_of(stores, changes, lines[number - 1])]
         session = _session_command(place, stores, lines[0].written) if number is not None else ""
@@ -412,7 +413,7 @@ def _former(file: str, changes: Sequence[Change]) -> bytes:
     last = changes[-1] if changes else None
     content = last.store.versions.read(last.after) if last is not None else None
     if content is None:
-        raise click.UsageError(f"the version of {file} at that time was not kept")
+        raise click.UsageError(f"reflector does not have a copy of {file} from that time")
     return content
 
 
@@ -440,7 +441,8 @@ def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
     ]
     table(("line", "by", "since", "text"), rows, whole=True, empty=f"{file} is empty.")
     if written := [line for line in lines if line.written is not None]:
-        note(f"One of them: {place.command('blame', f'{file}:{written[-1].number}')}")
+        origin = place.command("blame", f"{file}:{written[-1].number}")
+        note(f"To see the origin of one line: {origin}")
 
 
 def _day(change: Change | None) -> str:
@@ -459,13 +461,13 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
     prose(f"{shown_name(file)}:{line.number}  {line.text}")
     change = line.written
     if change is None:
-        print_facts([("written", line.origin or "nothing on record shows by whom")], 8)
+        print_facts([("written", line.origin or "by an unknown author")], 8)
         return
     print_facts(_facts(line, change), 8)
     if _way_back(place, change)[0]:
         _note_way_back(place, change)
     if session:
-        note(f"The session: {session}")
+        note(f"To see the session: {session}")
 
 
 def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
@@ -487,7 +489,7 @@ def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
             origin = f" ({_short_who(former.written)}, {_day(former.written)})"
         yield "was", f'"{former.text}"{origin}'
     if not line.was:
-        yield "was", "nothing there before"
+        yield "was", "this line is new"
 
 
 def undo_memory(
@@ -513,7 +515,7 @@ def undo_memory(
     for version in restored:
         _print_restored(place, version, dry_run=dry_run)
     if dry_run:
-        note("Nothing was changed yet. To do it, run the command without --dry-run.")
+        note("Nothing was changed. To make this change, run the command without --dry-run.")
 
 
 def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Change]:
@@ -570,7 +572,7 @@ def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
     elif version.is_whole:
         prose(f"{name} {verb} as it was before change {version.places[0]}.")
     else:
-        gone = "would be taken back" if dry_run else "were taken back"
+        gone = "would be undone" if dry_run else "were undone"
         prose(f"{name}: only the lines of change {', '.join(version.places)} {gone}.")
     for why in version.left:
         note(why)

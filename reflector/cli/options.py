@@ -165,7 +165,7 @@ def _users_event(moment: str) -> Event | None:
     with users.open_ledger() as ledger:
         events = ledger.at([int(match[1])])
     if not events:
-        raise click.UsageError(f"{moment} is not a position of your own ledger")
+        raise click.UsageError(f"your own ledger does not have an event at position {moment}")
     return events[0]
 
 
@@ -207,7 +207,9 @@ def find_bullet(ledger: Ledger, name: str, then: Past | None = None) -> BulletRo
         raise click.UsageError(
             f"{name} did not exist yet at position {then.position}. See 'reflector show {name}'."
         )
-    raise click.UsageError(f"no rule {safe(name)!r}.{_suggestion(ledger, name)}")
+    raise click.UsageError(
+        f"the playbook does not have a rule {safe(name)!r}.{_suggestion(ledger, name)}"
+    )
 
 
 def find_own_bullet(place: Place, ledger: Ledger, name: str) -> BulletRow:
@@ -223,8 +225,8 @@ def find_own_bullet(place: Place, ledger: Ledger, name: str) -> BulletRow:
     where = places(ledger, root, [row])[row.name]
     file = where.rpartition(":")[0] or where or "FILE"
     raise click.UsageError(
-        f"{row.name} is in {where or 'your file'}. Edit it there, or move its rules into the "
-        f"playbook: {place.command('adopt', '--move', shlex.quote(file))}"
+        f"{row.name} is in {where or 'your file'}. Edit the rule there, or move the rules of this "
+        f"file into the playbook: {place.command('adopt', '--move', shlex.quote(file))}"
     )
 
 
@@ -233,7 +235,10 @@ def _suggestion(ledger: Ledger, name: str) -> str:
     from difflib import get_close_matches
 
     if is_name(name) and not is_below(name, USER_FIRST):
-        return " Your own playbook has rules with such names: 'reflector --user list --removed'."
+        return (
+            " A rule with such a name belongs to your own playbook; see 'reflector --user list "
+            "--removed'."
+        )
     rows = ledger.rows()
     live = [row.name for row in rows if row.status == "live"]
     every = [row.name for row in rows]
@@ -260,7 +265,7 @@ def _name_at(place: Place, text: str) -> str:
     if name is None:
         adopt = place.command("adopt", shlex.quote(file))
         raise click.UsageError(
-            f"{text} does not have a rule with a name. To name the rules of {file}: {adopt}"
+            f"reflector does not know a rule at {text}. To name the rules of {file}: {adopt}"
         )
     return name
 

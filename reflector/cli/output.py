@@ -190,7 +190,7 @@ def table(
         for line in (*_below(others, text, lead, room), *_note_line(row_note, room)):
             click.echo(line)
     if omitted:
-        note(f"{room} columns are too few to show: {', '.join(omitted)}.")
+        note(f"Not shown, because the screen is narrow: {', '.join(omitted)}.")
     return omitted
 
 

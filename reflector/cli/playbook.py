@@ -179,7 +179,7 @@ def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
         yield f"Counters {listed.helpful}/{listed.harmful}: {_COUNTERS}"
 
 
-_COUNTERS = "playbook.json, helpful/harmful, with repeats and earlier numbers"
+_COUNTERS = "helpful/harmful as in playbook.json, which also counts repeats and earlier numbers"
 _MOST_QUOTES = 3
 #: How `list` may be ordered.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
@@ -206,7 +206,11 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")
-@click.option("--counting", type=click.Choice(COUNTINGS), help="Show counts under this policy.")
+@click.option(
+    "--counting",
+    type=click.Choice(COUNTINGS),
+    help="Show the counts that this counting policy gives.",
+)
 @question
 def list_(
     asked: Question,
@@ -220,16 +224,23 @@ def list_(
 ) -> None:
     """List your rules with their counts.
 
-    A rule of a file is listed with its place.
+    If a rule is in a file, `list` shows the file and the line.
 
-    With WORDS, it lists only rules that contain one of them, best match first.
+    With WORDS, `list` shows only rules that contain at least one of the words, best match first.
 
-    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one for each session.
-    FOLLOWED: sessions that followed the rule, of those in which a judge could tell. COUNTERS: the
-    numbers in playbook.json, if they differ from the votes. SHOWN: whether new sessions get the
-    rule, if not all rules fit. DEMOTED: sessions that were shown the rule since it last helped.
+    \b
+    CITED     Sessions that cited the rule.
+    HELPED    Votes that the rule helped. Each session has one vote on a rule.
+    HARMED    Votes that the rule harmed.
+    FOLLOWED  "3 of 5": a judge could decide about 5 sessions, and 3 of these
+              sessions followed the rule.
+    COUNTERS  The counts stored in playbook.json. Only shown if they differ
+              from the votes.
+    SHOWN     "yes" if new sessions get the rule. Only shown if some of the
+              rules do not fit.
+    DEMOTED   Sessions that got the rule since the rule last helped.
 
-    Up to three rules that a judge read last show the newest verdict with its quote.
+    Under up to three rules, `list` prints the newest verdict of a judge, with the quote.
     """
     uses = Uses.of(asked)
     query = " ".join(words)
@@ -320,8 +331,8 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
     note(
-        f"{differing} of {counted(len(rows), 'rule')} have other counts under {counting}; "
-        "nothing was changed."
+        f"{differing} of {counted(len(rows), 'rule')} get other counts under {counting}; nothing "
+        "was changed."
     )
     return other
 

@@ -225,7 +225,7 @@ def _reflection_facts(reflection: Reflection) -> Iterator[tuple[str, str]]:
 
 
 def _cost(of: SessionStory | Reflection) -> str:
-    unknown = f", {of.unpriced} without a known price" if of.unpriced else ""
+    unknown = f", {of.unpriced} judgements without a known price" if of.unpriced else ""
     return f"{of.tokens:,} tokens, {of.cost_usd:.4f} USD{unknown}"
 
 
@@ -237,15 +237,15 @@ def _cost(of: SessionStory | Reflection) -> str:
 def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool) -> None:
     """Explain counts of a rule, or changes of a file.
 
-    Each row of a rule has the session, the verdict, the total and the reason.
+    For a rule, each row shows a session, the verdict, the new total and the reason.
 
-    A line of a file that agents load, such as CLAUDE.md:12, has its author, its time, your words
-    before it, and the earlier line. A rule also has the sessions that `check` counted, each with a
-    line of a call or a sentence of yours.
+    For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows the author and the
+    time. It also shows your words before the change, and the earlier line. If the line is a rule,
+    `blame` also shows the sessions that `check` counted, each with a quote.
 
-    It also lists verdicts that no longer count, with the reason: a retraction, a recount, or
-    another verdict that counts instead. For a merged rule, it also lists the verdicts on its
-    sources.
+    If a verdict no longer counts, its row shows the reason: a retraction, a recount, or another
+    verdict that counts instead. For a merged rule, `blame` also lists the verdicts on the rules
+    that were merged.
     """
     if isinstance(name, FileLine):
         from reflector.cli.memory import print_blame
@@ -327,7 +327,7 @@ def _blame_rule(asked: Question, name: str) -> None:
         rows,
         extra=("when",),
         whole=True,
-        empty="It does not have a verdict yet.",
+        empty="This rule does not have a verdict yet.",
     )
 
 
@@ -396,8 +396,9 @@ def log(
     moments.
 
     To undo a change, run `reflector undo POSITION`. A, B and MOMENT are each a time (2026-11-21,
-    yesterday, 2 weeks ago), a position or a session's id. With --memory, name a FILE or a session,
-    and undo a change with `reflector undo PLACE`.
+    yesterday, 2 weeks ago), a position or a session's id. With --memory, `log` lists changes of
+    files that agents load. Name a FILE or a session to list only its changes. To undo such a
+    change, run `reflector undo PLACE`.
     """
     if memory:
         from reflector.cli.memory import print_log

@@ -43,11 +43,11 @@ def reflect(
 ) -> None:
     """Judge recorded sessions.
 
-    Without SESSION, it judges all sessions that are not judged yet, also those that failed or
-    waited for a budget. SESSION is an id, or the beginning of it: budgets and earlier failures
-    then do not matter. A judged session is not judged again. --judge chooses the judge of this
-    run. If this judge needs your permission, the command asks you. --dry-run prints the prompt
-    that a model would get, and sends nothing.
+    Without SESSION, `reflect` judges all sessions that are not judged yet, including sessions that
+    failed or waited for a budget. SESSION is the id of a session, or the beginning of the id. If
+    you name a session, budgets and earlier failures do not matter. A judged session is not judged
+    again. --judge chooses the judge of this run. If this judge needs your permission, the command
+    asks you. --dry-run prints the prompt that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)
@@ -130,7 +130,7 @@ def _show_prompts(
         for window in windows:
             _show_prompt(runner, window)
     if not windows:
-        note("Every session is judged already. To see the prompt of one, name it.")
+        note("Every session is judged already. To see the prompt for a session, name the session.")
 
 
 def _show_prompt(runner: Runner, window: WindowRow) -> None:
@@ -139,7 +139,10 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
     if recorded is None or recorded.data is None:
         note(f"{short}: the session's event was redacted")
     elif recorded.type == TRAJECTORY_RECORDED:
-        note(f"{short}: a trajectory's prompts depend on earlier answers, so they cannot be shown")
+        note(
+            f"{short}: the prompts of a trajectory depend on earlier answers, so --dry-run cannot "
+            "show them"
+        )
     else:
         _print_prompt(runner.backend, runner.request(runner.session(recorded)))
 
@@ -147,7 +150,9 @@ def _show_prompt(runner: Runner, window: WindowRow) -> None:
 def _print_prompt(backend: Backend, request: Request) -> None:
     if not isinstance(backend, Asks):
         mode = request.mode.replace("_", " ")
-        note(f"{backend.name} does not call a model: {len(request.cited)} cited, {mode}")
+        note(
+            f"{backend.name} does not call a model; rules cited: {len(request.cited)}, mode: {mode}"
+        )
         return
     try:
         prompt = backend.prompt(request)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _FILE = Path("report.html")
 #: Characters of a rule in a line.
 _MOST = 52
-_READ_FIRST = "The page contains the texts of your rules. Read it before you send it."
+_READ_FIRST = "The page contains the texts of your rules. Read the page before you send it."
 
 
 @click.command()
-@click.option("--since", metavar="MOMENT", help="Start of the changes (default: 7 days ago).")
+@click.option("--since", metavar="MOMENT", help="Show changes since MOMENT (default: 7 days ago).")
 @as_of_option
 @click.option("--out", type=FILE, default=_FILE, show_default=True, help="File to write.")
 @click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
@@ -84,7 +84,7 @@ def _lines(
 ) -> list[str]:
     """Return what the command prints: the file, its last days, and the next command."""
     is_plain = out == _FILE and not (opens or share or page.is_past)
-    opening = f" Open it: {place.command('report', '--open')}" if is_plain else ""
+    opening = f" To open the page: {place.command('report', '--open')}" if is_plain else ""
     summary = page.summary
     helped = summary.helped.total()
     harmed = summary.harmed.total()
@@ -107,7 +107,10 @@ def _lines(
             lines.append(f"most {words}  {name}  {text}  {count}")
     changed = len(page.memory.files)
     if changed:
-        lines.append(f"memory {counted(changed, 'file')} changed, {page.memory.undone} taken back")
+        lines.append(
+            f"memory {counted(changed, 'file')} changed, {counted(page.memory.undone, 'change')} "
+            "undone"
+        )
     if summary.questions:
         lines.append(f"judge {counted(summary.questions, 'question')}, ${summary.cost:.2f}")
     sharing = (

@@ -78,7 +78,7 @@ _NO_REASON = "no reason given"
 _KEPT = "kept"
 
 session_option = click.option(
-    "--session", metavar="SESSION", help="Show only this session (its id, or the start)."
+    "--session", metavar="SESSION", help="Show only the session with this id (or its start)."
 )
 ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID…")
 
@@ -115,8 +115,8 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
 
     In a terminal, you see the evidence and decide with one key. Your verdict replaces the other
     verdicts on this rule in this session. Each decision is recorded at once, and the key u takes
-    the last one back. Without a terminal, `review` lists the open decisions. ID is a proposal's
-    id, or the beginning of it.
+    the last decision back. Without a terminal, `review` lists the open decisions. ID is the id of a
+    proposal, or the beginning of this id.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -125,7 +125,7 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     if is_by_key:
         with place.changing() as ledger:
             for gone in proposing.sweep_proposals(ledger)[1]:
-                note(f"No longer applies: {gone.change.line}. {gone.why}")
+                note(f"This proposal no longer applies: {gone.change.line}. {gone.why}")
     waiting = _waiting(place, session)
     if is_by_key and (waiting.citations or waiting.proposals or waiting.memory):
         _decide_by_key(place, waiting)
@@ -154,7 +154,7 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
 @json_option
 @click.pass_obj
 def list_(place: Place, session: str | None, as_json: bool) -> None:
-    """List citations and proposals, even if decided."""
+    """List all citations and proposals."""
     _print(place, _waiting(place, session, decided=True), as_json=as_json)
 
 
@@ -266,10 +266,13 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         return number
     position = decided[-1].position
     if position == _KEPT:
-        note("You kept that change. To take it back, use undo.")
+        note("You decided to keep that change. To take the change back, use `reflector undo`.")
         return number
     if position is None:
-        note("A declined proposal cannot be restored. Make the change yourself, such as with add.")
+        note(
+            "A declined proposal cannot be restored. Make the change yourself, for example with "
+            "`reflector add`."
+        )
         return number
     undo.main([str(position), "--yes"], obj=place, standalone_mode=False)
     return decided.pop().number
@@ -491,8 +494,8 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
     def decide(ledger: Ledger, proposal: Proposal) -> None:
         if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
             raise ProposalRefused(
-                f"proposal {short_id(proposal.id)} quotes a tool's output: read it, and approve "
-                "it alone"
+                f"proposal {short_id(proposal.id)} quotes a tool's output: read this proposal, "
+                "and approve it in a command of its own"
             )
         _approve(place, ledger, proposal, None)
 
@@ -525,10 +528,10 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 @why_option
 @click.pass_obj
 def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
-    """Keep the rules of proposed merges apart.
+    """Decline proposed merges permanently.
 
-    reflector does not propose to merge them again. To keep a change of a memory file, name its
-    place, such as u41.
+    reflector does not propose to merge these rules again. To keep a change to a memory file, name
+    the place of this change, such as u41.
     """
     changes = [id for id in ids if is_memory(place, id)]
     for change in changes:
@@ -595,11 +598,12 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
 
     Two rules are duplicates if they have the same words. Words such as "always", some synonyms and
     the order of a list make no difference. Another number, name, path, command or negation makes a
-    different rule. Contradictions, and pairs in two sections, are shown but not proposed.
+    different rule. If two rules contradict each other, or are in different sections, the command
+    shows them but does not propose a merge.
 
-    It also proposes to remove a rule that harmed too often for chance. It also proposes to remove a
-    rule that was shown in `prune_after` sessions and never cited. Pinned rules stay. With the
-    setting `prune` = "apply", these rules are removed at once.
+    The command also proposes to remove a rule that harmed more often than chance explains. The same
+    applies to a rule that was shown in `prune_after` sessions and never cited. Pinned rules stay.
+    With the setting `prune` = "apply", these rules are removed at once.
     """
     config = place.project().config
     with place.reading() as ledger:
@@ -636,10 +640,13 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     _print_found(found)
     for name, where in places_by_name.items():
         move = place.command("adopt", "--move", shlex.quote(where.rpartition(":")[0] or where))
-        note(f"{name} harms. It is in {where}: edit the file, or run {move}")
+        note(f"{name} harms too often, and is in {where}. Edit the file, or run {move}")
     note(_found_words(place, found, pruned, dry_run=dry_run))
     if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
-        note(f"{counted(left, 'more removal')} can be proposed later: decide, then run find again.")
+        note(
+            f"{counted(left, 'more removal')} can be proposed later: decide on these proposals, "
+            "then run `review find` again."
+        )
 
 
 def _move(place: Place, first: Bullet, second: Bullet) -> str | None:
@@ -670,6 +677,8 @@ def _found_words(place: Place, found: FoundJson, pruned: Pruned, *, dry_run: boo
         return "Nothing was proposed. To propose this, run the command without --dry-run."
     if "removed" in pruned.states:
         back = place.command("undo", found.removals[0].name)
-        return f"Removed {counted(len(found.removals), 'rule')}. Bring one back: {back}"
+        return (
+            f"Removed {counted(len(found.removals), 'rule')}. To restore the first of them: {back}"
+        )
     waiting = len(pruned.merges) + pruned.states.count("waiting")
     return f"{counted(waiting, 'proposal')} waiting. Decide: {place.command('review')}"

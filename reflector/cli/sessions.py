@@ -195,9 +195,10 @@ def history(
 ) -> None:
     """Record earlier sessions of this project.
 
-    It records the oldest session first and counts no record twice, so you can stop and repeat it.
-    Sessions from before your playbook do not cite rules. But your requests in them, such as
-    "always run the linter", become proposals. Claude Code removes its sessions after a month.
+    `history` records the oldest session first and counts no session twice, so you can stop the
+    command and run it again. Sessions from before your playbook do not cite rules. However,
+    requests that you made in these sessions, such as "always run the linter", become proposals.
+    Claude Code deletes a session after a month.
     """
     from reflector.sessions.history import plan_history
 
@@ -269,14 +270,14 @@ def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
     if not kept:
         note(_nothing_words(plan))
     elif not as_json:
-        note("Sessions from before your playbook cite no rules and change no counts.")
+        note("Sessions from before your playbook do not cite rules, so they do not change counts.")
         new = ("new", "cites") if dry_run else ()
         rows = [_plan_row(plan, agent, dry_run=dry_run) for agent in kept]
         table(("agent", "files", *new, "MB", "from", "to"), rows, extra=("from", "to"))
     for agent in plan.agents:
         if agent.compressed:
             words = compressed_words(agent.title, agent.compressed)
-            note(f"{words}. Unpack a session, then run: reflector ingest FILE")
+            note(f"{words}. Decompress a session, then run: reflector ingest FILE")
 
 
 def _plan_row(plan: HistoryPlan, agent: AgentSessions, *, dry_run: bool) -> list[object]:
@@ -358,7 +359,7 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 @click.option(
     "--background",
     is_flag=True,
-    help=("Used by hooks: wait longer between retries."),
+    help=("Wait longer between retries, as the hooks do."),
 )
 @json_option
 @click.pass_obj
@@ -404,13 +405,16 @@ def _print_drained(place: Place, done: Drained) -> None:
         if item.outcome == "completed" and item.words:
             click.echo(safe(item.words))
         elif item.outcome == "failed":
-            by_hand = f"it is not tried again automatically; see {place.command('status')}"
+            by_hand = f"is not tried again automatically (see `{place.command('status')}`)"
             note(
-                f"reflection failed, {'it will be tried again' if item.again else by_hand}: "
+                f"a reflection failed and {'will be tried again' if item.again else by_hand}: "
                 f"{item.detail}"
             )
     for text in done.notes:
         note(f"reflector: {text}")
     for one in done.failed:
-        again = f"; kept, and tried again later. To try again now: {place.command('reflect')}"
+        again = (
+            "; reflector keeps it and tries again later. To try again now: "
+            f"{place.command('reflect')}"
+        )
         note(f"reflector: {one.delivery}: {one.error}{again if one.error != NOT_A_PAYLOAD else ''}")

@@ -25,8 +25,8 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 def team(place: Place, off: bool, dry_run: bool) -> None:
     """Share the playbook with your team through git.
 
-    playbook.json then contains the rules without their counts, which stay in each clone's ledger.
-    git merges two versions of the file rule by rule. Run the command once in each clone.
+    playbook.json then contains the rules without counts. The counts stay in the ledger of each
+    clone. git merges two versions of the file rule by rule. Run the command once in each clone.
     """
     root = place.folder()
     changes = git_merge.share(root, out=off, dry_run=dry_run)
@@ -39,7 +39,7 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
         place.write(project)
     attributes = changes[0]
     if all(change.is_none for change in changes):
-        click.echo(safe(f"{root} {'does not share' if off else 'already shares'} its playbook."))
+        click.echo(safe(f"{root}: the playbook {'is not' if off else 'is already'} shared."))
     elif off:
         click.echo(safe(f"{project.playbook_json} contains the counts again."))
     else:
@@ -48,7 +48,7 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
         if not attributes.is_none:
             files = " ".join(name for name in _SHARED_FILES if (root / name).exists())
             click.echo(f"Next: git add {files} && git commit")
-        click.echo("In each other clone, once: reflector team. To undo: reflector team --off")
+        click.echo("Run `reflector team` once in each other clone. To undo: reflector team --off")
 
 
 @click.command()
@@ -59,9 +59,10 @@ def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
     """Keep the playbook in a file such as AGENTS.md.
 
     FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
-    .cursor/rules/playbook.mdc. The playbook is between two marks, and nothing else in the file
-    changes. reflector writes each change of the playbook there, and records each of your edits
-    there. Without FILE, the command lists the files that contain the playbook.
+    .cursor/rules/playbook.mdc. reflector writes the playbook between two marks, and does not change
+    the rest of the file. After each change of the playbook, reflector updates the text between the
+    marks. Your edits between the marks change the playbook. Without FILE, the command lists the
+    files that contain the playbook.
     """
     names = [agent_file_name(name) for name in files]
     if not names and off:
@@ -80,7 +81,7 @@ def _list(place: Place) -> None:
     for entry in mirrored:
         click.echo(safe(f"{entry.name}: {entry.trouble or entry.state}"))
     if not mirrored:
-        note(f"No file has the playbook. Next: {place.command('mirror', 'AGENTS.md')}")
+        note(f"No file contains the playbook. Next: {place.command('mirror', 'AGENTS.md')}")
 
 
 def _add(place: Place, names: list[str]) -> None:
@@ -89,9 +90,11 @@ def _add(place: Place, names: list[str]) -> None:
         for name in names:
             is_there = (project.root / name).exists()
             add_mirror(pipeline.ledger, project, name)
-            effect = "has the playbook now" if is_there else "was created with the playbook"
+            effect = "contains the playbook now" if is_there else "was created with the playbook"
             stop = place.command("mirror", "--off", name)
-            click.echo(safe(f"{name} {effect} and follows its changes. To stop: {stop}"))
+            click.echo(
+                safe(f"{name} {effect} and gets each change of the playbook. To stop: {stop}")
+            )
     if "CLAUDE.md" in names:
         note(
             "Claude Code's hook also shows the playbook. If you use the hook, remove the "
@@ -102,14 +105,14 @@ def _add(place: Place, names: list[str]) -> None:
 def _remove(place: Place, names: list[str]) -> None:
     if place.is_untouched:
         for name in names:
-            click.echo(safe(f"{name} does not have the playbook."))
+            click.echo(safe(f"{name} does not contain the playbook."))
         return
     project = place.project()
     with place.pipeline():
         for name in names:
-            effect = "does not have the playbook."
+            effect = "does not contain the playbook."
             if remove_mirror(project, name):
-                effect = "no longer has the playbook."
+                effect = "no longer contains the playbook."
                 if not (project.root / name).exists():
-                    effect = "contained only the playbook, so it was removed."
+                    effect = "contained only the playbook, so the file was removed."
             click.echo(safe(f"{name} {effect}"))

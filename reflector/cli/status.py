@@ -40,7 +40,7 @@ from reflector.sessions.overview import (
 
 #: Dropped verdicts that are shown.
 _MOST_DROPPED = 3
-_NO_LEDGER = "none yet; `reflector add` or a session with a playbook creates it"
+_NO_LEDGER = "none yet; `reflector add` creates one"
 
 Row = tuple[str, str]
 
@@ -54,7 +54,7 @@ Row = tuple[str, str]
 def status(place: Place, everything: bool, as_json: bool) -> None:
     """Show recorded, waiting and failed sessions.
 
-    Changes nothing. The exit code is 1 if something failed or cannot be read.
+    `status` changes nothing. The exit code is 1 if something failed or cannot be read.
     """
     if everything:
         _print_projects(as_json=as_json)
@@ -99,7 +99,7 @@ def month_words(month: MonthJson | None) -> str:
     if month is None:
         return "this month: unknown, because the record cannot be read"
     limit = f"{month.limit:,}" if month.limit else "any number of"
-    return f"this month: {month.tokens:,} of {limit} tokens, all projects"
+    return f"this month: {month.tokens:,} of {limit} tokens, in all projects together"
 
 
 class _Rows(NamedTuple):
@@ -152,12 +152,13 @@ class _Rows(NamedTuple):
         if change := state.model:
             agent = change.agent or "your agent"
             since = day_words(change.since)
-            votes = f"{change.earlier:.3g} of {change.votes:.3g} votes are older"
+            votes = f"{change.earlier:.3g} of {change.votes:.3g} votes are from before the change"
             words = f"{agent} changed from {change.before} to {change.model} ({since}); {votes}"
             yield "model", f"{words}: {self.place.command('list --by model')}"
         if state.waiting_for_budget:
             again = self.place.command("reflect")
-            yield "", f"{state.waiting_for_budget} skipped because of a budget: {again}"
+            skipped = counted(state.waiting_for_budget, "session")
+            yield "", f"{skipped} not judged because of a budget; to judge now: {again}"
 
     def _dropped(self) -> Iterator[Row]:
         """Yield the newest verdicts that do not count, and their number."""
@@ -169,7 +170,7 @@ class _Rows(NamedTuple):
         if count := len(dropped):
             number = f"{count} or more" if count >= MOST else str(count)
             why = self.place.command("blame", dropped[0].name)
-            yield "", f"{number} in the last 30 days; why: {why}"
+            yield "", f"dropped in the last 30 days: {number}; to see a reason: {why}"
 
     def _waiting(self) -> Iterator[Row]:
         state = self.state
@@ -182,15 +183,15 @@ class _Rows(NamedTuple):
             yield "tokens", month_words(state.month)
         if user := state.user:
             names = ", ".join(user.hidden)
-            hidden = f"; {names} not shown, because the project has rules of the same name"
+            hidden = f"; {names} not shown, because the project has rules with the same names"
             yield "yours", f"{counted(user.bullets, 'rule')} of your own{hidden if names else ''}"
 
     def _spool(self) -> Iterator[Row]:
         left = self.state.spool
         waiting = counted(left.waiting, "session")
-        words = f"{left.pending} to read, {waiting} open"
+        words = f"{counted(left.pending, 'hook event')} to read, {waiting} open"
         if left.unanswered:
-            words += f", {left.unanswered} whose last answer is read next"
+            words += f", {left.unanswered} whose last answer must still be read"
         if left.silent:
             words += f", {left.silent} ended without a message or a transcript"
         yield "queue", words
@@ -198,8 +199,8 @@ class _Rows(NamedTuple):
             folders = ", ".join(map(str, spool.stand_in_spools()))
             yield (
                 "",
-                f"{left.elsewhere} kept in another folder, because their own is missing or "
-                f"read-only: {folders}",
+                f"{counted(left.elsewhere, 'hook event')} kept in another folder, because the "
+                f"project's folder is missing or read-only: {folders}",
             )
 
     def _deliveries(self) -> Iterator[Row]:
@@ -210,7 +211,8 @@ class _Rows(NamedTuple):
             tries = f"tried {counted(delivery.attempts, 'time')}{given_up}"
             yield "failed", f"{delivery.delivery} ({tries}): {delivery.error}"
         if left.failed:
-            yield "", f"retried automatically; to try again now: {self.place.command('reflect')}"
+            again = self.place.command("reflect")
+            yield "", f"reflector retries automatically; to retry now: {again}"
             yield "", "to discard a delivery, remove its file from the folder spool/failed/"
         yield from (("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken)
 
@@ -231,11 +233,11 @@ def _print_notes(place: Place, state: StatusJson) -> None:
     again = place.command("reflect")
     failures = state.failures
     if any(failure.state == "given_up" and failure.stage == "answer" for failure in failures):
-        note(f"If the model declined, try another: REFLECTOR_MODEL=NAME {again}")
+        note(f"If the model declined, try another model: REFLECTOR_MODEL=NAME {again}")
     if any(failure.state == "failed" for failure in failures):
         note("To stop trying: reflector review give-up SESSION")
     if state.spool.pending:
-        note(f"reflector: a session is being processed; if it waits for long, run `{again}`")
+        note(f"reflector: a session is still being processed; if this takes long, run `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
     for line in former_shares(place.project()):

@@ -110,16 +110,16 @@ def adopt(
 ) -> None:
     """Give names to the rules of your files.
 
-    You can repeat this command.
+    It is safe to repeat this command.
 
-    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there, and the
-    file does not change. `list` shows each rule with its line, and `check` counts for it. With
-    --move, the rules move into the playbook. The command shows the lines that it would remove from
-    the file, and waits for your confirmation.
+    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay in FILE, and
+    FILE does not change. `list` shows each rule with its line, and `check` counts sessions for each
+    rule. With --move, the rules move into the playbook. The command shows the lines that it would
+    remove from FILE, and waits for your confirmation.
 
-    From a FILE that no agent loads, the rules are copied into the playbook. This can be any
-    Markdown, a playbook.json or a playbook of another system, whose counts are kept. The command
-    lists each part of the file that it omits.
+    If no agent loads FILE, `adopt` copies its rules into the playbook. FILE can be any Markdown
+    file, a playbook.json or the playbook of another system. The counts of such a playbook are kept.
+    `adopt` lists each part of FILE that it does not copy.
     """
     for file in files:
         _refuse_others(place, file)
@@ -130,7 +130,9 @@ def adopt(
     elif len(files) == 1:
         result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
     else:
-        raise click.UsageError("agents do not load one of these files; adopt that file alone")
+        raise click.UsageError(
+            "no agent loads one of these files; adopt that file in a command of its own"
+        )
     if as_json:
         print_json(result)
 
@@ -172,12 +174,12 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
         note(line)
     names = " ".join(shlex.quote(str(file)) for file in files)
     if not result.lines:
-        click.echo(f"{names}: no rules found.")
+        click.echo(f"{names} does not contain rules.")
         return
     for line in result.lines if result.dry_run else ():
         click.echo(safe(line))
     known = len(result.lines) - result.bullets
-    others = f", and {known:,} already have one" if known else ""
+    others = f", and {known:,} already had one" if known else ""
     gets = "would get" if result.dry_run else "got"
     click.echo(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
     note(f"The file is unchanged. See its rules: {place.command('list')}")
@@ -213,7 +215,7 @@ def _move(
     stay = f"{number} inside a longer text {verb} in the file: {places_that_stay}"
     notes = [stay] if move.stays else []
     notes += [
-        f"{line.place} repeats {first.place}: one rule, so both lines go"
+        f"{line.place} repeats the rule of {first.place}, so `adopt` removes both lines"
         for line, first in move.repeats
     ]
     lines = [bullet.line for bullet in move.bullets]
@@ -256,13 +258,13 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
         click.echo("No rules to move.")
         return
     note(
-        f"{counted(result.bullets, 'rule')} to move into the playbook. Tokens at each start: "
-        f"{result.tokens_before:,} before, {result.tokens_after:,} after."
+        f"{counted(result.bullets, 'rule')} to move into the playbook. Each session would start "
+        f"with {result.tokens_after:,} tokens of rules instead of {result.tokens_before:,}."
     )
     if next(callers_of(place.folder()), None) is None:
         note(
-            "No agent is connected yet, so no agent would read the rules there. First: "
-            "reflector install"
+            "No agent is connected yet, so no agent would read the playbook. First run: reflector "
+            "install"
         )
 
 
@@ -271,7 +273,9 @@ def _is_agreed(*, yes: bool, as_json: bool) -> bool:
     is_asked = sys.stdin.isatty() and not as_json
     if yes or (is_asked and click.confirm("Move them?", err=True)):
         return True
-    note("Nothing was changed." if is_asked else "Nothing was changed. To move them: add --yes")
+    note(
+        "Nothing was changed." if is_asked else "Nothing was changed. To move the rules: add --yes"
+    )
     return False
 
 
@@ -329,12 +333,12 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
     """Add another machine's ledger to yours.
 
-    You can repeat this command.
+    It is safe to repeat this command.
 
-    Write FILE on the other machine, with `reflector export --format ndjson`. An empty ledger gets
-    its events and its chain. A ledger with events keeps them, and gets each event of FILE once.
-    After an import in both directions, both machines have the same rules and counts. If a line is
-    wrong, nothing is imported.
+    To write FILE, run `reflector export --format ndjson` on the other machine. If your ledger is
+    empty, it becomes a copy of the other ledger, with the same chain. Otherwise, your ledger keeps
+    its events, and gets each event of FILE once. After an import in both directions, both machines
+    have the same rules and counts. If a line of FILE is invalid, nothing is imported.
     """
     if not machines.is_export(file):
         raise click.UsageError(_not_a_ledger(place, file))
@@ -369,8 +373,8 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
     place.write(project)
     if loaded.kept is not None:
         note(
-            "playbook.json belonged to another ledger and was written again; the old file is "
-            f"kept as {loaded.kept}"
+            "playbook.json belonged to another ledger, so reflector wrote a new one; the old file "
+            f"is kept as {loaded.kept}"
         )
     if as_json:
         print_json(loaded)
@@ -387,22 +391,22 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
     way = f"`{place.command('trial start')}` starts a trial here"
     if is_moved:
         way = (
-            f"if this is your own ledger and it moved here, `{place.command('ledger take')}` "
-            "continues the trial"
+            f"if you moved your own ledger here, `{place.command('ledger take')}` continues the "
+            "trial"
         )
     for trial in trials:
         note(
-            f"The trial {trial.opened.event_id[:8]} withholds nothing here, because it was "
-            f"started elsewhere; {way}."
+            f"The trial {trial.opened.event_id[:8]} was started elsewhere, so it does not "
+            f"withhold rules here; {way}."
         )
 
 
 def _print_merged(place: Place, merged: Merged) -> None:
     click.echo(merged.head)
     for old, new in merged.renamed.items():
-        click.echo(f"{old} in the file is named {new} here")
+        click.echo(f"{old} of the file has the name {new} in this ledger")
     if merged.forward:
-        note("This ledger was an older state of the file's ledger. Now both are equal.")
+        note("This ledger was an older state of the file's ledger. Now both ledgers are equal.")
         return
     added = (
         f"{counted(merged.added, 'event')} merged; {merged.known:,} events of the file were "
@@ -414,17 +418,20 @@ def _print_merged(place: Place, merged: Merged) -> None:
             ", …" if merged.otherwise > len(merged.differing) else ""
         )
         note(
-            f"{merged.otherwise:,} of these are different in the file: {which}. This ledger "
-            "keeps its own versions."
+            f"{merged.otherwise:,} of the known events are different in the file: {which}. This "
+            "ledger keeps its own versions."
         )
     if merged.restated:
         note(
-            f"Both ledgers changed {', '.join(merged.restated)}. The later change counts; see "
-            "`reflector log`."
+            f"Both ledgers changed {', '.join(merged.restated)}. The later change is in force; "
+            "see `reflector log`."
         )
     if merged.set_aside:
         aside = counted(merged.set_aside, "reflection")
-        note(f"{aside} not counted: another judge's answer counts. See `reflector blame`.")
+        note(
+            f"{aside} not counted, because another judge's answer counts instead. See `reflector "
+            "blame`."
+        )
     if merged.overlapping:
         shared = (
             f"{counted(merged.overlapping, 'window')} of the file and of this ledger share records"
@@ -500,7 +507,7 @@ def export(place: Place, form: str, moment: str | None) -> None:
     "--where",
     "text",
     metavar="TEXT",
-    help="Erase this text everywhere (-: from stdin).",
+    help="Erase this text (`-` reads the text from stdin).",
 )
 @click.option("--session", metavar="ID", help="Erase the text of this session.")
 @why_option
@@ -518,10 +525,10 @@ def redact(
 
     Name an event by its position in `reflector log` or by its id. With --where, it erases each
     whole text that contains TEXT (case matters), in events, in copies of adopted playbooks and in
-    waiting sessions. With --session, it erases the text of all events of a session, and shows the
-    session's transcript, which it does not change. The ledger still verifies. Commits in git,
-    older exports and backups keep the text. The exit code is 1 if a file of reflector could not be
-    written again.
+    waiting sessions. With --session, it erases the text of all events of a session. It prints the
+    path of the session's transcript, but does not change the transcript. The ledger still verifies.
+    Commits in git, older exports and backups keep the text. The exit code is 1 if reflector could
+    not rewrite one of its own files.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 
@@ -544,7 +551,7 @@ def redact(
     is_clean = redacted is None or _print_redacted(plan, redacted)
     for transcript in target.transcripts:
         note(
-            f"reflector does not change the agent's transcript; clean it by hand: "
+            "reflector does not change the agent's transcript; remove the text from it yourself: "
             f"{safe(transcript)}"
         )
     if not is_clean:
@@ -563,7 +570,7 @@ def _redaction_target(
     ledger: Ledger, event: str | None, text: str | None, session: str | None
 ) -> _Target:
     if text is not None:
-        return _Target(text_erasure(ledger, _typed(text)), "wherever it is")
+        return _Target(text_erasure(ledger, _typed(text)), "from all events and files of reflector")
     named = target_named(ledger, session or event or "")
     is_session = named.kind == "session"
     if session is not None and not is_session:
@@ -611,7 +618,7 @@ def _print_found(plan: RedactionPlan) -> None:
         for path in plan.lasting
     ]
     rows += [
-        (event.position, event.type, "not in its prose, so it stays")
+        (event.position, event.type, "in a part of the event that `redact` keeps")
         for event in plan.erasure.stays
     ]
     table(("position", "what", "text"), rows, empty="No event or file contains this text.")
@@ -630,8 +637,8 @@ def _ask(target: _Target, *, yes: bool) -> None:
         _name([f"  {_short(text)}" for text in erasure.texts])
         more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
     agreed(
-        f"Erase this{more} {target.where} permanently?",
-        "erased text cannot be restored, and this is not a terminal to confirm it",
+        f"Permanently erase this text{more} {target.where}?",
+        "you cannot restore erased text, and cannot confirm without a terminal",
         yes=yes,
     )
 
@@ -640,15 +647,17 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
     """Print the result of a redaction; return whether no file of reflector still has the text."""
     if redacted.is_changed:
         kept = counted(redacted.kept, "waiting session")
-        without = f", {kept} kept without the text" if redacted.kept else ""
+        without = f", text removed from {kept}" if redacted.kept else ""
         removed = counted(len(redacted.removed), "file")
         click.echo(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
     elif redacted.earlier is not None:
-        click.echo(f"already redacted at position {redacted.earlier}; the files were cleaned again")
+        click.echo(
+            f"already redacted at position {redacted.earlier}; reflector cleaned the files again"
+        )
     if redacted.trouble:
         note(
-            f"the copy of the ledger could not be written again ({redacted.trouble}); make "
-            "it writable, then run the same command again"
+            f"reflector could not rewrite the copy of the ledger ({redacted.trouble}); make this "
+            "copy writable, then run the same command again"
         )
     ours = [path for path in redacted.left if plan.places.is_ours(path)]
     others = [path for path in redacted.left if path not in ours]
@@ -656,7 +665,7 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         note(f"the text is still in {path}")
     _name([f"the text is still in {path}" for path in others], "and in {} more files")
     echoes = [
-        f"position {event.position} ({event.type}) has the same text or a part of it; see "
+        f"position {event.position} ({event.type}) contains all or part of the text; see "
         f"`reflector log`, then `reflector redact {event.position} --why …`"
         for event in redacted.echoes
     ]

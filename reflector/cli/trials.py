@@ -97,9 +97,9 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="Sign of a good session.",
+    help="Sign that a session went well.",
 )
-@click.option("--placebo", is_flag=True, help="Give a third of the sessions neutral lines.")
+@click.option("--placebo", is_flag=True, help="Show neutral lines in a third of the sessions.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
@@ -120,7 +120,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
         planned = plan(ledger, bullets=bullets, outcome=outcome)
     _print_plan(planned, placebo=placebo)
     if planned.is_long:
-        agreed("Start it anyway?", "such a trial takes more than half a year here", yes=yes)
+        agreed("Start this trial anyway?", "such a trial takes more than half a year here", yes=yes)
     with place.changing() as ledger:
         start(
             ledger,
@@ -158,12 +158,13 @@ def _refuse_useless(
         )
     for name in bullets:
         if name in kept:
-            where = f"is also in {read[name]}" if name in read else "is pinned"
-            raise click.UsageError(f"{name} {where}, so it cannot be withheld; remove it there")
+            where = f"is also in {read[name]}" if name in read else "is in the setting `pinned`"
+            raise click.UsageError(f"{name} {where}, so it cannot be withheld; remove {name} there")
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(
-            f"a trial has nothing to withhold: {why}; add a rule with `{place.command('add')}`"
+            f"a trial cannot withhold a rule, because {why}; add a rule with "
+            f"`{place.command('add')}`"
         )
 
 
@@ -193,7 +194,7 @@ def stop_(place: Place) -> None:
     _print_status(found)
 
 
-@trial.command("run", short_help="Compare on tasks, with advice and without.")
+@trial.command("run", short_help="Compare runs of tasks, with and without advice.")
 @click.argument(
     "folder", metavar="TASKS", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
@@ -202,15 +203,15 @@ def stop_(place: Place) -> None:
 @yes_option
 @click.pass_obj
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
-    """Compare on tasks, with advice and without.
+    """Compare runs of tasks, with and without advice.
 
     Runs each task four times: twice with the advice and twice without.
 
     The advice is the playbook, the rule NAME, or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
-    exits 0 if the task is done. Files of the task are in a folder named files. It records and
-    counts nothing. It asks you to confirm the command and each file that it runs: before the first
-    run, and after a change.
+    exits 0 if the task is done. Files of the task are in a folder named files. The comparison is
+    not recorded and does not change counts. Before the first run, and again if a file has changed,
+    you confirm COMMAND and each file that it runs.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)
@@ -257,8 +258,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     click.echo(
-        f"{counted(len(runs) // 2, 'pair')}: {better} better with the advice, {worse} worse; "
-        f"by chance alone, {sign_test(better, worse):.1%} of comparisons give such a result"
+        f"{counted(len(runs) // 2, 'pair')}: {better} better with the advice, {worse} worse. "
+        f"Chance alone gives such a result in {sign_test(better, worse):.1%} of comparisons"
     )
 
 
@@ -279,7 +280,9 @@ def _agreed_to_run(root: Path, tasks: Sequence[Task], command: str, *, yes: bool
         for path, hashed in task.hashes.items():
             click.echo(safe(f"  {hashed[:16]}  {path}"))
     agreed(
-        "Run this, with these files?", "you have not agreed to these commands and files", yes=yes
+        "Run this command with these files?",
+        "you have not yet allowed this command and these files",
+        yes=yes,
     )
     with suppress(OSError):
         append_named(Path(open_own(str(root)), _AGREED), f"{digest}\n".encode())
@@ -303,14 +306,16 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         )
         return
     sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
-    ended = f"{found.rate:.0%} {found.outcome}, and the outcome is known for {found.known:.0%}"
+    ended = f"{found.rate:.0%} {found.outcome} (outcome known for {found.known:.0%})"
     used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
     click.echo(f"{sessions}: {ended}{used}.")
-    click.echo(f"If {found.share:.0%} of sessions do not get the playbook, a trial can detect")
+    click.echo(
+        f"If {found.share:.0%} of sessions do not get the playbook, a trial detects a change of"
+    )
     for length in found.lengths:
-        late = "not in a year" if length.late is None else f"in {length.late}"
-        half = f"half of the trials end in {length.weeks} weeks, 9 of 10 {late}"
-        ends = "not in a year" if length.weeks is None else half
+        late = "not within a year" if length.late is None else f"within {length.late} weeks"
+        half = f"half of the trials within {length.weeks} weeks, 9 of 10 {late}"
+        ends = "not within a year" if length.weeks is None else half
         click.echo(f"  {length.points:2} points: {ends}")
     costs = [
         f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
@@ -319,25 +324,28 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     ]
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
-        note(f"{needed} makes a trial 50 % longer: half of the trials find {', '.join(costs)}.")
+        note(f"{needed} makes a trial 50 % longer: half of the trials detect {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
         note("A trial needs too many sessions here; compare on tasks with `reflector trial run`.")
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:
     rows = [("shows", found.sentence)]
-    arms: dict[str, Arm] = {"told": found.told, "without": found.without}
+    arms: dict[str, Arm] = {"with": found.told, "without": found.without}
     if found.placebo is not None:
         rows = [
-            ("shows", f"against nothing: {found.sentence}"),
-            ("", f"against the placebo: {found.placebo.sentence}"),
+            ("shows", f"compared with no rules: {found.sentence}"),
+            ("", f"compared with the placebo: {found.placebo.sentence}"),
         ]
         arms["placebo"] = found.placebo.arm
     for name, arm in arms.items():
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
         rows.append((name, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(
-        ("open", f"{found.unsettled} younger than a day, {found.unknown} with an unknown outcome")
+        (
+            "open",
+            f"{found.unsettled} sessions younger than a day, {found.unknown} with unknown outcome",
+        )
     )
     withheld = safe(", ".join(found.bullets)) or "the playbook"
     state = ELSEWHERE if found.state == "elsewhere" else found.state

@@ -246,7 +246,7 @@ def _git(project: Project) -> Iterator[Check]:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check("ledger", ("none yet; `reflector add` or a session with a playbook creates it"))
+        yield Check("ledger", "none yet; `reflector add` creates one")
         return
     try:
         with project.open_ledger() as ledger:
@@ -421,7 +421,8 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
         text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
         yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
-        yield Check("queue", f"{left.pending} to read, {_counted(left.waiting, 'session')} open")
+        pending = _counted(left.pending, "hook event")
+        yield Check("queue", f"{pending} to read, {_counted(left.waiting, 'session')} open")
 
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:

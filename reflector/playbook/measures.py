@@ -26,77 +26,98 @@ class Measure(NamedTuple):
 
 MEASURES: Final = (
     Measure("cited", "sessions", "Sessions whose agent cited the rule."),
-    Measure("judged", "sessions", "Sessions with a verdict on the rule, also a neutral one."),
+    Measure(
+        "judged", "sessions", "Sessions with a verdict on the rule. Neutral verdicts also count."
+    ),
     Measure(
         "helped",
         "votes",
-        "Votes of sessions that the rule helped, one for each session.",
+        "Votes that the rule helped. Each session has one vote on a rule.",
     ),
     Measure(
         "harmed",
         "votes",
-        "Votes of sessions that the rule harmed, one for each session.",
+        "Votes that the rule harmed. Each session has one vote on a rule.",
     ),
     Measure(
         "neither",
         "sessions",
-        "Sessions with only neutral verdicts. In `stats`: all other verdicts.",
+        "Sessions with only neutral verdicts on the rule. In `stats`: all verdicts that are "
+        "neither helpful nor harmful.",
     ),
-    Measure("undecided", "sessions", "Sessions that cited the rule, but without a verdict on it."),
+    Measure(
+        "undecided", "sessions", "Sessions that cited the rule and do not have a verdict on it."
+    ),
     Measure(
         "followed",
         "sessions",
-        "Sessions that followed the rule, of those in which a judge could tell (n of m).",
+        "`n of m`: a judge could decide about m sessions, and n of them followed the rule.",
     ),
     Measure(
         "broken",
         "sessions",
-        "Sessions that did not follow the rule, of the same m sessions.",
+        "Sessions that did not follow the rule, among the m sessions of `followed`.",
     ),
     Measure("last cited", "time", "Time of the latest session that cited the rule."),
     Measure(
         "share",
         "share",
-        "`helped` divided by `helped` and `harmed`. Screens show it from five votes on.",
+        "`helped` divided by the sum of `helped` and `harmed`. Screens show the share of "
+        "rules with at least five votes.",
     ),
     Measure("low", "share", "The lower end of the 90 % interval of `share`."),
     Measure("high", "share", "The upper end of the 90 % interval of `share`."),
     Measure(
         "recent",
         "votes",
-        "The votes of the last eight sessions, oldest first: `+` helped, `-` harmed, `.` neither.",
+        "The votes of the last eight sessions, oldest first. `+` is helped, `-` is harmed, "
+        "and `.` is neither.",
     ),
     Measure(
         "counters",
         "verdicts",
-        "`helpful`/`harmful` in playbook.json: the rule's first numbers, plus its verdicts under "
-        "the counting policy.",
+        "`helpful`/`harmful` in playbook.json: the numbers that the rule began with, plus its "
+        "verdicts under the counting policy.",
     ),
     Measure("helpful", "verdicts", "Helpful verdicts. For a rule, this is its first counter."),
     Measure("harmful", "verdicts", "Harmful verdicts. For a rule, this is its second counter."),
     Measure("total", "verdicts", "The rule's counters after this verdict."),
-    Measure("shown", "sessions", "Sessions that were shown the rule when they started."),
-    Measure("demoted", "sessions", "Sessions that were shown the rule since it last helped."),
-    Measure("relevant", "sessions", "Sessions in which the rule came up, as `check` found."),
-    Measure("tokens", "number", "Approximate tokens of a text; for a judge, the tokens used."),
+    Measure("shown", "sessions", "Sessions that got the rule when they started."),
+    Measure("demoted", "sessions", "Sessions that got the rule since it last helped."),
+    Measure("relevant", "sessions", "Sessions in which `check` found that the rule came up."),
     Measure(
-        "run", "sessions", "Sessions that ran the rule's command, if the rule came up in them."
+        "tokens",
+        "number",
+        "The approximate length of a text in tokens. For a judge: the tokens that the judge used.",
+    ),
+    Measure(
+        "run",
+        "sessions",
+        "Sessions in which the rule came up and the agent ran the command of the rule.",
     ),
     Measure(
         "written", "sessions", "Sessions in which the agent wrote something that the rule forbids."
     ),
     Measure("you said it", "sessions", "Sessions in which you repeated the rule."),
-    Measure("before", "sessions", "The number for the sessions that started without the rule."),
-    Measure("since", "sessions", "The number for the sessions that started with the rule."),
+    Measure(
+        "before",
+        "sessions",
+        "The same number, counted only over sessions that started without the rule.",
+    ),
+    Measure(
+        "since",
+        "sessions",
+        "The same number, counted only over sessions that started with the rule.",
+    ),
     Measure(
         "unknown",
         "sessions",
-        "The number for the sessions for which this is not known.",
+        "The same number, counted only over sessions that may have started with or without it.",
     ),
     Measure(
         "others",
         "share",
-        "The change of `followed` for the other rules in the same sessions.",
+        "The change of `followed` for all other rules, in the same sessions.",
     ),
-    Measure("model", "sessions", "The number for the sessions of one model."),
+    Measure("model", "sessions", "The same number, counted only over the sessions of one model."),
 )

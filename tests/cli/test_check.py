@@ -113,7 +113,10 @@ def test_check_shows_the_answers_of_judges_with_quotes(fresh: Agent, api: Api) -
     before = files(fresh)
     ran = fresh.call("check", "--yes")
     assert len(api.asked) == 4
-    assert "12 answers dropped, because the quote is not in the session." in ran.err
+    assert (
+        "12 answers ignored, because an answer counts only if its quote is in the session."
+        in ran.err
+    )
     assert "Nothing was sent anywhere" not in ran.out
     assert "you said it again in 4 of 4 sessions" in ran.out
     assert "broken in 4 of 4 sessions that a judge read, too few to tell" in " ".join(
@@ -205,7 +208,7 @@ def test_lacking_judge_has_a_way_out(fresh: Agent, program: str, command: str) -
 
 def test_named_judge_that_is_absent_is_named(fresh: Agent) -> None:
     fresh.environ = {"PATH": "/usr/bin:/bin"}
-    words = "claude was not asked: this machine has neither its program nor its key."
+    words = "claude was not asked, because neither the program nor the API key"
     assert words in " ".join(fresh.call("check", "--judge", "claude").err.split())
 
 
@@ -345,7 +348,7 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
     assert [one["trust"] for one in (first, second)] == ["person", "tool"]
     assert [(one["by"], one["text"]) for one in first["evidence"]] == [("person", said)] * 4
     refused = fresh.call("review", "approve", first["id"], second["id"], code=1).err
-    assert "quotes a tool's output: read it, and approve it alone" in refused
+    assert "quotes a tool's output: read this proposal, and approve it" in refused
     fresh.call("check", "--yes", "--learn")
     assert len(fresh.json("review", "list")["proposals"]) == 2
     assert fresh.call("verify").out == ""

@@ -378,7 +378,7 @@ def test_help_finds_words_in_help_and_pages(
     assert [
         line for line in pages if line.startswith("  trust.md: Verify with an anchor")
     ] == pages[:1]
-    assert "the pages are in" in ran.err
+    assert "The pages are in" in ran.err
     both = agent.call("help", "ERASE", "customer").out  # not what has only one of them
     assert ("redact" in both, len(both) < len(agent.call("help", "erase").out)) == (True, True)
     # where nothing has all, what has any

@@ -354,7 +354,7 @@ def test_other_callers_are_reported_with_their_removal(
     ]
     agent.call("install", "--agent", "codex")
     assert (
-        "the hooks use the Python of this machine"
+        "the hooks need this machine's Python"
         in agent.call("install", "--agent", "codex", "--scope", "project").err
     )
     told = agent.call("uninstall").err

@@ -62,7 +62,7 @@ def test_list_shows_tokens_and_price(agent: Agent) -> None:
     offer = listed(agent)["claude"]
     assert offer["tokens"] > 1_000
     assert 0 < float(offer["price"]) < 0.01
-    assert "for your last 1 session: at most" in agent.call("judge").out
+    assert "for your last 1 session (at most" in agent.call("judge").out
 
 
 def test_price_is_unknown_without_a_list_price(agent: Agent, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_list_shows_who_is_allowed(agent: Agent) -> None:
     assert "Next: reflector judge allow" in agent.call("judge").err
     agent.call("judge", "allow", "--yes")
     assert listed(agent)["claude"]["allowed"]
-    assert "Stop: reflector judge forbid" in agent.call("judge").err
+    assert "To stop: reflector judge forbid" in agent.call("judge").err
 
 
 def test_list_names_an_old_version(agent: Agent, claude: Played) -> None:
@@ -108,7 +108,7 @@ def test_allow_names_an_old_version(agent: Agent, claude: Played) -> None:
 
 def test_allow_asks_first(agent: Agent) -> None:
     refused = agent.call("judge", "allow", code=2).err
-    assert "your agents judge only if you agree: add --yes" in refused
+    assert "your agents may judge only with your permission: add --yes" in refused
     assert allowed(agent) == set()
 
 
@@ -152,7 +152,7 @@ def test_the_question_sets_the_limits(agent: Agent) -> None:
 
 def test_install_asks_the_same_question(agent: Agent) -> None:
     screen = answered(agent, "install", typed="1\n\n\n\n\n")
-    assert "Also record changes of your own memory files" in screen
+    assert "Also record changes to your own memory file" in screen
     assert "Who may read your sessions to judge whether a rule helped?" in screen
     assert allowed(agent) == {"claude"}
 
@@ -258,7 +258,7 @@ def test_one_run_needs_no_lasting_permission(agent: Agent, claude: Played) -> No
 def test_one_run_asks_first(agent: Agent, claude: Played) -> None:
     recorded_session(agent)
     refused = agent.call("reflect", "s-1", "--judge", "claude", code=2).err
-    assert "Claude Code asks you first: add --yes" in refused
+    assert "Claude Code needs your permission: add --yes" in refused
     assert not (claude.folder / "asked.json").exists()
 
 
@@ -284,7 +284,7 @@ def test_minutes_are_those_of_three_questions_at_once(agent: Agent) -> None:
     checked_session(agent, 10)
     agent.environ["REFLECTOR_NO_SPAWN"] = "1"
     screen = agent.sent(80, "judge", "allow", typed=b"1\n\n\n\n", code=None)
-    assert "Reading your last 10 sessions" in screen
+    assert "The judge now reads your last 10 sessions" in screen
     assert "about 2 minutes." in " ".join(screen.split())
 
 

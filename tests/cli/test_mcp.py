@@ -125,7 +125,7 @@ def test_why_explains_a_count_in_either_playbook(agent: Agent, tmp_path: Path) -
         (step,) = answer["steps"]
         assert answer["bullet"].startswith(f"[{name}] ")
         assert (step["verdict"], step["helpful"], step["harmful"]) == (verdict, *counts)
-    assert "no rule 'pat-777'" in refused(agent, "why", name="pat-777")
+    assert "does not have a rule 'pat-777'" in refused(agent, "why", name="pat-777")
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_missing_extra_is_named_with_its_installation(
         (
             "propose_change",
             {**ADVICE, "kind": "revise"},
-            "names has 0 names; revise needs the name of one rule",
+            "`names` contains 0 names, but revise needs the name of exactly one rule",
         ),
         (
             "lesson_outcome",

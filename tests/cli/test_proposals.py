@@ -128,7 +128,9 @@ def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
     )
     (agent.claude / "reflector.toml").unlink()
     agent.environ["REFLECTOR_PRUNE"] = "apply"
-    assert "Bring one back: reflector undo pat-002" in agent.call("review", "find").err
+    assert (
+        "To restore the first of them: reflector undo pat-002" in agent.call("review", "find").err
+    )
     assert agent.json("show", "pat-002")["reason"] == (
         "pruned: harmful 9, helpful 0: more than chance explains"
     )

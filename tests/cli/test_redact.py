@@ -90,7 +90,7 @@ def test_session_is_erased_and_its_transcript_named(told: Agent, tmp_path: Path)
     counters = told.counters()
     assert f"(the agent said it was wrong: {SECRET})" in told.call("blame", "pat-001").out
     ran = told.call("redact", "--session", "s-1", "--why", "a customer", "--yes")
-    assert f"clean it by hand: {tmp_path / '1.jsonl'}\n" in ran.err
+    assert f"remove the text from it yourself: {tmp_path / '1.jsonl'}\n" in ran.err
     assert "events redacted" in ran.out
     assert not any(
         SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "s-1")
@@ -105,7 +105,10 @@ def test_proposal_that_repeats_an_erased_session_is_named(told: Agent, tmp_path:
     told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
     (proposed,) = told.events("change.proposed")
     said = told.call("redact", "--session", "s-2", "--why", "a customer", "--yes").err
-    assert f"position {proposed['position']} (change.proposed) has the same text" in said
+    assert (
+        f"position {proposed['position']} (change.proposed) contains all or part of the text"
+        in said
+    )
     told.call("redact", str(proposed["position"]), "--why", "a customer", "--yes")
     assert "Jane" not in told.call("export", "--format", "ndjson").out
 
@@ -185,7 +188,7 @@ def test_other_holders_are_named_and_unreadable_deliveries_removed(
     assert ("s-9.json" in ran.out, unread.exists()) == (True, False)
     shown = told.call("redact", "--where", "pat-001", "--why", "x", code=2).out
     tagged = told.events("bullet.tagged")[0]["position"]
-    assert f"{tagged} bullet.tagged not in its prose" in " ".join(shown.split())
+    assert f"{tagged} bullet.tagged in a part of the event" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("event", ["SessionEnd", "Stop"])
@@ -196,7 +199,7 @@ def test_waiting_session_loses_the_text_and_counts(told: Agent, tmp_path: Path, 
     )
     helpful, harmful = told.counters()["pat-001"]
     ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")
-    assert "1 waiting session kept without the text" in ran.out
+    assert "text removed from 1 waiting session" in ran.out
     assert holding(told) == []
     for waiting in (told.spool / "waiting").glob("*.json"):
         spool.claim(spool.pending(told.spool, "waiting")[0])
@@ -211,7 +214,7 @@ def test_redact_names_the_copy_it_cannot_rewrite(told: Agent) -> None:
     for _ in range(2):
         ran = told.call(*redact, code=1)
         assert f"the text is still in {told.own / 'events.ndjson'}" in ran.err
-        assert "the copy of the ledger could not be written again" in ran.err
+        assert "reflector could not rewrite the copy of the ledger" in ran.err
     assert "the copy of the ledger was not updated" in told.call("doctor", code=None).out
     (told.own / ".events.ndjson.tmp").rmdir()
     told.call(*redact)
@@ -221,7 +224,7 @@ def test_redact_names_the_copy_it_cannot_rewrite(told: Agent) -> None:
 def test_redact_of_one_event_fails_without_its_copy(told: Agent) -> None:
     (told.own / ".events.ndjson.tmp").mkdir()
     assert (
-        "could not be written again"
+        "could not rewrite the copy"
         in told.call(
             "redact", position(told, "bullet.added"), "--why", "a customer", "--yes", code=1
         ).err

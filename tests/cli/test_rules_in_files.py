@@ -52,7 +52,7 @@ def test_rule_is_named_by_its_place(named: Agent, command: list[str], has: str) 
 
 def test_place_without_a_rule_prints_adopt(named: Agent) -> None:
     refused = named.call("remove", "CLAUDE.md:1", code=2).err
-    assert "CLAUDE.md:1 does not have a rule with a name." in refused
+    assert "reflector does not know a rule at CLAUDE.md:1." in refused
     assert "reflector adopt CLAUDE.md" in refused
 
 
@@ -149,12 +149,17 @@ def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
         path = made.user("No, that is wrong now.").write(named.project.parent / f"s-{number}.jsonl")
         named.call("ingest", path)
     found = named.call("review", "find").err
-    assert "oth-001 harms. It is in CLAUDE.md:3: edit the file, or run reflector adopt" in found
+    assert (
+        "oth-001 harms too often, and is in CLAUDE.md:3. Edit the file, or run reflector adopt"
+        in found
+    )
     assert live(named) == 0
 
 
 def test_move_names_repeated_lines(named: Agent) -> None:
     (named.project / "CLAUDE.md").write_text(f"{TEXT}- Never force-push to main.\n")
     printed = named.call("adopt", "--move", "--yes", named.project / "CLAUDE.md")
-    assert "CLAUDE.md:5 repeats CLAUDE.md:3: one rule, so both lines go" in printed.out
+    assert (
+        "CLAUDE.md:5 repeats the rule of CLAUDE.md:3, so `adopt` removes both lines" in printed.out
+    )
     assert "Moved 2 rules." in printed.out

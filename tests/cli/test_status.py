@@ -70,7 +70,8 @@ def two_models(agent: Agent) -> Agent:
 
 
 def test_status_shows_a_change_of_model(two_models: Agent) -> None:
-    line = "claude-code changed from claude-x to claude-y (today); 1 of 2 votes are older"
+    change = "claude-code changed from claude-x to claude-y (today)"
+    line = f"{change}; 1 of 2 votes are from before the change"
     assert f"model     {line}: reflector list --by model\n" in two_models.call("status").out
 
 

@@ -258,7 +258,7 @@ def test_delivery_without_project_or_home_waits_elsewhere(
     agent.ended()
     for path in (agent.spool, agent.home / ".local" / "state"):
         path.unlink()
-    assert "1 kept in another folder" in agent.call("status").out
+    assert "1 hook event kept in another folder" in agent.call("status").out
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
     assert agent.json("status")["spool"]["elsewhere"] == 0

@@ -108,7 +108,7 @@ def test_one_answer_brings_first_verdicts(newcomer: Client | Other) -> None:
     agent = newcomer.agent
     _work(newcomer, 10)
     screen = _install(newcomer)
-    assert "Reading your last 10 sessions for the 1 rule of" in screen, screen
+    assert "The judge now reads your last 10 sessions and checks the 1 rule of" in screen, screen
     assert _questions(newcomer) == 10
     shown = agent.call("list").out
     assert _RULE in shown

@@ -59,7 +59,7 @@ def test_file_of_a_commit_is_not_removed(committed: Agent) -> None:
 
 def test_blame_of_such_a_line_offers_no_undo(committed: Agent) -> None:
     ran = committed.call("blame", "AGENTS.md:2")
-    assert "undo" not in ran.out + ran.err
+    assert "reflector undo" not in ran.out + ran.err
 
 
 def test_end_of_a_long_file_has_a_commit(committed: Agent) -> None:

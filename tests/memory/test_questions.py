@@ -62,10 +62,8 @@ def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
 
 def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     assert _offered(mixed, "show", "3") == []
-    assert (
-        "cannot be taken back: the version of CLAUDE.md before change 3"
-        in mixed.call("show", "3").err
-    )
+    shown = mixed.call("show", "3").err
+    assert "cannot be undone: the version of CLAUDE.md before change 3" in shown
 
 
 def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
@@ -215,7 +213,7 @@ def test_command_of_a_session_names_one(world: World, asked: Agent) -> None:
     session = world.begins()
     session.edits("CLAUDE.md", "make test", "make check")
     ran = asked.call("blame", "CLAUDE.md:3")
-    assert f"The session: reflector log --memory {session.id}\n" in ran.err
+    assert f"To see the session: reflector log --memory {session.id}\n" in ran.err
 
 
 _LONG = "- " + " ".join(f"word{number}" for number in range(40))

@@ -255,7 +255,7 @@ def test_team_setup_is_removed_byte_for_byte(tmp_path: Path, attributes: str) ->
     clone.call("team")
     installed = seen()
     assert installed != before
-    assert "already shares" in clone.call("team").out
+    assert "is already shared" in clone.call("team").out
     assert seen() == installed
     assert "-playbook.json merge=reflector" in clone.call("team", "--off", "--dry-run").out
     clone.call("team", "--off")

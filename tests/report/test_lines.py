@@ -72,7 +72,9 @@ def test_report_of_nothing_prints_zeros(project: Agent) -> None:
 def test_shared_report_tells_to_read_it(project: Agent) -> None:
     path = project.project.parent / "page.html"
     out = project.call("report", "--share", "--out", path).out
-    assert out.endswith("The page contains the texts of your rules. Read it before you send it.\n")
+    assert out.endswith(
+        "The page contains the texts of your rules. Read the page before you send it.\n"
+    )
 
 
 def test_few_votes_have_no_percentage(project: Agent) -> None:
@@ -193,7 +195,7 @@ def test_report_counts_lines_that_came_back(project: Agent) -> None:
     printed = project.call("report", "--out", path).out
     row = '<th scope="row">CLAUDE.md</th>'
     numbers = re.findall(r'<td class="n">(\d+)</td>', path.read_text().partition(row)[2])
-    assert "memory 1 file changed, 0 taken back" in printed
+    assert "memory 1 file changed, 0 changes undone" in printed
     assert numbers[:3] == ["2", "1", "1"]
 
 

@@ -75,7 +75,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
         )
         if len(steps) > 20:
             assert f"{len(steps) - 20} earlier verdicts: reflector blame {one['name']}" in page.text
-    assert f"You overruled {sum(overruled.values())}." in page.text
+    assert f"You overruled {sum(overruled.values())} verdict" in page.text
     assert len(page.tables.get("Verdicts that you overruled", ())) == sum(overruled.values())
     assert moment or len(overruled) > sum(overruled.values()) > 0, (
         "a person agreed once and did not once"

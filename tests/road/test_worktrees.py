@@ -101,7 +101,8 @@ def test_unheard_session_counts_when_its_worktree_returns(
     worktree.ended()
     agent.call("drain")
     told = " ".join(agent.call("status").out.split())
-    assert "1 kept in another folder, because their own is missing or read-only: " in told
+    reason = "because the project's folder is missing or read-only: "
+    assert f"1 hook event kept in another folder, {reason}" in told
     assert str(agent.home / ".local/state/reflector/spool") in told
     git(agent.project, "worktree", "add", worktree.project)
     agent.call("drain")

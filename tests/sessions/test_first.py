@@ -115,7 +115,10 @@ def row(agent: Agent) -> dict[str, Any]:
 
 def test_install_reads_the_last_ten_sessions(old: Agent, api: Api) -> None:
     screen = answer(old, "install")
-    assert "Reading your last 10 sessions for the 2 rules of CLAUDE.md, about" in screen
+    assert (
+        "The judge now reads your last 10 sessions and checks the 2 rules of CLAUDE.md, about"
+        in screen
+    )
     assert not api.asked
     drain(old)
     assert len(api.asked) == 10
@@ -171,7 +174,10 @@ def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     (old.project / "CLAUDE.md").unlink()
     old.call("add", "oth", _MOCK)
     screen = answer(old, "install")
-    assert "Reading your last 10 sessions for the 1 rule of the playbook, about" in screen
+    assert (
+        "The judge now reads your last 10 sessions and checks the 1 rule of the playbook, about"
+        in screen
+    )
     drain(old)
     assert len(api.asked) == 10
     assert row(old)["followed"]["no"] == 10
@@ -321,7 +327,9 @@ def test_spent_budget_opens_no_transcript(old: Agent) -> None:
 def test_reading_that_is_done_is_not_announced(old: Agent) -> None:
     answer(old, "install")
     drain(old)
-    assert "Reading your last" not in old.sent(80, "judge", "allow", "anthropic", "--yes")
+    assert "The judge now reads your last" not in old.sent(
+        80, "judge", "allow", "anthropic", "--yes"
+    )
 
 
 @pytest.mark.slow
@@ -364,7 +372,7 @@ def test_order_that_cannot_be_kept_promises_nothing(old: Agent) -> None:
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text("not a folder")
     screen = old.sent(80, "judge", "allow", "anthropic", "--yes", code=None)
-    assert "Reading your last" not in screen
+    assert "The judge now reads your last" not in screen
 
 
 @pytest.mark.slow
@@ -474,7 +482,7 @@ def test_nothing_is_read_without_a_terminal(old: Agent, api: Api) -> None:
 def test_folders_of_never_are_not_read(old: Agent, api: Api) -> None:
     screen = answer(old, "install", limits=f"\n\n{old.project}\n")
     drain(old)
-    assert "Reading your last" not in screen
+    assert "The judge now reads your last" not in screen
     assert not api.asked
 
 

@@ -170,7 +170,7 @@ def test_a_closed_trial_has_three_arms(agent: Agent, settle: Callable[[], None])
     assert [closed["data"][name] for name in ("told", "without")] == [arm, arm]
     assert closed["data"]["placebo"].items() >= {**arm, "verdict": "early"}.items()
     status = agent.call("trial", "status").out
-    assert "against the placebo: 4 of the first 40 sessions" in status
+    assert "compared with the placebo: 4 of the first 40 sessions" in status
     assert re.search(r"^placebo +2 sessions, 50% correction-free$", status, re.M)
     assert agent.call("verify").out == ""
 

@@ -183,7 +183,7 @@ def test_rules_in_agent_files_are_exempt(
     agent.call("trial", "stop")
     assert "is also in" in agent.call("trial", "start", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
-    assert ("a trial has nothing to withhold: each rule is pinned") in agent.call(
+    assert ("a trial cannot withhold a rule, because each rule is pinned") in agent.call(
         "trial", "start", "--yes", code=2
     ).err
     agent.call("mirror", "AGENTS.md")
@@ -233,7 +233,7 @@ def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str
     (line,) = [
         line for line in other.call("import", file).err.splitlines() if "trial" in line.lower()
     ]
-    assert f"trial {id[:8]} withholds nothing here" in line
+    assert f"trial {id[:8]} was started elsewhere, so it does not withhold rules here" in line
     assert ("reflector trial start" if way == "merged" else "reflector ledger take") in line
     assert "trial" not in other.call("import", file, code=None).err.replace(id, "")
     assert not withholds(other, arms)
@@ -260,7 +260,7 @@ def test_moved_ledger_goes_on_with_its_trial(agent: Agent, tmp_path: Path, way: 
     else:
         agent.call("ledger", "backup", tmp_path / "backup.db")
         told_of = other.call("ledger", "restore", tmp_path / "backup.db").err
-    assert "trial continues here: 50% of sessions do not get the playbook" in told_of
+    assert "in this ledger continues here: 50% of sessions do not get the playbook" in told_of
     assert withholds(other, arms)
     other.call("trial", "stop")
     assert not withholds(other, arms)
@@ -648,7 +648,7 @@ def tasked(tmp_path: Path) -> Agent:
 
 def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -> None:
     run = ["trial", "run", tmp_path / "tasks", SCRIPT]
-    assert "to these commands and files: add --yes" in tasked.call(*run, code=2).err
+    assert "allowed this command and these files: add --yes" in tasked.call(*run, code=2).err
     told = tasked.call(*run, "--yes").out
     assert "one/check: test -f test_first" in told
     arms = (tmp_path / "arms").read_text().splitlines()
@@ -660,8 +660,8 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
         ("without", "2/4", "0.08"),
     ]
     assert (
-        "4 pairs: 2 better with the advice, 0 worse; by chance alone, "
-        "50.0% of comparisons give such a result"
+        "4 pairs: 2 better with the advice, 0 worse. Chance alone gives such a result in "
+        "50.0% of comparisons"
     ) in told
     assert tasked.events("session.recorded") == []
     again = tasked.call(*run).out  # the same commands are agreed to
@@ -675,7 +675,7 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
     assert "0 better with the advice, 0 worse" in tasked.call(*run, "pat-002").out
     (tmp_path / "rules.md").write_text("Begin with a failing test.")
     assert "2 better with the advice, 0 worse" in tasked.call(*run, tmp_path / "rules.md").out
-    assert "no rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
+    assert "does not have a rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
     assert (
         "does not contain a task"
         in tasked.call("trial", "run", tmp_path / "home", "true", code=2).err
