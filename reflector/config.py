@@ -338,13 +338,13 @@ def _with_project(
             )
     if values.get("backend") == "agent":
         raise ConfigError(
-            f"{project_file}: a project cannot let your agent judge; remove backend, and run: "
-            f"{CONSENT}"
+            f"{project_file}: a project cannot let your agent judge; remove `backend` from this "
+            f"file, and run: {CONSENT}"
         )
     if values.get("backend") in users.judges:
         raise ConfigError(
-            f"{project_file}: a project cannot choose another package's judge; move backend to "
-            f"{user_file}"
+            f"{project_file}: a project cannot choose a judge from an extension; move `backend` "
+            f"to {user_file}"
         )
     with_projects = _over(users, values, "project", project_file)
     return _within(users, with_projects, project_file, user_file)
@@ -389,14 +389,15 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         projects_limit = getattr(projects, key)
         if users_limit and not 0 < projects_limit <= users_limit:
             raise ConfigError(
-                f"{path}: {key} is {projects_limit}, but a project can only lower your own "
-                f"{users_limit}; raise it in {home}"
+                f"{path}: {key} is {projects_limit}, but a project can only lower your own limit "
+                f"of {users_limit}; raise your limit in {home}"
             )
     for key, power in _POWERS.items():
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(
-                f"{path}: {key} is {shown}, which only your own file may set; move it to {home}"
+                f"{path}: {key} is {shown}, which only your own file may set; move the "
+                f"setting to {home}"
             )
     if users.layer("backend") == "user" and users.backend == projects.backend:
         # Who chose a backend has chosen it also where a project's file repeats it.

@@ -35,8 +35,8 @@ _UNDOING = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
 _READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
 _NOTHING = "you have undone all of your changes here; `reflector log` lists the changes of others"
 _NO_HOME = (
-    "this user does not have a home folder, so reflector cannot recognise your changes; name one "
-    "by its position in `reflector log`"
+    "this user does not have a home folder, so reflector cannot recognise your changes; name a "
+    "change by its position, which `reflector log` shows"
 )
 _VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
 

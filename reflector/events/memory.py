@@ -90,7 +90,7 @@ TYPES = (
         },
         effect=ChangesNothing("`log --memory` and `blame` read it"),
         summary=_summary,
-        no_retraction="take the change back with `reflector undo`",
+        no_retraction="undo the change with `reflector undo`",
         checked=True,
     ),
 )

@@ -107,7 +107,7 @@ TYPES = (
     ),
     _type(
         name=ev.CHANGE_MEASURED,
-        meaning="The result of an applied change, after enough sessions have seen it.",
+        meaning="The result of an applied change, after enough sessions have seen the change.",
         fields={
             "verdict": f.needed(f.one_of("kept", "revert")),
             "told": f.needed(f.NUMBER),

@@ -308,7 +308,9 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     while line := file.readline(_MAX_LINE_BYTES + 1):
         if len(line) > _MAX_LINE_BYTES:
             longest = f"{_MAX_LINE_BYTES:,}"
-            raise WrongLine(number, f"it is longer than {longest} bytes, the limit for an event")
+            raise WrongLine(
+                number, f"the line is longer than {longest} bytes, the limit for an event"
+            )
         yield line
         number += 1
 
@@ -334,7 +336,10 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
         if history.position == header.position:
             raise WrongLine(
                 number,
-                f"the header ends the history at position {header.position}, before this line",
+                (
+                    f"the header names {header.position} as the last position, but this line "
+                    "comes after it"
+                ),
             )
         try:
             line = _sealed(number, parse_event_line(text, header.origin))
@@ -369,7 +374,10 @@ class _ProvedHistory:
         if stored.type == ev.EVENT_REDACTED and stored.target_id not in self.erased:
             raise WrongLine(
                 line.number,
-                f"it erased the text of {stored.target_id}, but the file still contains this text",
+                (
+                    f"this event erased the text of {stored.target_id}, but the file still "
+                    "contains the text"
+                ),
             )
         self.number = line.number
         self.position = stored.position
@@ -382,20 +390,20 @@ class _ProvedHistory:
         if stored.position != self.position + 1:
             raise WrongLine(
                 line.number,
-                f"its position is {stored.position}, but {self.position + 1} must follow "
-                f"{self.position}",
+                f"this line has position {stored.position}, but position {self.position + 1} must "
+                f"follow {self.position}",
             )
         if stored.chain != chain:
             raise WrongLine(
                 line.number,
-                "its attributes or meta were changed: its chain must be "
-                f"{chain}, but the line has {stored.chain}",
+                f"the event's attributes or meta were changed: the chain must be {chain}, but "
+                f"this line has {stored.chain}",
             )
         if stored.recorded_at < self.recorded_at:
             raise WrongLine(
                 line.number,
-                f"it was recorded at {stored.recorded_at}, before the line above "
-                f"({self.recorded_at})",
+                f"the event was recorded at {stored.recorded_at}, before the event of the line "
+                f"above ({self.recorded_at})",
             )
 
     def finish(self) -> None:
@@ -439,7 +447,7 @@ def _sealed(number: int, line: ParsedLine) -> CheckedLine:
         prepared = prepare(event, foreign=True)
     if prepared.data_hash != stored.data_hash:
         raise LedgerError(
-            f"its data was changed: the SHA-256 is {prepared.data_hash}, but datahash is "
+            f"the event's data was changed: the SHA-256 is {prepared.data_hash}, but datahash is "
             f"{stored.data_hash}"
         )
     stored = stored._replace(data=prepared.data, meta=prepared.meta)
@@ -454,8 +462,8 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
     header, checked = checked_lines(lines)
     if header.playbook != ledger.name:
         raise LedgerError(
-            f"the file has the playbook {header.playbook!r}, and this one is {ledger.name!r}; for "
-            f"this command, set REFLECTOR_PLAYBOOK={header.playbook}"
+            f"the file has the playbook {header.playbook!r}, but your playbook is "
+            f"{ledger.name!r}; for this command, set REFLECTOR_PLAYBOOK={header.playbook}"
         )
     with ledger.writing() as writing:
         sql = writing.sql
@@ -614,8 +622,8 @@ class ErasedEvents:
             raise WrongLine(
                 line.number,
                 f"the data of this {line.stored.type} was erased, but the file lacks the "
-                "event.redacted that erased it. An export --as-of a position before the "
-                "erasure cannot be imported; export a later position",
+                "event.redacted that records the erasure. If you exported with --as-of, export "
+                "again as of a position after the erasure",
             )
 
 
@@ -627,7 +635,10 @@ def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
     remnant = (line.prepared.facts or {}).get("kept")
     try:
         if not isinstance(remnant, Mapping):
-            raise LedgerError(f"the {erased.type} at position {erased.position} has lost its facts")
+            raise LedgerError(
+                f"the file lacks the facts of the {erased.type} at position {erased.position}, "
+                "although only its text was erased"
+            )
         check_facts(erased_line.prepared.event, remnant, foreign=True)
     except LedgerError as error:
         raise WrongLine(line.number, str(error)) from error

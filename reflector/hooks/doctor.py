@@ -149,7 +149,7 @@ def _files(project: Project) -> Iterator[Check]:
         path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)
     ]:
         names = shlex.join(map(str, open_))
-        fix = "makes them, and all files in them, private to you"
+        fix = "makes these paths, and all files in them, private to you"
         what = f"others may read {names}"
         yield Check(
             "permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_)
@@ -176,10 +176,12 @@ def _place(project: Project) -> Check:
     )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text = (
-            f"{project.root}; its linked worktrees count here, but a separate ledger is in "
-            f"{', '.join(apart)}"
+            f"{project.root}; sessions of its linked worktrees count here, but these worktrees "
+            f"also have ledgers of their own: {', '.join(apart)}"
         )
-        return Check("project", text, "merge that ledger, then remove it: see docs/git.md")
+        return Check(
+            "project", text, "merge each of these ledgers, then remove it: see docs/git.md"
+        )
     return Check("project", str(project.root))
 
 
@@ -212,11 +214,14 @@ def _playbook(project: Project) -> Iterator[Check]:
     elif loaded is not None:
         yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
-        text = f"another ledger, or a later state of this one, wrote playbook.json; kept as {kept}"
+        text = (
+            "another ledger, or a later state of this one, wrote playbook.json; that file is "
+            f"kept as {kept}"
+        )
         back = (
             "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
         )
-        yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove it")
+        yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove that file")
 
 
 def _refused(project: Project, problem: Finding) -> Check:
@@ -230,9 +235,7 @@ def _git(project: Project) -> Iterator[Check]:
         fix = "sets the merge driver in this clone's git configuration"
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
-            yield Check(
-                "git", ("playbook.json is shared without counters, and merged rule by rule")
-            )
+            yield Check("git", "playbook.json is shared without counters, and merged rule by rule")
             return
         text = "playbook.json is shared, but this clone merges it line by line"
         text = (
@@ -246,7 +249,7 @@ def _git(project: Project) -> Iterator[Check]:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check("ledger", ("none yet; `reflector add` or a session with a playbook creates it"))
+        yield Check("ledger", "none yet; `reflector add` or a session with a playbook creates it")
         return
     try:
         with project.open_ledger() as ledger:
@@ -413,15 +416,21 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
     left = spool.look_into(project.spool_dir)
     if left.failed or left.broken:
         text = (
-            f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be "
-            "understood"
+            f"{_counted(len(left.failed), 'hook delivery')} failed, and {len(left.broken)} could "
+            "not be read"
         )
         yield Check("queue", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
-        text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
+        text = f"{_counted(left.pending, 'hook delivery')} waiting for over an hour"
         yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
-        yield Check("queue", f"{left.pending} to read, {_counted(left.waiting, 'session')} open")
+        yield Check(
+            "queue",
+            (
+                f"{_counted(left.pending, 'hook delivery')} to read, "
+                f"{_counted(left.waiting, 'session')} open"
+            ),
+        )
 
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
@@ -495,14 +504,18 @@ def _own_prompt(template: Template, project: Project) -> Check:
         return Check("prompt", said)
     if template.counts_unquoted(allowed):
         return Check(
-            "prompt", (f"{said}; it does not ask for quotes, so verdicts count without a quote")
+            "prompt",
+            (f"{said}; this template does not ask for quotes, so verdicts count without a quote"),
         )
     way_out = shlex.join(
         ("reflector", "config", "set", "--global", "templates", *allowed, template.sha256)
     )
     return Check(
         "prompt",
-        f"{said}; it does not ask for quotes, so its verdicts do not count until you allow it",
+        (
+            f"{said}; this template does not ask for quotes, so its verdicts do not count until "
+            "you allow the template"
+        ),
         way_out,
     )
 

@@ -77,7 +77,7 @@ def check_fields(event: NewEvent) -> None:
     """Check everything about an event but its data and meta. Raises LedgerError."""
     if event.type not in EVENT_TYPES:
         raise LedgerError(
-            f"{event.type!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}"
+            f"{event.type!r} is not an event type; use one of: {', '.join(sorted(EVENT_TYPES))}"
         )
     for name, value in zip(_FIELDS, _fields_of(event), strict=True):
         if value is not None and (fault := _fault(value)):
@@ -142,8 +142,9 @@ def just_after(time: str) -> str:
         return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
-            f"the head has the time {time!r}, and no later time exists; run `reflector verify`. If "
-            "only the head is wrong, run `reflector rebuild --fix`; otherwise restore a backup"
+            f"the time of the head is {time!r}, after which no event can be appended; run "
+            "`reflector verify`. If only the head is wrong, run `reflector rebuild --fix`; "
+            "otherwise restore a backup"
         ) from error
 
 
@@ -314,8 +315,8 @@ def assert_counters(
         raise NoSuchTarget(f"{name!r} is not a rule; see `reflector list --removed`")
     if tuple(row) != (helpful, harmful):
         raise LedgerError(
-            f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}, so nothing was "
-            f"appended. To see why, run `reflector blame {name}`"
+            f"the counters of {name} are {row[0]}/{row[1]}, not {helpful}/{harmful}, so nothing "
+            f"was appended. To see why, run `reflector blame {name}`"
         )
     data = {"name": name, "helpful": helpful, "harmful": harmful}
     event_id = identity(BULLET_ASSERTED, name, writing.position)

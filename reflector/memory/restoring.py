@@ -143,7 +143,7 @@ def _begun(change: Change) -> Restored:
     if not change.file:
         raise UndoRefused(f"the text of {change.place} was erased, so it cannot be taken back")
     if change.undone_at:
-        raise UndoRefused(f"{change.place} is already undone at {change.undone_at}")
+        raise UndoRefused(f"{change.place} was already undone at {change.undone_at}")
     versions = change.store.versions
     now = read_watched(change)
     if versions.is_version(change.before, now) and not versions.is_version(change.after, now):
@@ -338,8 +338,8 @@ def _writing(version: Restored) -> _Writing:
     writing = _noted(version.store, event_of(project, change, is_tracked=is_tracked))
     if not writing.is_kept:
         raise UndoRefused(
-            f"the present version of {version.file} cannot be kept, so nothing was written. "
-            f"Free some space, or: reflector config set --global memory_keep 200"
+            f"the current version of {version.file} cannot be saved, so nothing was written. Free "
+            "some space, or: reflector config set --global memory_keep 200"
         )
     return writing
 

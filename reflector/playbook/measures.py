@@ -46,7 +46,10 @@ MEASURES: Final = (
     Measure(
         "followed",
         "sessions",
-        "Sessions that followed the rule, of those in which a judge could tell (n of m).",
+        (
+            "Sessions that followed the rule (n), out of the sessions in which a judge could "
+            "decide this (m)."
+        ),
     ),
     Measure(
         "broken",

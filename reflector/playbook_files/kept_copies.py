@@ -102,11 +102,10 @@ def drop_known(ledger: Ledger, project: Project) -> None:
 def of_another(path: Path, copy: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (
-        f"{path} was written by another ledger, or by this one before an older copy was "
-        f"restored. Its counts are ignored, and it is kept as {copy}. Restore the newest "
-        "backup with `reflector ledger restore`, or count the sessions again with "
-        "`reflector history` or `reflector ingest`. Then add the rules that only this file "
-        f"has: `reflector adopt --rename {shlex.quote(str(copy))}`. Remove the file when you "
-        "are done. To keep clones that share a playbook in step, run `reflector team` in "
-        "each clone"
+        f"{path} was written by another ledger, or by this ledger before you restored an older "
+        f"copy. reflector ignores the counts of this file, and keeps the file as {copy}. Restore "
+        "the newest backup with `reflector ledger restore`, or count the sessions again with "
+        "`reflector history` or `reflector ingest`. Then add the rules that only this file has: "
+        f"`reflector adopt --rename {shlex.quote(str(copy))}`. Remove the file when you are done. "
+        "To keep clones that share a playbook in step, run `reflector team` in each clone"
     )

@@ -241,8 +241,8 @@ def _cut(root: Path, file: Path) -> Cut:
     chosen = {number: line for number, line in rules.items() if number in blocks}
     if not _is_clean(outline, without_mark, chosen):
         raise Mistake(
-            f"the rules of {shown} cannot be removed automatically without changing other "
-            "text; remove them from the file by hand, and add them with `reflector add`"
+            f"reflector cannot remove the rules of {shown} without changing other text of the "
+            "file. Delete these rules by hand, then add them to the playbook with `reflector add`"
         )
     after = outline.without_rules(chosen)
     mark = _BOM if text.startswith(_BOM) else ""

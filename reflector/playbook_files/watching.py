@@ -290,7 +290,7 @@ def _loaded(root: Path, unread: list[str]) -> list[_Wanted]:
 
 def _outside_note(wanted: _Wanted, shown: str) -> str:
     if not wanted.importer:
-        return f"not followed: {shown}, a link"
+        return f"not followed: {shown}, a symbolic link"
     return f"not followed: @{shown} in {wanted.importer}"
 
 

@@ -287,7 +287,7 @@ class Walk:
         self.position = event.position
         if event.position == before + 1:
             return None
-        message = f"position {event.position} follows {before}"
+        message = f"position {before} is followed by position {event.position}"
         return Finding("order", event.position, message, RESTORE)
 
     def _check_move(self, event: Stored) -> Finding | None:

@@ -69,7 +69,7 @@ def test_window_reflection_and_tag_are_retracted_alone(
     with pytest.raises(
         AlreadyRetracted,
         match=(
-            r"does not count since position \d+ \(the first "
+            r"has not counted since position \d+ \(the first "
             r"half\)"
         ),
     ):

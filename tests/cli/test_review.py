@@ -172,7 +172,7 @@ def test_session_limits_the_queue(agent: Agent) -> None:
     ("arguments", "words"),
     [
         ("pat-001 helpful --session x", "no session 'x' is recorded"),
-        ("pat-001 helpful --session s", "could be session s-0, s-1, s-2"),
+        ("pat-001 helpful --session s", "matches several sessions: s-0, s-1, s-2"),
         ("pat-001 helpful", "--session"),
         ("pat-001", "Missing argument"),
         ("pat-009 harmful --session s-0", "Did you mean pat-002?"),

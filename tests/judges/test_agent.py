@@ -97,7 +97,7 @@ def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
     error = played.fails(deadline=2.0)
     assert (error.stage, error.usage.total > 0) == ("transport", True)
     assert re.search(
-        "Claude Code did not answer within . s and was ended; .*raise deadline_seconds",
+        "Claude Code did not answer within . s and was stopped; .*raise deadline_seconds",
         str(error),
     )
     wait_for_the_end(played)
@@ -119,7 +119,7 @@ def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
 
     threading.Thread(target=withdraw, daemon=True).start()
     error = played.fails(deadline=60.0)
-    assert "was ended, because you withdrew its permission" in str(error)
+    assert "was stopped, because you withdrew its permission" in str(error)
     assert (error.stage, error.usage.total > 0) == ("access", True)
     wait_for_the_end(played)
     assert not Path(judge_folder()).exists()
