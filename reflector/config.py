@@ -570,11 +570,14 @@ def _measured_fault(value: str) -> str:
             "likely=80', and the percentage of cases found, such as 'helpful=36 harmful=73'"
         )
     if len(measured) < len(_MEASURED.findall(value)):
-        return "give each word once"
+        return "write each word only once"
     if len(found) == 1:
         return "give both helpful and harmful, such as 'helpful=36 harmful=73', or neither"
     if any(not measured[word] for word in found):
-        return "helpful and harmful must be at least 1, because 0 cannot be corrected"
+        return (
+            "helpful and harmful must be at least 1, because reflector cannot correct counts for "
+            "a share of 0"
+        )
     return ""
 
 

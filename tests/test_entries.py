@@ -141,7 +141,7 @@ def test_lost_ledger_with_damaged_copy_is_named(
     copy.write_bytes(copy.read_bytes().replace(b"cart.py", b"cart.pi"))
     shutil.rmtree(agent.state)
     told = agent.call("list", code=1).err
-    assert f"its copy {copy} is damaged" in told
+    assert f"the ledger's copy {copy} is damaged" in told
     agent.call("ledger", "restore", agent.home / "backup.db")
     assert agent.call("list").out
 

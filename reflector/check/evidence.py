@@ -240,7 +240,7 @@ def _summary(line: Line, rule: RuleCount, today: date) -> Iterator[str]:
     if facts.is_before:
         words = [text.replace("done in", "done before it in") for text in words]
     number = counted(facts.counts.sessions, "session")
-    none = "did not come up" if facts.has_words else "only a judge can decide this"
+    none = "did not come up" if facts.has_words else "needs a judge to decide this"
     if facts.counts.written:
         none = f"written in {counted(facts.counts.written, 'session')}"
     for index, text in enumerate(words or [f"{none} ({number} since the rule was added)"]):

@@ -80,7 +80,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     parts += [_spool, checks_of_hooks, _backend, _prompts]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
-        what = f"{what}; until then, the ledger and the judge are not checked"
+        what = f"{what}; until you correct this, the ledger and the judge are not checked"
         yield Check("settings", what, way_out, is_error=True)
         parts = [
             _software,
@@ -128,11 +128,11 @@ def _software(_: Project) -> Iterator[Check]:
         )
         return
     text = (
-        f"{version}: before {sound}, a checkpoint during a write can lose a commit; "
-        "reflector checkpoints under "
+        f"{version}: before {sound}, SQLite can lose a commit if a checkpoint runs during a "
+        "write; reflector prevents this with "
     )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
-    yield Check("sqlite", f"{text}its lock, but other programs that use the file do not", mend)
+    yield Check("sqlite", f"{text}a lock, but other programs that use the file do not", mend)
 
 
 def _files(project: Project) -> Iterator[Check]:
@@ -361,7 +361,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
         f"{_counted(tags.total(), 'message')} from unknown speakers in {_UNKNOWN_SINCE.days} "
         f"days: {listed}"
     )
-    text = f"{what}. A judge sees them, but they never count as your words"
+    text = f"{what}. A judge sees these messages, but they never count as your words"
     yield Check(
         "speakers",
         text,
@@ -375,7 +375,8 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
         text = f"{_counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
         mend = (
-            "remove it from playbook.json, erase it with `reflector redact`, and change the secret"
+            "remove the secret from playbook.json, erase its text with `reflector redact`, "
+            "and get a new secret"
         )
         yield Check("playbook", text, mend)
     elif not bullets and not project.is_users:

@@ -161,8 +161,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         f"{_REFUSED}(?:event_target_once|this target is taken)",
         AlreadyRetracted,
         (
-            "this target is already retracted or redacted; nothing was appended. To undo a "
-            "retraction, retract the retraction"
+            "the target of this event is already retracted or redacted, so nothing was appended. "
+            "To undo a retraction, retract the retraction"
         ),
     ),
     (

@@ -233,7 +233,7 @@ def _part(version: Restored) -> str:
     else:
         lead = f"In {name}, only the lines of {', '.join(version.places)} can be taken back:"
     shown = version.difference
-    more = [f"  and {len(shown) - _MOST_LINES} lines more"] if len(shown) > _MOST_LINES else []
+    more = [f"  and {len(shown) - _MOST_LINES} more lines"] if len(shown) > _MOST_LINES else []
     return "\n".join([lead, *shown[:_MOST_LINES], *more])
 
 

@@ -25,8 +25,8 @@ ANOTHERS = "another-ledger"
 #: The versions of your files out of which rules were moved.
 _TEXT = "file"
 FOREIGN = (
-    "{path} belongs to another tool, so reflector does not change it; rules that you add "
-    "are kept in the ledger, and agents see them"
+    "{path} belongs to another tool, so reflector does not change the file; your rules are kept "
+    "in the ledger, and agents see these rules"
 )
 
 

@@ -316,7 +316,7 @@ def _cut_back(project: Project, move: Event) -> Cut:
     if former is None:
         raise FileMoved(
             f"this machine does not have the former text of {shown}, so nothing was changed; undo "
-            "the move on the machine that made it"
+            "the move on the machine on which you moved the rules"
         )
     if content_digest(now) != move.facts["after"]:
         difference = "\n".join(_difference(shown, former, now))

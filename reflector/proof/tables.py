@@ -186,9 +186,7 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
             REBUILD,
         )
     if not is_row_sound(sql):
-        yield Finding(
-            "projection", None, "the row of cached_usage differs from the events", REBUILD
-        )
+        yield Finding("projection", None, "the table cached_usage differs from the events", REBUILD)
 
 
 def _differences(

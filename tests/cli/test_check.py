@@ -448,7 +448,7 @@ def test_old_agent_is_named_with_its_version(fresh: Agent) -> None:
     program.chmod(0o755)
     fresh.environ = {"PATH": f"{fresh.home}:/bin"}
     err = fresh.call("check", "--dry-run").err
-    assert "Claude Code 2.1.197 is too old to judge; update it to 2.1.330 or later." in err
+    assert "Claude Code 2.1.197 is too old to judge; update Claude Code to 2.1.330 or later." in err
     program.write_text("#!/bin/sh\necho '2.1.332 (Claude Code)'\n")
     assert "too old" not in fresh.call("check", "--dry-run").err
 

@@ -145,7 +145,7 @@ def test_export_before_an_erasure_names_why_it_fails(ledger: Ledger, fresh: Fres
     with (
         fresh() as url,
         Ledger.open(url) as target,
-        pytest.raises(WrongLine, match="a later position") as error,
+        pytest.raises(WrongLine, match="a position after the erasure") as error,
     ):
         load_ledger(target, exported(ledger, upto=5))
     assert error.value.number == 2
@@ -175,12 +175,12 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (
         _edited(8, data={"name": "pat-001", "tag": "helpful", "disposition": "neutral"}),
         8,
-        "its data was changed",
+        "the event's data was changed",
     ),
-    (_edited(8, datahash="0" * 64), 8, "its data was changed"),
+    (_edited(8, datahash="0" * 64), 8, "the event's data was changed"),
     (_edited(8, actor="me"), 8, "the chain must be pl1:"),
     (_edited(8, meta="[]"), 8, "meta is"),
-    (_edited(8, chain="pl1:" + "0" * 64), 8, "the line has pl1:0000"),
+    (_edited(8, chain="pl1:" + "0" * 64), 8, "this line has pl1:0000"),
     (_edited(8, time="2020-01-01T00:00:00.000000Z"), 8, "attributes or meta"),
     (_edited(8, type="bullet.sung"), 8, "upgrade reflector"),
     (_edited(8, source="urn:other"), 8, "source is 'urn:other'"),

@@ -174,7 +174,7 @@ def test_writer_gets_its_file_but_no_owners_command(
     ).out
     way_out = "run the command. If this user should append events, grant it the rights that"
     for command, more in (
-        ("rebuild", "could not be read, so it was written again; the old file is kept as"),
+        ("rebuild", "could not be read, so reflector wrote a new one; the old file is kept as"),
         ("rebuild --fix", ""),
     ):
         told = agent.call(*command.split(), code=1)
