@@ -427,10 +427,7 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
     else:
         yield Check(
             "queue",
-            (
-                f"{_counted(left.pending, 'hook delivery')} to read, "
-                f"{_counted(left.waiting, 'session')} open"
-            ),
+            (f"{left.pending} to read, {_counted(left.waiting, 'session')} open"),
         )
 
 

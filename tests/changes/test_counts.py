@@ -115,7 +115,7 @@ def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
     with pytest.raises(
         RetractionRefused,
         match=(
-            r"session\.recorded at position 3 is not "
+            r"session\.recorded at position 3 has not been "
             r"retracted"
         ),
     ):
