@@ -334,7 +334,8 @@ def _with_project(
     for key in USERS_OWN:
         if key in values:
             raise ConfigError(
-                f"{project_file}: {key} may only be set in your own file; move it to {user_file}"
+                f"{project_file}: {key} may only be set in your own file; move the setting to "
+                f"{user_file}"
             )
     if values.get("backend") == "agent":
         raise ConfigError(
@@ -446,7 +447,7 @@ def read_toml(
     try:
         return parse_toml(text)
     except ValueError as error:
-        raise ConfigError(f"{path} is not TOML: {error}; correct or remove it") from error
+        raise ConfigError(f"{path} is not TOML: {error}; correct or remove the file") from error
 
 
 def _over(

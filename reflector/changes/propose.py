@@ -372,7 +372,7 @@ def _unwanted(
         if sum(proposal.proposed_at >= since for proposal in of_agents) >= MOST_PROPOSED:
             return (
                 f"agents proposed {MOST_PROPOSED} changes within a day, which is the limit; "
-                f"propose this one tomorrow"
+                "propose this change tomorrow"
             )
     return refusal
 

@@ -213,11 +213,7 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
         origin = stranger.origin
         position = stranger.position
         relation = _relation(stranger, entry)
-        fault = (
-            stranger.fault()
-            if relation
-            else f"that file is another ledger, with the origin {origin}"
-        )
+        fault = stranger.fault() if relation else f"another ledger, with the origin {origin}"
     if fault:
         return _gives_way(place, entry, origin, fault)
     end = notes.copy_end(place.root)

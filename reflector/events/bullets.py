@@ -63,7 +63,7 @@ _JUDGED = {
 PROMOTED = "promoted"
 _SOURCES = f.several(f.NAME, MAX_SOURCES, "names of bullets")
 _UNDO = "undo it with `reflector undo`, or change the rule with `reflector edit`"
-_CAUSE = Target("the proposal that was approved, or the change that it undoes")
+_CAUSE = Target("the proposal that was approved, or the change that this event undoes")
 
 
 def _is_promoted(data: Data) -> bool:
@@ -144,7 +144,7 @@ TYPES = (
             "the approval appends a `bullet.added` event that points to the proposal"
         ),
         summary=as_line("in {section}: {text}"),
-        no_retraction="decide on it with `reflector review`",
+        no_retraction="decide on the proposal with `reflector review`",
         target=Target("the lesson that it is made of"),
         all_prose=True,
         checked=True,

@@ -20,7 +20,7 @@ TYPES = (
     ),
     EventType(
         name=ev.POLICY_ADOPTED,
-        meaning="You chose a counting policy. It applies from this event on.",
+        meaning="You chose a counting policy. The policy applies from this event on.",
         fields={
             "policy": f.needed(f.TEXT),
             "counting": f.needed(f.COUNTING),
@@ -49,7 +49,7 @@ TYPES = (
         },
         effect=ChangesNothing("it only records the origin of the merged events"),
         summary=lambda facts: (
-            f"{facts.get('playbook')} of {str(facts.get('origin'))[:8]}, up to its position "
+            f"{facts.get('playbook')} of {str(facts.get('origin'))[:8]}, up to position "
             f"{facts.get('position')}"
         ),
         no_retraction="name a session, a reflection, a tag or a retraction",

@@ -205,7 +205,7 @@ TYPES = (
         name=ev.EVIDENCE_RETRACTED,
         meaning=(
             "The target no longer counts: a window, a reflection or a tag. If the target is a "
-            "retraction, its own target counts again."
+            "retraction, the retracted evidence counts again."
         ),
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),

@@ -131,13 +131,13 @@ def header_of(text: str | bytes) -> Header:
     is_export = attributes.get("type") == _EXPORTED
     if not is_export or not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise LedgerError(
-            "it is not the header of a ledger; create the file with `reflector export --format "
-            "ndjson`"
+            "this line is not the header of an exported ledger; create the file with `reflector "
+            "export --format ndjson`"
         )
     if (version := header.get("version")) != _VERSION:
         raise LedgerError(
-            f"it has the version {version!r}, but this reflector reads {_VERSION}; upgrade "
-            "reflector"
+            f"the export has version {version!r}, but this reflector reads version {_VERSION}; "
+            "upgrade reflector"
         )
     origin = _text(header, "origin")
     if re.fullmatch("[0-9a-f]{32}", origin) is None:
@@ -206,9 +206,11 @@ def _cloud_event(text: str | bytes) -> dict[str, Any]:
     try:
         attributes = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise LedgerError(f"it is not JSON, or was cut off ({error})") from error
+        raise LedgerError(f"the line is not JSON, or was cut off ({error})") from error
     if not isinstance(attributes, dict) or attributes.get("specversion") != "1.0":
-        raise LedgerError("it is not a CloudEvent: it must be an object with specversion 1.0")
+        raise LedgerError(
+            "the line is not a CloudEvent: a CloudEvent is an object with specversion 1.0"
+        )
     return attributes
 
 
@@ -562,10 +564,15 @@ def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
         if target_id is None:
             continue
         if target_id not in present:
-            raise WrongLine(line.number, f"its target {target_id} is not an earlier event")
+            raise WrongLine(
+                line.number, (f"the target of this event, {target_id}, is not an earlier event")
+            )
         if stored.type in ONCE_PER_TARGET:
             if (stored.type, target_id) in taken:
-                raise WrongLine(line.number, f"its target {target_id} already has a {stored.type}")
+                raise WrongLine(
+                    line.number,
+                    (f"the target of this event, {target_id}, already has a {stored.type}"),
+                )
             taken.add((stored.type, target_id))
 
 

@@ -381,11 +381,15 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check("playbook", text, mend)
     elif not bullets and not project.is_users:
         yield Check(
-            "playbook", "it is empty, so sessions cannot cite a rule", 'reflector add pat "…"'
+            "playbook",
+            "the playbook is empty, so sessions cannot cite a rule",
+            'reflector add pat "…"',
         )
     elif bullets and not os.path.lexists(project.playbook_json):
         text = f"{project.playbook_json} is missing, so new sessions do not get this playbook"
-        yield Check("playbook", text, "write it again from the ledger with `reflector reflect`")
+        yield Check(
+            "playbook", text, ("write the file again from the ledger with `reflector reflect`")
+        )
     else:
         yield Check("playbook", _counted(len(bullets), "rule"))
 

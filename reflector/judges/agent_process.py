@@ -249,7 +249,7 @@ def _failure(
     """
     title = client.title
     if ended.why == "time":
-        way_out = "try it in a terminal, or raise deadline_seconds"
+        way_out = f"try {title} in a terminal, or raise deadline_seconds"
         late = f"{title} did not answer within {seconds:.0f} s and was stopped; {way_out}"
         return _refusal(late, "transport")
     if ended.why == "forbidden":

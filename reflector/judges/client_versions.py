@@ -33,7 +33,7 @@ def version_fault(client: JudgeClient, version: str) -> str:
         )
     if _numbers(version) >= _numbers(below):
         return (
-            f"{client.title} {version} is too new to judge (tested: versions from {since} to "
+            f"{client.title} {version} is too new to judge (tested: {since} and later, below "
             f"{below}); update reflector"
         )
     return ""

@@ -104,7 +104,8 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
     needs_target = event_type.target is not None and event_type.target.required
     if needs_target and event.target_id is None:
         raise LedgerError(
-            f"{event.type}: target_id is missing; give the id of the event that it is about"
+            f"{event.type}: target_id is missing; give the id of the event to which this "
+            "event refers"
         )
     if event.type == ev.REFLECTION_COMPLETED:
         own_id = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
@@ -112,7 +113,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
             # The tables find a reflection's completion by this id, from any of its tags.
             raise LedgerError(
                 f"{event.type}: event_id {event.event_id!r} does not identify the reflection "
-                f"{event.reflection_id!r}; make it with identity({event.type!r}, "
+                f"{event.reflection_id!r}; compute event_id with identity({event.type!r}, "
                 "reflection_id)"
             )
     is_checked = foreign or event_type.checked

@@ -129,7 +129,9 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
     if only_lines or (not refused and all(version.is_whole for version in versions)):
         return [replace(versions[0], left=refused), *versions[1:]]
     parts = [*refused, *map(_part, versions)]
-    raise UndoRefused("\n".join(["Nothing was written yet.", *parts, f"Take it back: {command}"]))
+    raise UndoRefused(
+        "\n".join(["Nothing was written yet.", *parts, (f"To take back this part: {command}")])
+    )
 
 
 def words_of_undo(change: Change) -> list[str]:

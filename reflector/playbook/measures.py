@@ -54,7 +54,7 @@ MEASURES: Final = (
     Measure(
         "broken",
         "sessions",
-        "Sessions that did not follow the rule, of the same m sessions.",
+        "Sessions that did not follow the rule, out of the same sessions (m).",
     ),
     Measure("last cited", "time", "Time of the latest session that cited the rule."),
     Measure(

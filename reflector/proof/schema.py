@@ -33,7 +33,7 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
             which = name
             if sql.postgres:
                 which = f"{sql.execute('SELECT quote_ident(?)', name).fetchone()[0]} ON {table}"
-            remedy = f"find out who created it, then drop it: DROP TRIGGER {which}"
+            remedy = f"find out who created this trigger, then drop it: DROP TRIGGER {which}"
             yield Finding("trigger", None, f"the trigger {name} {what}", remedy)
         else:
             refused = "so the database itself no longer refuses changes"

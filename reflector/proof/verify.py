@@ -193,7 +193,7 @@ def _damage(engine: Engine) -> list[Finding]:
         except Exception as error:
             if not unreadable(error):
                 raise
-            message = f"SQLite cannot read its file to the end ({_first_line(error)})"
+            message = f"SQLite cannot read the ledger's file to the end ({_first_line(error)})"
             findings.append(Finding("database", None, message, _RESTORE_FILE))
     return findings
 

@@ -589,7 +589,7 @@ def start(
     """
     if running(ledger, root) is not None:
         raise Mistake(
-            "a trial is already running: see `reflector trial status`, or end it with "
+            "a trial is already running; see it with `reflector trial status`, or end it with "
             "`reflector trial stop`"
         )
     data = {

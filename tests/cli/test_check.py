@@ -479,7 +479,9 @@ def test_file_that_is_too_long_is_named(agent: Agent) -> None:
 def test_link_as_only_file_is_named(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("- Run the tests first\n")
     (agent.project / "CLAUDE.md").symlink_to(tmp_path / "other.md")
-    assert "not followed: CLAUDE.md, a link" in agent.call("check", "--dry-run", code=1).err
+    assert (
+        "not followed: CLAUDE.md, a symbolic link" in agent.call("check", "--dry-run", code=1).err
+    )
 
 
 def test_rule_for_some_files_costs_nothing_at_start(agent: Agent) -> None:

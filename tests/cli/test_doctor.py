@@ -126,7 +126,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
             "playbook",
             "warning",
             "is missing",
-            "write it again from the ledger with `reflector reflect`",
+            "write the file again from the ledger with `reflector reflect`",
         ),
     ):
         named = [one for one in checks if (one["name"], one["state"]) == (name, state)]

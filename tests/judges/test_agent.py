@@ -144,7 +144,7 @@ def test_lock_down_is_checked_once_for_each_version(
     assert "was not asked, because it could use" in str(played.fails())
     for version, fault in (
         ("2.1.9", "2.1.9 is too old to judge; update Claude Code to 2.1.330 or later"),
-        ("3.0.0", "3.0.0 is too new to judge (tested: 2.1.330 up to 3); update refl"),
+        ("3.0.0", "3.0.0 is too new to judge (tested: 2.1.330 and later, below 3); update refl"),
     ):
         (played.folder / "version").write_text(version)
         assert f"Claude Code {fault}" in str(played.fails())

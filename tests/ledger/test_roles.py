@@ -163,7 +163,7 @@ def test_writer_gets_its_file_but_no_owners_command(
     agent.call("drain")
     whole = agent.playbook.read_bytes()
     agent.playbook.unlink()
-    assert ("→ write it again from the ledger with `reflector reflect`") in agent.run(
+    assert ("→ write the file again from the ledger with `reflector reflect`") in agent.run(
         "doctor", code=None
     ).out
     agent.call("drain")

@@ -381,7 +381,7 @@ def test_trial_compares_drawn_sessions_in_a_sentence(
     # s-1 and its fork are one
     assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1
     assert (found.verdict, (found.low or 0) > 0) == ("helps", True)
-    assert re.fullmatch(r"helps by \d+ points, \d+ to \d+", found.sentence)
+    assert re.fullmatch(r"helps by \d+ points \(between \d+ and \d+\)", found.sentence)
     closed = stop(ledger)
     assert (closed, closed.state, closed.sentence) == (standing(ledger), "closed", found.sentence)
     assert trial_findings(ledger) == []
