@@ -24,8 +24,8 @@ CREATE TABLE playbook (
 --   recorded_at: when it was appended, later than the event before
 --   actor: who caused it: human, agent, a judge
 --   session_id: the agent's session
---   reflection_id: the judgement that it belongs to
---   target_id: the event that it is about
+--   reflection_id: the judgement that the event belongs to
+--   target_id: the event that this event is about
 --   data: JSON; null if it was redacted
 --   data_hash: SHA-256 of `data`, kept when `data` is redacted
 --   meta: JSON: tokens, cost, transaction
@@ -68,10 +68,10 @@ CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id) WH
 --   ordinal: 1, 2, 3 … in order of creation
 --   section: pat, mis, pref, ctx or oth
 --   status: live, removed, merged or watched
---   reason: why it was removed
---   removed_into: the bullet that it was merged into
---   position: of the event that added it
---   recounted_at: earlier tags do not count
+--   reason: why the bullet was removed
+--   removed_into: the bullet that this bullet was merged into
+--   position: of the event that added the bullet
+--   recounted_at: of the last recount; earlier tags do not count
 --   baseline_helpful: the count that the rule began with, or that was set by hand
 --   baseline_harmful: the count that the rule began with, or that was set by hand
 --   helpful: the baseline and the helpful tags that count
@@ -101,8 +101,8 @@ CREATE INDEX bullet_merged ON bullet (playbook_id, removed_into) WHERE status = 
 
 --   position: of the tag's event
 --   name: of the bullet
---   tag: 1 helpful, -1 harmful, 0 if it can never count
---   active: 1 while it counts
+--   tag: 1 helpful, -1 harmful, 0 if the tag can never count
+--   active: 1 while the tag counts
 CREATE TABLE tag (
     playbook_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -121,7 +121,7 @@ CREATE INDEX tag_count ON tag (playbook_id, name, active, tag);
 
 --   position: of the recording event
 --   state: pending, answered, failed, completed, skipped or given_up
---   changed_at: time of the last event about it
+--   changed_at: time of the last event about the window
 CREATE TABLE session_window (
     playbook_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -139,7 +139,7 @@ CREATE TABLE session_window (
 CREATE INDEX window_open ON session_window (playbook_id, position) WHERE state IN ('pending', 'answered', 'failed');
 
 --   target_id: the retracted event
---   active: 0 if it was retracted itself
+--   active: 0 if the retraction was retracted
 CREATE TABLE retraction (
     playbook_id INTEGER NOT NULL,
     event_id TEXT NOT NULL,

@@ -334,17 +334,18 @@ def _with_project(
     for key in USERS_OWN:
         if key in values:
             raise ConfigError(
-                f"{project_file}: {key} may only be set in your own file; move it to {user_file}"
+                f"{project_file}: {key} may only be set in your own file; move the setting to "
+                f"{user_file}"
             )
     if values.get("backend") == "agent":
         raise ConfigError(
-            f"{project_file}: a project cannot let your agent judge; remove backend, and run: "
-            f"{CONSENT}"
+            f"{project_file}: a project cannot let your agent judge; remove `backend` from this "
+            f"file, and run: {CONSENT}"
         )
     if values.get("backend") in users.judges:
         raise ConfigError(
-            f"{project_file}: a project cannot choose another package's judge; move backend to "
-            f"{user_file}"
+            f"{project_file}: a project cannot choose a judge from an extension; move `backend` "
+            f"to {user_file}"
         )
     with_projects = _over(users, values, "project", project_file)
     return _within(users, with_projects, project_file, user_file)
@@ -389,14 +390,15 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         projects_limit = getattr(projects, key)
         if users_limit and not 0 < projects_limit <= users_limit:
             raise ConfigError(
-                f"{path}: {key} is {projects_limit}, but a project can only lower your own "
-                f"{users_limit}; raise it in {home}"
+                f"{path}: {key} is {projects_limit}, but a project can only lower your own limit "
+                f"of {users_limit}; raise your limit in {home}"
             )
     for key, power in _POWERS.items():
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(
-                f"{path}: {key} is {shown}, which only your own file may set; move it to {home}"
+                f"{path}: {key} is {shown}, which only your own file may set; move the "
+                f"setting to {home}"
             )
     if users.layer("backend") == "user" and users.backend == projects.backend:
         # Who chose a backend has chosen it also where a project's file repeats it.
@@ -445,7 +447,7 @@ def read_toml(
     try:
         return parse_toml(text)
     except ValueError as error:
-        raise ConfigError(f"{path} is not TOML: {error}; correct or remove it") from error
+        raise ConfigError(f"{path} is not TOML: {error}; correct or remove the file") from error
 
 
 def _over(
@@ -569,11 +571,14 @@ def _measured_fault(value: str) -> str:
             "likely=80', and the percentage of cases found, such as 'helpful=36 harmful=73'"
         )
     if len(measured) < len(_MEASURED.findall(value)):
-        return "give each word once"
+        return "write each word only once"
     if len(found) == 1:
         return "give both helpful and harmful, such as 'helpful=36 harmful=73', or neither"
     if any(not measured[word] for word in found):
-        return "helpful and harmful must be at least 1, because 0 cannot be corrected"
+        return (
+            "helpful and harmful must be at least 1, because reflector cannot correct counts for "
+            "a share of 0"
+        )
     return ""
 
 

@@ -106,7 +106,7 @@ def find_extension(kind: Kind, name: str) -> Extension:
         refused = candidates[0]
         raise ExtensionError(
             f"the setting {kind} lists {name!r}, but {refused.distribution} {refused.refused}; "
-            "install it elsewhere"
+            "install the package elsewhere"
         )
     if len(allowed) > 1:
         distributions = ", ".join(extension.distribution for extension in allowed)

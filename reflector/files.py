@@ -26,13 +26,17 @@ NO_FOLLOW, NO_WAIT = system.O_NOFOLLOW, system.O_NONBLOCK
 FOLDER = system.O_RDONLY | system.O_DIRECTORY
 NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL
 NOT_OURS = (
-    "is a link, or a file instead of a folder; replace it, or name the project that it leads to "
-    "with --project"
+    "is a symbolic link, or a file instead of a folder; replace it by a folder, or name the "
+    "project that the link leads to with --project"
 )
 _NOT_REGULAR = "is not a regular file; replace it by a regular file, or remove it"
-_NOT_COPIED = "is a link, or not a regular file; replace it by a copy of the file, or remove it"
+_NOT_COPIED = (
+    "is a symbolic link, or not a regular file; replace it by a copy of the file, or remove it"
+)
 _TOO_LARGE = "has more than {:,} bytes; make it smaller, or remove it"
-_LINKED = "is a link, or a file instead of a folder; name the folder that it leads to"
+_LINKED = (
+    "is a symbolic link, or a file instead of a folder; name the folder that the link leads to"
+)
 #: The bits of a mode that tell what kind of file it is of, and those of a regular one.
 _KIND, _REGULAR = 0o170000, 0o100000
 #: Tells names apart that one process makes within one tick of a coarse clock.
@@ -516,7 +520,7 @@ def open_state(project: str) -> str:
     """
     if not project:
         raise FileNotFoundError(
-            2, ("the hook ran in a deleted folder, and its input does not name a project")
+            2, "the hook ran in a deleted folder, and its input does not name a project"
         )
     state = state_folder(project)
     try:

@@ -113,7 +113,7 @@ def tracked_below(folder: Path) -> str | None:
         *([f":(top,literal,icase){below.as_posix()}"] if below.parts else []),
     )
     if output is None:
-        raise GitUnavailable(f"git cannot list its files in {root}; run `git ls-files` there")
+        raise GitUnavailable(f"git cannot list the files of {root}; run `git ls-files` there")
     return os.fsdecode(output.split(b"\0")[0]) if output else None
 
 

@@ -54,7 +54,9 @@ def holder_of(handle: int, path: str) -> str:
     """
     process = holder(handle)
     if process is None:
-        return f"another process: see which one with `lsof {quote(path)}`, and resume or stop it"
+        return (
+            f"another process: find the process with `lsof {quote(path)}`, then resume or stop it"
+        )
     number = process.process
     name = f"process {number} ({process.command})"
     if process.is_stopped:

@@ -144,7 +144,7 @@ def test_linked_claude_folder_keeps_deliveries_at_home(
     assert len(list((agent.home / ".local/state/reflector/spool").glob("*.json"))) == 1
     told = agent.call("add", "pat", "x", code=2).err
     assert str(agent.claude) in told
-    assert "is a link" in told
+    assert "is a symbolic link" in told
     assert "--project" in told
 
 

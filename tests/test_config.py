@@ -122,8 +122,8 @@ def test_former_setting_is_ignored_and_named(tmp_path: Path) -> None:
         ("helpful=0 harmful=50", "must be at least 1"),
         ("helpful=101 harmful=50", "write the percentage"),
         ("helpful=0.4 harmful=0.8", "write the percentage"),
-        ("helpful=40 harmful=80 helpful=50", "give each word once"),
-        ("sure=90 sure=80", "give each word once"),
+        ("helpful=40 harmful=80 helpful=50", "write each word only once"),
+        ("sure=90 sure=80", "write each word only once"),
         ("found=40", "'helpful=36 harmful=73'"),
     ],
 )

@@ -128,7 +128,7 @@ def test_damaged_ledger_is_named_with_its_copy(agent: Agent) -> None:
     before = said(agent)
     agent.ledger.write_bytes(b"X" * 100 + agent.ledger.read_bytes()[100:])
     for words in ("list", "verify"):
-        assert "the next command restores them" in agent.call(words, code=1).err
+        assert "to restore these events, move" in agent.call(words, code=1).err
     agent.ledger.rename(agent.home / "damaged")
     assert said(agent) == before
 
@@ -141,7 +141,7 @@ def test_lost_ledger_with_damaged_copy_is_named(
     copy.write_bytes(copy.read_bytes().replace(b"cart.py", b"cart.pi"))
     shutil.rmtree(agent.state)
     told = agent.call("list", code=1).err
-    assert f"its copy {copy} is damaged" in told
+    assert f"the ledger's copy {copy} is damaged" in told
     agent.call("ledger", "restore", agent.home / "backup.db")
     assert agent.call("list").out
 
@@ -170,7 +170,7 @@ def test_new_repository_in_its_place_gets_nothing(
     agent.claude.mkdir(parents=True)
     git(agent.project, "init")
     git(agent.project, "commit", "--allow-empty", "-m", "another")
-    assert "nothing shows that" in agent.call("add", "pat", "Mine.", code=1).err
+    assert "reflector cannot confirm that" in agent.call("add", "pat", "Mine.", code=1).err
     agent.call("ledger", "forget", agent.project)
     agent.call("add", "pat", "Mine.")
     assert list(agent.counters()) == ["pat-001"]

@@ -130,7 +130,7 @@ def test_a_repository_lists_no_extension(agent: Agent, setting: str) -> None:
 def test_a_repository_chooses_no_judge_of_another_package(agent: Agent) -> None:
     list_names(agent, judges="odd-judge")
     (agent.claude / "reflector.toml").write_text('backend = "odd-judge"\n')
-    with pytest.raises(ConfigError, match="a project cannot choose another package's judge"):
+    with pytest.raises(ConfigError, match="a project cannot choose a judge from an extension"):
         load_config(agent.project, environ=agent.env())
 
 

@@ -46,7 +46,7 @@ def test_named_file_follows_no_link(clone: Path, write: object, absolute: bool) 
 def test_named_file_follows_no_linked_folder(clone: Path, name: str) -> None:
     (clone / "out").symlink_to("../home")
     for path in (Path(name), clone / name):
-        with pytest.raises(OSError, match=r"is a link.*/out'"):
+        with pytest.raises(OSError, match=r"is a symbolic link.*/out'"):
             write_named(path, b"theirs")
     assert [path.name for path in (clone.parent / "home").iterdir()] == ["profile"]
 

@@ -399,7 +399,7 @@ def test_unreadable_index_and_missing_git_are_errors(
 ) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / ".git" / "index").write_bytes(b"DIRC\0\0\0\4\xff\xff\xff\xff" + b"\x80" * 90)
-    with pytest.raises(GitUnavailable, match="git cannot list its files"):
+    with pytest.raises(GitUnavailable, match="git cannot list the files"):
         tracked_below(tmp_path / STATE)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(GitUnavailable, match="git is not installed"):

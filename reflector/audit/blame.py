@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: The reason why a tag does not count whose bullet a merge recounted.
-IN_A_MERGE = "the merged rule's counters include it, or you set these counters by hand"
+IN_A_MERGE = "a merged rule's counters include this verdict, or you set the counters by hand"
 
 
 class UnknownBullet(LookupError):
@@ -118,9 +118,9 @@ class Step:
         if cause is None:
             return f"not counted: {reason}"
         if self.disposition == "double":
-            return f"not counted: {reason}; position {cause.position} counts instead"
+            return f"not counted: {reason}; the verdict at position {cause.position} counts instead"
         detail = f": {cause.reason}" if cause.reason else ""
-        return f"not counted: {reason} by {cause.actor} at {cause.position}{detail}"
+        return f"not counted: {reason} by {cause.actor} at position {cause.position}{detail}"
 
 
 def blame_bullet(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
@@ -342,7 +342,7 @@ class _Blame:
         reason = f"set by hand with {data.get('helpful')} helpful, {data.get('harmful')} harmful"
         if is_undo:
             earlier = f"{data.get('baseline_helpful')}/{data.get('baseline_harmful')}"
-            reason = f"counts again from {earlier}"
+            reason = f"counting continues from {earlier}"
         return self._step(
             event,
             name=name,

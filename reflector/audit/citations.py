@@ -144,7 +144,8 @@ def due(
         reason = ""
         if votes.harm >= HARMS:
             reason = (
-                f"harmful {votes.harmful:g}, helpful {votes.helpful:g}: more than chance explains"
+                f"harmful {votes.harmful:g}, helpful {votes.helpful:g}: chance does not "
+                "explain the difference"
             )
         elif is_unused and row.helpful <= row.harmful:
             reason = f"shown in {usage.told} sessions, cited in none"

@@ -94,7 +94,7 @@ def _positions_about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TY
 def summary(event: Event) -> str:
     """Return an event's line in `log`."""
     if event.fault:
-        return f"(has no effect, because it cannot be read: {event.fault})"
+        return f"(no effect, because the event cannot be read: {event.fault})"
     if event.data is None:
         return "(redacted)"
     event_type = EVENT_TYPES.get(event.type)

@@ -51,14 +51,16 @@ def session_named(ledger: Ledger, session_id: str) -> str:
     """
     candidates = _sessions_like(ledger, session_id)
     if not candidates:
-        raise UnknownReference(f"no session {session_id!r:.80} is recorded; see `reflector log`")
+        raise UnknownReference(f"session {session_id!r:.80} is not recorded; see `reflector log`")
     if len(candidates) > 1:
         raise _several(session_id, candidates)
     return candidates[0]
 
 
 def _several(beginning: str, sessions: Sequence[str]) -> UnknownReference:
-    return UnknownReference(f"{beginning!r:.80} could be session {', '.join(sessions[:5])}")
+    return UnknownReference(
+        f"{beginning!r:.80} matches several sessions: {', '.join(sessions[:5])}"
+    )
 
 
 def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
@@ -115,8 +117,8 @@ def target_named(ledger: Ledger, text: str) -> Target:
         windows = list(ledger.events(types=WINDOW_TYPES, session_id=id))
         if not windows:
             raise UnknownReference(
-                f"session {id} does not have a recorded window, so it does not count; see "
-                f"`reflector show {id}`"
+                f"session {id} does not have a recorded window, so the session does not count; "
+                f"see `reflector show {id}`"
             )
         return Target(kind, id, windows)
     event = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)
@@ -188,7 +190,8 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     last = position_of(ledger, end) if end.strip() else ledger.head().position
     if first > last:
         raise UnknownReference(
-            f"{span!r} ends at position {last}, before it begins at {first}; write {end}..{begin}"
+            f"{span!r} begins at position {first}, but ends at the earlier position {last}; "
+            f"write {end}..{begin}"
         )
     return first, last
 

@@ -38,8 +38,8 @@ _NOTHING = (
     "`reflector log --memory` those of files"
 )
 _NO_HOME = (
-    "this user does not have a home folder, so reflector cannot recognise your changes; name one "
-    "by its position in `reflector log`"
+    "this user does not have a home folder, so reflector cannot recognise your changes; name a "
+    "change by its position, which `reflector log` shows"
 )
 _VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
 

@@ -269,8 +269,8 @@ def advice_fault(text: str) -> str | None:
         return refusal
     if secrets := secrets_in(text):
         return (
-            f"the text seems to contain a secret ({', '.join(secrets)}); write where to find it "
-            "instead"
+            f"the text seems to contain a secret ({', '.join(secrets)}); instead of the secret, "
+            "write the place where you keep it"
         )
     return None
 

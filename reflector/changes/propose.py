@@ -260,8 +260,8 @@ def approve_proposal(
         _check_waits(proposal)
     if text is not None and proposal.change.text is None:
         raise ProposalRefused(
-            f"proposal {proposal.id[:8]} does not contain a text that you could change; "
-            "approve it as it is, or reject it"
+            f"proposal {proposal.id[:8]} does not contain a text that you could change; approve "
+            "the proposal unchanged, or reject it"
         )
     if staleness:
         ledger.append([_ending(proposal, "stale", staleness)])
@@ -372,7 +372,7 @@ def _unwanted(
         if sum(proposal.proposed_at >= since for proposal in of_agents) >= MOST_PROPOSED:
             return (
                 f"agents proposed {MOST_PROPOSED} changes within a day, which is the limit; "
-                f"propose this one tomorrow"
+                "propose this change tomorrow"
             )
     return refusal
 
@@ -428,8 +428,9 @@ def _check_waits(proposal: Proposal) -> None:
     short_id = proposal.id[:8]
     if proposal.state == "approved":
         raise ProposalRefused(
-            f"proposal {short_id} was already approved, as {proposal.name}; if you undid it, find "
-            "the undo in `reflector log` and run `reflector undo POSITION`"
+            f"proposal {short_id} was already approved, as {proposal.name}; if you undid the "
+            "approval, find that undo in `reflector log` and take it back with `reflector undo "
+            "POSITION`"
         )
     if proposal.state != "waiting":
         endings = {"stale": "no longer applies", "expired": "expired"}

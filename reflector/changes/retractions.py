@@ -56,7 +56,7 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended
         target = lines[0][0]
         last = lines[0][-1]
         raise AlreadyRetracted(
-            f"{_event_words(target)} does not count since position "
+            f"{_event_words(target)} has not counted since position "
             f"{last.position}{_reason_words(last)}; to count it again, run `reflector undo "
             f"{last.position}`"
         )
@@ -81,7 +81,9 @@ def put_back_evidence(ledger: Ledger, targets: Sequence[Event], why: str) -> lis
         if retractions:
             last = retractions[-1]
             since = f" since position {last.position}{_reason_words(last)}"
-        state = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
+        state = (
+            "has been undone" if target.type == ev.EVIDENCE_RETRACTED else "has not been retracted"
+        )
         raise RetractionRefused(
             f"{_event_words(target)} {state}{since}, so there is nothing to undo. See "
             "`reflector log`"

@@ -184,8 +184,8 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     tx = tx_of(merged.meta)
     if tx is None:
         raise NothingToUndo(
-            f"an older version recorded the import at position {merged.position}, so its "
-            "events cannot be identified; undo its changes by their positions, such as "
+            f"an older version recorded the import at position {merged.position}, so the events "
+            "of this import cannot be identified; undo the changes by their positions, such as "
             "`reflector undo 41..43`"
         )
     types = {

@@ -23,7 +23,7 @@ from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts
 from reflector.transcripts.readers import is_subagents, stores
 
-_RENAMED = "gone, with the same files"
+_RENAMED = "the same files, but the folder no longer exists"
 #: Of a transcript in which paths are looked for.
 _MOST_BYTES = 1 << 20
 
@@ -79,7 +79,7 @@ def _like(cwd: Path, root: Path) -> tuple[Path, str] | None:
         gone = [folder for folder in (cwd, *cwd.parents) if not folder.exists()]
         for folder in gone:
             if folder.name == root.name:
-                return folder, "the same name, and gone"
+                return folder, "the same name, but the folder no longer exists"
         if gone and cwd.parent == root.parent:
             return cwd, _RENAMED
     return None

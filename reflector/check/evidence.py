@@ -203,7 +203,10 @@ def _lines(
     if len(shown) > _MOST_ROWS:
         yield f"         and {len(shown) - _MOST_ROWS:,} more"
     if kept:
-        yield f"         {counted(len(kept), 'session')} counted earlier; the transcripts are gone"
+        yield (
+            f"         {counted(len(kept), 'session')} counted earlier, whose transcripts no "
+            "longer exist"
+        )
 
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
@@ -237,10 +240,10 @@ def _summary(line: Line, rule: RuleCount, today: date) -> Iterator[str]:
     if facts.is_before:
         words = [text.replace("done in", "done before it in") for text in words]
     number = counted(facts.counts.sessions, "session")
-    none = "did not come up" if facts.has_words else "needs a judge, because calls cannot show it"
+    none = "did not come up" if facts.has_words else "needs a judge to decide this"
     if facts.counts.written:
         none = f"written in {counted(facts.counts.written, 'session')}"
-    for index, text in enumerate(words or [f"{none} ({number} since the line)"]):
+    for index, text in enumerate(words or [f"{none} ({number} since the rule was added)"]):
         yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
 
 

@@ -203,7 +203,7 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]
             )
     change = change_of([rule for rules in rules_by_part.values() for rule in rules])
     if change is not None:
-        yield f"All rules together: followed {change:+} percentage points since they were written."
+        yield f"Rules followed since they were written: {change:+} percentage points."
 
 
 def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:

@@ -116,7 +116,7 @@ def plain_words(text: str) -> str:
 
 
 def _repeated_row(repeated: Repeated) -> Row:
-    evidence = f"in no rule; you said it in {counted(repeated.sessions, 'session')}"
+    evidence = f"not in a rule; you said it in {counted(repeated.sessions, 'session')}"
     return Row("+", f'"{repeated.words}"', (evidence,), (_REPEATED_RANK, -repeated.sessions))
 
 
@@ -150,7 +150,7 @@ def followed_words(rule: RuleFacts) -> str:
     before_yes, before_number = _followed(rule, before=True)
     words = f"{yes} of {number}"
     if before_number:
-        words += f"; before the line, {before_yes} of {before_number}"
+        words += f"; before the rule, {before_yes} of {before_number}"
     return words
 
 
@@ -240,7 +240,7 @@ def _share_words(verb: str, share: tuple[int, int], which: str = "") -> str:
 
 def _before_words(share: tuple[int, int]) -> str:
     number, total = share
-    return f"; before the line, in {number:,} of {total:,}" if total else ""
+    return f"; before the rule, in {number:,} of {total:,}" if total else ""
 
 
 def _said(rule: RuleFacts) -> int:

@@ -102,7 +102,7 @@ def apply_bullet_tags(
 def _count_tag(entries: Mapping[str, dict[str, Any]], index: int, tag: Any) -> str | None:
     """Count one tag; return why it was not counted, None if it was or is neutral."""
     if not isinstance(tag, dict):
-        return f"tag {index} must be an object, not {reprlib.repr(tag)}; it was not counted"
+        return f"tag {index} must be an object, not {reprlib.repr(tag)}; the tag was not counted"
     name = tag.get("name")
     verdict = tag.get("tag")
     entry = entries.get(name) if isinstance(name, str) else None

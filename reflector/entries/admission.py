@@ -58,7 +58,7 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
     if not walks:
         raise LedgerStrange(
             f"the ledger {place.file} was replaced by another file; run `reflector status`, which "
-            f"verifies the file or shows its owner"
+            "verifies the new file, or shows who owns it"
         )
     if not writes:
         _prove(place)
@@ -68,7 +68,7 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
             if _is_admitted(place, mends=mends):
                 return True
     raise LedgerUnavailable(
-        f"another process repeatedly replaces {place.file}; end it, then try again"
+        f"another process repeatedly replaces {place.file}; stop that process, then try again"
     )
 
 
@@ -213,7 +213,7 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
         origin = stranger.origin
         position = stranger.position
         relation = _relation(stranger, entry)
-        fault = stranger.fault() if relation else f"it is another ledger, with the origin {origin}"
+        fault = stranger.fault() if relation else f"another ledger, with the origin {origin}"
     if fault:
         return _gives_way(place, entry, origin, fault)
     end = notes.copy_end(place.root)
@@ -221,7 +221,7 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
         copies.keep_lost_copy(place, end)
     elif position > end.position:
         ledgers.tell(
-            f"{place.file} was replaced; it has your {end.position:,} events and "
+            f"{place.file} was replaced; the new file has your {end.position:,} events and "
             f"{position - end.position:,} more"
         )
     _accept(place, origin, entry, mends=mends)
@@ -253,7 +253,9 @@ def _gives_way(place: Place, entry: Entry, origin: str, fault: str) -> bool:
     kept_as = copies.free_name(place.file.with_name(f"another-{origin[:12]}.db"))
     if not _restored(place, entry, kept_as):
         return False
-    ledgers.tell(f"another file was in the place of your ledger ({fault}); it is kept as {kept_as}")
+    ledgers.tell(
+        f"another file was in the place of your ledger ({fault}); that file is kept as {kept_as}"
+    )
     return True
 
 
@@ -270,19 +272,19 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
         is_back = copies.restore_from_copy(place, entry, displaced, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}, and nothing shows that {place.root} is still "
-            f"its project. A copy of its {end.position:,} events is kept. `reflector ledger "
-            f"take` restores the copy. `reflector ledger forget {quote(str(place.root))}` "
-            "removes the copy, and a new ledger can begin"
+            f"the ledger {place.file} {state}, and reflector cannot confirm that {place.root} is "
+            f"still the project of this ledger. A copy of the ledger's {end.position:,} events is "
+            "kept. `reflector ledger take` restores the copy. `reflector ledger forget "
+            f"{quote(str(place.root))}` removes the copy, so that a new ledger can begin"
         ) from error
     except LedgerUnavailable:
         raise
     except LedgerError as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}, and its copy "
-            f"{own_folder(entry.root)}/{notes.COPY} is damaged ({error}). To restore a "
-            "backup instead, run `reflector ledger restore`. To begin a new ledger, remove "
-            f"the copy with `reflector ledger forget {quote(entry.root)}`"
+            f"the ledger {place.file} {state}, and the ledger's copy "
+            f"{own_folder(entry.root)}/{notes.COPY} is damaged ({error}). To restore a backup "
+            "instead, run `reflector ledger restore`. To begin a new ledger, remove the copy "
+            f"with `reflector ledger forget {quote(entry.root)}`"
         ) from error
     if is_back:
         state_before = "was gone" if displaced is None else "was replaced"
@@ -366,7 +368,8 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
 def _strange(place: Place) -> LedgerStrange:
     seen = inspect_file(place.file, place.playbook)
     return LedgerStrange(
-        f"the ledger {place.file} is not known as yours. It has {seen.position:,} events from "
-        f"{seen.first[:10]} to {seen.last[:10]}, and came with the project, or you never used it "
-        f"here. Run `reflector ledger take` to use it, or move it away to start your own"
+        f"the ledger {place.file} is not known as yours: it came with the project, or you never "
+        f"used it here. It has {seen.position:,} events from {seen.first[:10]} to "
+        f"{seen.last[:10]}. To use this ledger, run `reflector ledger take`. To start your own "
+        "ledger, move this file away"
     )

@@ -80,7 +80,7 @@ def update_copy(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
             return
         _left.add(place.root)
         ledgers.tell(
-            f"the copy of the ledger was not updated; the next command tries again: {error}"
+            f"the copy of the ledger was not updated ({error}); the next command tries again"
         )
 
 
@@ -311,7 +311,9 @@ def restore_from_copy(
             head = Header(entry.playbook, entry.origin, end.position, end.chain)
             load_ledger(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
             if not sure and not _has_written(ledger, place.root / ".claude" / "playbook.json"):
-                raise NotTheSame(f"nothing shows that {place.root} is the project of this copy")
+                raise NotTheSame(
+                    f"reflector cannot confirm that {place.root} is the project of this copy"
+                )
             ledger.set_checkpoint(notes.mark_name(mark), 0, mark)
         if not _put_in_place(staged, place.file, displaced):
             return False

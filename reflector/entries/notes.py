@@ -184,8 +184,8 @@ def way_back(root: Path, file: Path) -> str:
     position = copy_end(root).position
     if not position:
         return ""
-    way_out = f"move {quote(str(file))}* away, and the next command restores them"
-    return f"its events up to position {position} are copied: {way_out}"
+    way_out = f"to restore these events, move {quote(str(file))}* away, then run any command"
+    return f"a copy has the ledger's events up to position {position}; {way_out}"
 
 
 def forget(root: Path) -> None:

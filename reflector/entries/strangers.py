@@ -95,7 +95,7 @@ class Look:
                 position += 1
                 stored = Stored._make(row)
                 if stored.position != position:
-                    return f"position {stored.position} follows {position - 1}"
+                    return f"position {position - 1} is followed by position {stored.position}"
                 has_data = stored.data is not None
                 is_as_appended = stored.data is None or digest(stored.data) == stored.data_hash
                 if not is_as_appended or has_data is (stored.event_id in erased):

@@ -63,7 +63,7 @@ _JUDGED = {
 PROMOTED = "promoted"
 _SOURCES = f.several(f.NAME, MAX_SOURCES, "names of bullets")
 _UNDO = "undo it with `reflector undo`, or change the rule with `reflector edit`"
-_CAUSE = Target("the proposal that was approved, or the change that it undoes")
+_CAUSE = Target("the proposal that was approved, or the change that this event undoes")
 
 
 def _is_promoted(data: Data) -> bool:
@@ -140,9 +140,11 @@ TYPES = (
         name=ev.BULLET_PROPOSED,
         meaning="The agent proposed a bullet. Newer versions write `change.proposed`.",
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
-        effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
+        effect=ChangesNothing(
+            "the approval appends a `bullet.added` event that points to the proposal"
+        ),
         summary=as_line("in {section}: {text}"),
-        no_retraction="decide on it with `reflector review`",
+        no_retraction="decide on the proposal with `reflector review`",
         target=Target("the lesson that it is made of"),
         all_prose=True,
         checked=True,
@@ -213,7 +215,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
-        meaning="You set a bullet's counters by hand (a new baseline), or undid that.",
+        meaning="You set a bullet's counters by hand (a new baseline), or undid such a change.",
         # `into`: git gave the name to other advice, and this bullet has what was counted before.
         # `since`: of an undoing the event whose baseline and later tags count again; earlier
         # versions take the counters as they were then.
@@ -233,14 +235,14 @@ TYPES = (
         },
         effect=ChangesNothing("the events of the same append change the playbook"),
         summary=as_line("{rules} rules of {file}"),
-        no_retraction="take it back with `reflector undo`",
-        target=Target("the move that it takes back"),
+        no_retraction="undo the move with `reflector undo`",
+        target=Target("the move that this event undoes"),
     ),
     EventType(
         name=ev.BULLET_ASSERTED,
         meaning="A bullet's present counters were recorded, for `verify`.",
         fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
-        effect=ChangesNothing("`verify` compares the events with it"),
+        effect=ChangesNothing("`verify` compares the events with these counters"),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),
         merge=Merge.LOCAL,
         no_retraction="name a session, a reflection, a tag or a retraction",
@@ -256,12 +258,12 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_CHECKED,
-        meaning="`check` asked a judge about a bullet, which was relevant in the window.",
+        meaning="`check` asked a judge about a bullet that was relevant in the window.",
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(
-            "`check` counts it; as helpful or harmful it only counts if `checked_counts` "
-            "contains its tag"
+            "`check` counts the answer; the bullet's counters include the answer only if "
+            "`checked_counts` contains its tag"
         ),
         summary=_tag,
         no_retraction="",

@@ -25,10 +25,7 @@ def _summary(facts: Any) -> str:
 TYPES = (
     EventType(
         name=ev.RULE_COUNTED,
-        meaning=(
-            "The counts of a window for each rule: whether it was run, written, said by you, or "
-            "came up."
-        ),
+        meaning="Whether each rule was run, written, said by you, or came up in a window.",
         since=10,
         fields={
             # The keys of all rules that were counted; `rule` is a place in them.
@@ -51,7 +48,7 @@ TYPES = (
             "began": f.WORD,
             "version": f.needed(f.WORD),
         },
-        effect=ChangesNothing("`check` counts sessions by it"),
+        effect=ChangesNothing("`check` computes its numbers from these events"),
         summary=_summary,
         no_retraction="to remove this count, retract the session's window instead",
         target=Target("the window", required=True),

@@ -70,9 +70,9 @@ class Target(NamedTuple):
 class Merge(Enum):
     """What a merge does with an event whose id is here with other data."""
 
-    FIRST = "the one that is here stays"
-    BESIDE = "both stay; the other one gets a new id"
-    LOCAL = "not appended: it concerns its own ledger only"
+    FIRST = "the event that is already here stays"
+    BESIDE = "both stay; the imported event gets a new id"
+    LOCAL = "not appended, because the event concerns only its own ledger"
 
 
 class _Known(dict[str, Any]):

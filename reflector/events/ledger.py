@@ -10,17 +10,17 @@ from reflector.events.sessions import reason
 TYPES = (
     EventType(
         name=ev.EVENT_REDACTED,
-        meaning="The text of the target was erased. `kept` is the rest of its data.",
+        meaning="The text of the target was erased. `kept` is the rest of the target's data.",
         # `kept` holds prose of the event that was redacted, whose type says which.
         fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
-        effect=ChangesNothing("from then on, `kept` replaces the data of its target"),
+        effect=ChangesNothing("from then on, `kept` replaces the data of the target"),
         summary=reason,
         no_retraction="erased text cannot be restored",
         target=Target("the event, or its last redaction", required=True, once=True),
     ),
     EventType(
         name=ev.POLICY_ADOPTED,
-        meaning="You chose a counting policy. It applies from this event on.",
+        meaning="You chose a counting policy. The policy applies from this event on.",
         fields={
             "policy": f.needed(f.TEXT),
             "counting": f.needed(f.COUNTING),
@@ -47,9 +47,9 @@ TYPES = (
             "models": f.OBJECT,
             "renamed": f.needed(f.RENAMED),
         },
-        effect=ChangesNothing("it records the origin of the events before it"),
+        effect=ChangesNothing("it only records the origin of the merged events"),
         summary=lambda facts: (
-            f"{facts.get('playbook')} of {str(facts.get('origin'))[:8]}, up to its position "
+            f"{facts.get('playbook')} of {str(facts.get('origin'))[:8]}, up to position "
             f"{facts.get('position')}"
         ),
         no_retraction="name a session, a reflection, a tag or a retraction",
@@ -63,7 +63,7 @@ TYPES = (
         ),
         since=7,
         fields={"to": f.needed(f.TEXT)},
-        effect=ChangesNothing("after it, the database accepts only `ledger.arrived`"),
+        effect=ChangesNothing("after this event, the database accepts only `ledger.arrived`"),
         summary=as_line("to {to}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook went on elsewhere",

@@ -133,7 +133,7 @@ TYPES = (
             "ts": f.WORD_OR_PROSE,
             "embed": f.FLAG,
         },
-        effect=ChangesNothing("its worth is computed from its outcomes"),
+        effect=ChangesNothing("the lesson's worth is computed from its outcomes"),
         summary=as_line("{kind}: {text}"),
         target=Target("the window that it was learned from"),
     ),

@@ -88,9 +88,9 @@ TYPES = (
             # The ids of the changes that this one undid.
             "undid": f.several(f.EVENT_ID, _MOST_UNDONE, "ids"),
         },
-        effect=ChangesNothing("`log --memory` and `blame` read it"),
+        effect=ChangesNothing("`log --memory` and `blame` read these events"),
         summary=_summary,
-        no_retraction="take the change back with `reflector undo`",
+        no_retraction="undo the change with `reflector undo`",
         checked=True,
     ),
 )

@@ -60,7 +60,7 @@ _type = partial(EventType, since=6, checked=True)
 TYPES = (
     _type(
         name=ev.CHANGE_PROPOSED,
-        meaning="A change of the playbook was proposed. It waits for your decision.",
+        meaning="A change of the playbook was proposed. The proposal waits for your decision.",
         fields={
             "change": f.needed(f.within(CHANGE)),
             "origin": f.needed(f.one_of(*ORIGINS)),
@@ -73,8 +73,10 @@ TYPES = (
         },
         effect=ChangesNothing("the events that its approval appends change the playbook"),
         summary=_change,
-        no_retraction="decide on it with `reflector review`",
-        target=Target("the lesson that it comes from, or the approval that it would undo"),
+        no_retraction="decide on the proposal with `reflector review`",
+        target=Target(
+            "the lesson that the proposal comes from, or the approval that the proposal would undo"
+        ),
     ),
     _type(
         name=ev.CHANGE_APPROVED,
@@ -107,7 +109,7 @@ TYPES = (
     ),
     _type(
         name=ev.CHANGE_MEASURED,
-        meaning="The result of an applied change, after enough sessions have seen it.",
+        meaning="The result of an applied change, after enough sessions have seen the change.",
         fields={
             "verdict": f.needed(f.one_of("kept", "revert")),
             "told": f.needed(f.NUMBER),

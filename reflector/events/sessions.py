@@ -147,7 +147,7 @@ TYPES = (
         fields={"reason": f.needed(f.PROSE)},
         effect=MovesWindow("skipped"),
         summary=reason,
-        no_retraction="it counts nothing",
+        no_retraction="a skipped window does not count",
         target=_WINDOW,
         all_prose=True,
     ),
@@ -205,7 +205,7 @@ TYPES = (
         name=ev.EVIDENCE_RETRACTED,
         meaning=(
             "The target no longer counts: a window, a reflection or a tag. If the target is a "
-            "retraction, its own target counts again."
+            "retraction, the retracted evidence counts again."
         ),
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),
@@ -224,7 +224,7 @@ TYPES = (
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
         effect=ChangesNothing("`stats --doubles` lists which sessions begin with copies"),
         summary=as_line("{records} records are copies of session {of}"),
-        no_retraction="it counts nothing",
+        no_retraction="copies do not count",
         target=Target("the first window of the other session", required=True),
         checked=True,
     ),
@@ -246,7 +246,7 @@ TYPES = (
             "last": f.WORD,
             "rules": f.needed(f.WORD),
         },
-        effect=ChangesNothing("`trial status` compares sessions by it"),
+        effect=ChangesNothing("`trial status` compares sessions by their outcomes"),
         summary=_outcome,
         no_retraction="to remove this outcome, retract the session's verdicts instead",
         target=Target("the window", required=True),
@@ -268,7 +268,7 @@ TYPES = (
             "until": f.needed(f.WORD),
             "key": f.needed(f.WORD),
         },
-        effect=ChangesNothing("the hook withholds rules because of it, but no count changes"),
+        effect=ChangesNothing("the hook withholds rules during the trial, but no count changes"),
         summary=_trial_line,
         no_retraction="end it with `reflector trial stop`",
     ),

@@ -125,7 +125,7 @@ def restore_ledger(
             if lost:
                 raise LedgerError(
                     f"the ledger {present} {lost} {backup_file} lacks; to restore the backup "
-                    f"anyway, add --force; the old ledger is kept next to it"
+                    "anyway, add --force, which keeps the old ledger next to the new one"
                 )
             replaced = _keep(present, readable=readable)
             if readable:
@@ -185,8 +185,8 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
     if playbook not in ends:
         names = ", ".join(ends) or "none"
         raise LedgerUnavailable(
-            f"it does not contain the playbook {playbook!r}, but {names}; set `playbook` to "
-            "one of these"
+            f"the file does not contain the playbook {playbook!r}; set `playbook` to one that it "
+            f"contains: {names}"
         )
     return ends[playbook]
 

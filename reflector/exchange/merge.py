@@ -75,10 +75,10 @@ _ERASE_REDACTED = (
 def _collision_error(collisions: list[Collision]) -> LedgerError:
     """Return the error of names that mean one bullet here and another one in the file."""
     count = len(collisions)
-    means = "1 name is of another rule" if count == 1 else f"{count} names are of other rules"
+    means = "1 name means different rules" if count == 1 else f"{count} names mean different rules"
     lines = [
-        f"{means} here than in the file, so nothing was merged. With --rename, the rules of "
-        "the file get the next free names:"
+        f"{means} here and in the file, so nothing was merged. With --rename, the rules of the "
+        "file get the next free names:"
     ]
     for collision in collisions[:_MAX_SHOWN]:
         our_text = collision.our_text[:_MAX_SHOWN_CHARACTERS]

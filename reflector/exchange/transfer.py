@@ -131,13 +131,13 @@ def header_of(text: str | bytes) -> Header:
     is_export = attributes.get("type") == _EXPORTED
     if not is_export or not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise LedgerError(
-            "it is not the header of a ledger; create the file with `reflector export --format "
-            "ndjson`"
+            "this line is not the header of an exported ledger; create the file with `reflector "
+            "export --format ndjson`"
         )
     if (version := header.get("version")) != _VERSION:
         raise LedgerError(
-            f"it has the version {version!r}, but this reflector reads {_VERSION}; upgrade "
-            "reflector"
+            f"the export has version {version!r}, but this reflector reads version {_VERSION}; "
+            "upgrade reflector"
         )
     origin = _text(header, "origin")
     if re.fullmatch("[0-9a-f]{32}", origin) is None:
@@ -206,9 +206,11 @@ def _cloud_event(text: str | bytes) -> dict[str, Any]:
     try:
         attributes = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise LedgerError(f"it is not JSON, or was cut off ({error})") from error
+        raise LedgerError(f"the line is not JSON, or was cut off ({error})") from error
     if not isinstance(attributes, dict) or attributes.get("specversion") != "1.0":
-        raise LedgerError("it is not a CloudEvent: it must be an object with specversion 1.0")
+        raise LedgerError(
+            "the line is not a CloudEvent: a CloudEvent is an object with specversion 1.0"
+        )
     return attributes
 
 
@@ -308,7 +310,9 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     while line := file.readline(_MAX_LINE_BYTES + 1):
         if len(line) > _MAX_LINE_BYTES:
             longest = f"{_MAX_LINE_BYTES:,}"
-            raise WrongLine(number, f"it is longer than {longest} bytes, the limit for an event")
+            raise WrongLine(
+                number, f"the line is longer than {longest} bytes, the limit for an event"
+            )
         yield line
         number += 1
 
@@ -334,7 +338,10 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
         if history.position == header.position:
             raise WrongLine(
                 number,
-                f"the header ends the history at position {header.position}, before this line",
+                (
+                    f"the header names {header.position} as the last position, but this line "
+                    "comes after it"
+                ),
             )
         try:
             line = _sealed(number, parse_event_line(text, header.origin))
@@ -369,7 +376,10 @@ class _ProvedHistory:
         if stored.type == ev.EVENT_REDACTED and stored.target_id not in self.erased:
             raise WrongLine(
                 line.number,
-                f"it erased the text of {stored.target_id}, but the file still contains this text",
+                (
+                    f"this event erased the text of {stored.target_id}, but the file still "
+                    "contains the text"
+                ),
             )
         self.number = line.number
         self.position = stored.position
@@ -382,20 +392,20 @@ class _ProvedHistory:
         if stored.position != self.position + 1:
             raise WrongLine(
                 line.number,
-                f"its position is {stored.position}, but {self.position + 1} must follow "
-                f"{self.position}",
+                f"this line has position {stored.position}, but position {self.position + 1} must "
+                f"follow {self.position}",
             )
         if stored.chain != chain:
             raise WrongLine(
                 line.number,
-                "its attributes or meta were changed: its chain must be "
-                f"{chain}, but the line has {stored.chain}",
+                f"the event's attributes or meta were changed: the chain must be {chain}, but "
+                f"this line has {stored.chain}",
             )
         if stored.recorded_at < self.recorded_at:
             raise WrongLine(
                 line.number,
-                f"it was recorded at {stored.recorded_at}, before the line above "
-                f"({self.recorded_at})",
+                f"the event was recorded at {stored.recorded_at}, before the event of the line "
+                f"above ({self.recorded_at})",
             )
 
     def finish(self) -> None:
@@ -439,7 +449,7 @@ def _sealed(number: int, line: ParsedLine) -> CheckedLine:
         prepared = prepare(event, foreign=True)
     if prepared.data_hash != stored.data_hash:
         raise LedgerError(
-            f"its data was changed: the SHA-256 is {prepared.data_hash}, but datahash is "
+            f"the event's data was changed: the SHA-256 is {prepared.data_hash}, but datahash is "
             f"{stored.data_hash}"
         )
     stored = stored._replace(data=prepared.data, meta=prepared.meta)
@@ -454,8 +464,8 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
     header, checked = checked_lines(lines)
     if header.playbook != ledger.name:
         raise LedgerError(
-            f"the file has the playbook {header.playbook!r}, and this one is {ledger.name!r}; for "
-            f"this command, set REFLECTOR_PLAYBOOK={header.playbook}"
+            f"the file has the playbook {header.playbook!r}, but your playbook is "
+            f"{ledger.name!r}; for this command, set REFLECTOR_PLAYBOOK={header.playbook}"
         )
     with ledger.writing() as writing:
         sql = writing.sql
@@ -554,10 +564,15 @@ def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
         if target_id is None:
             continue
         if target_id not in present:
-            raise WrongLine(line.number, f"its target {target_id} is not an earlier event")
+            raise WrongLine(
+                line.number, (f"the target of this event, {target_id}, is not an earlier event")
+            )
         if stored.type in ONCE_PER_TARGET:
             if (stored.type, target_id) in taken:
-                raise WrongLine(line.number, f"its target {target_id} already has a {stored.type}")
+                raise WrongLine(
+                    line.number,
+                    (f"the target of this event, {target_id}, already has a {stored.type}"),
+                )
             taken.add((stored.type, target_id))
 
 
@@ -614,8 +629,8 @@ class ErasedEvents:
             raise WrongLine(
                 line.number,
                 f"the data of this {line.stored.type} was erased, but the file lacks the "
-                "event.redacted that erased it. An export --as-of a position before the "
-                "erasure cannot be imported; export a later position",
+                "event.redacted that records the erasure. If you exported with --as-of, export "
+                "again as of a position after the erasure",
             )
 
 
@@ -627,7 +642,10 @@ def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
     remnant = (line.prepared.facts or {}).get("kept")
     try:
         if not isinstance(remnant, Mapping):
-            raise LedgerError(f"the {erased.type} at position {erased.position} has lost its facts")
+            raise LedgerError(
+                f"the file lacks the facts of the {erased.type} at position {erased.position}, "
+                "although only its text was erased"
+            )
         check_facts(erased_line.prepared.event, remnant, foreign=True)
     except LedgerError as error:
         raise WrongLine(line.number, str(error)) from error

@@ -80,7 +80,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     parts += [_spool, checks_of_hooks, _backend, _prompts]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
-        what = f"{what}; until then, the ledger and the judge are not checked"
+        what = f"{what}; until you correct this, the ledger and the judge are not checked"
         yield Check("settings", what, way_out, is_error=True)
         parts = [
             _software,
@@ -128,11 +128,11 @@ def _software(_: Project) -> Iterator[Check]:
         )
         return
     text = (
-        f"{version}: before {sound}, a checkpoint during a write can lose a commit; "
-        "reflector checkpoints under "
+        f"{version}: before {sound}, SQLite can lose a commit if a checkpoint runs during a "
+        "write; reflector prevents this with "
     )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
-    yield Check("sqlite", f"{text}its lock, but other programs that use the file do not", mend)
+    yield Check("sqlite", f"{text}a lock, but other programs that use the file do not", mend)
 
 
 def _files(project: Project) -> Iterator[Check]:
@@ -149,7 +149,7 @@ def _files(project: Project) -> Iterator[Check]:
         path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)
     ]:
         names = shlex.join(map(str, open_))
-        fix = "makes them, and all files in them, private to you"
+        fix = "makes these paths, and all files in them, private to you"
         what = f"others may read {names}"
         yield Check(
             "permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_)
@@ -176,10 +176,12 @@ def _place(project: Project) -> Check:
     )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text = (
-            f"{project.root}; its linked worktrees count here, but a separate ledger is in "
-            f"{', '.join(apart)}"
+            f"{project.root}; sessions of its linked worktrees count here, but these worktrees "
+            f"also have ledgers of their own: {', '.join(apart)}"
         )
-        return Check("project", text, "merge that ledger, then remove it: see docs/git.md")
+        return Check(
+            "project", text, "merge each of these ledgers, then remove it: see docs/git.md"
+        )
     return Check("project", str(project.root))
 
 
@@ -212,11 +214,14 @@ def _playbook(project: Project) -> Iterator[Check]:
     elif loaded is not None:
         yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
-        text = f"another ledger, or a later state of this one, wrote playbook.json; kept as {kept}"
+        text = (
+            "another ledger, or a later state of this one, wrote playbook.json; that file is "
+            f"kept as {kept}"
+        )
         back = (
             "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
         )
-        yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove it")
+        yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove that file")
 
 
 def _refused(project: Project, problem: Finding) -> Check:
@@ -230,9 +235,7 @@ def _git(project: Project) -> Iterator[Check]:
         fix = "sets the merge driver in this clone's git configuration"
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
-            yield Check(
-                "git", ("playbook.json is shared without counters, and merged rule by rule")
-            )
+            yield Check("git", "playbook.json is shared without counters, and merged rule by rule")
             return
         text = "playbook.json is shared, but this clone merges it line by line"
         text = (
@@ -246,7 +249,7 @@ def _git(project: Project) -> Iterator[Check]:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check("ledger", "none yet; `reflector add` creates one")
+        yield Check("ledger", "none yet; `reflector add` or a session with a playbook creates it")
         return
     try:
         with project.open_ledger() as ledger:
@@ -358,7 +361,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
         f"{_counted(tags.total(), 'message')} from unknown speakers in {_UNKNOWN_SINCE.days} "
         f"days: {listed}"
     )
-    text = f"{what}. A judge sees them, but they never count as your words"
+    text = f"{what}. A judge sees these messages, but they never count as your words"
     yield Check(
         "speakers",
         text,
@@ -372,16 +375,21 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
         text = f"{_counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
         mend = (
-            "remove it from playbook.json, erase it with `reflector redact`, and change the secret"
+            "remove the secret from playbook.json, erase its text with `reflector redact`, "
+            "and get a new secret"
         )
         yield Check("playbook", text, mend)
     elif not bullets and not project.is_users:
         yield Check(
-            "playbook", "it is empty, so sessions cannot cite a rule", 'reflector add pat "…"'
+            "playbook",
+            "the playbook is empty, so sessions cannot cite a rule",
+            'reflector add pat "…"',
         )
     elif bullets and not os.path.lexists(project.playbook_json):
         text = f"{project.playbook_json} is missing, so new sessions do not get this playbook"
-        yield Check("playbook", text, "write it again from the ledger with `reflector reflect`")
+        yield Check(
+            "playbook", text, ("write the file again from the ledger with `reflector reflect`")
+        )
     else:
         yield Check("playbook", _counted(len(bullets), "rule"))
 
@@ -413,12 +421,12 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
     left = spool.look_into(project.spool_dir)
     if left.failed or left.broken:
         text = (
-            f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be "
-            "understood"
+            f"{_counted(len(left.failed), 'hook delivery')} failed, and {len(left.broken)} could "
+            "not be read"
         )
         yield Check("queue", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
-        text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
+        text = f"{_counted(left.pending, 'hook delivery')} waiting for over an hour"
         yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
         pending = _counted(left.pending, "hook event")
@@ -496,14 +504,18 @@ def _own_prompt(template: Template, project: Project) -> Check:
         return Check("prompt", said)
     if template.counts_unquoted(allowed):
         return Check(
-            "prompt", (f"{said}; it does not ask for quotes, so verdicts count without a quote")
+            "prompt",
+            (f"{said}; this template does not ask for quotes, so verdicts count without a quote"),
         )
     way_out = shlex.join(
         ("reflector", "config", "set", "--global", "templates", *allowed, template.sha256)
     )
     return Check(
         "prompt",
-        f"{said}; it does not ask for quotes, so its verdicts do not count until you allow it",
+        (
+            f"{said}; this template does not ask for quotes, so its verdicts do not count until "
+            "you allow the template"
+        ),
         way_out,
     )
 

@@ -540,7 +540,7 @@ def keep_broken(raw: bytes, error: Exception) -> None:
     """Keep a payload that is not a hook's, and report it."""
     project = hook_project({})
     path = deliver(project and keeper_of(project), None, raw)
-    handover.complain(f"the payload is broken ({error}); kept as {path}")
+    handover.complain(f"the hook's payload is broken ({error}); the payload is kept as {path}")
 
 
 def print_switched_off(project: str, payload: dict[str, object], settings: str) -> None:

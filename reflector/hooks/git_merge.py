@@ -60,7 +60,13 @@ def main(arguments: Sequence[str]) -> int:
         return _told(f".claude/playbook.json is not merged: {error}", _FAILED)
     conflicts = [a.name for a, b in merged if a != b]
     for name in conflicts:
-        _told(f"both branches changed the text of {name}; choose one in .claude/playbook.json", 1)
+        _told(
+            (
+                f"both branches changed the text of {name}; choose one of the two texts in "
+                ".claude/playbook.json"
+            ),
+            1,
+        )
     return 1 if conflicts else 0
 
 
@@ -161,7 +167,9 @@ def _without_line(content: bytes | None, line: bytes) -> bytes | None:
 def _configure(root: Path, *words: str) -> None:
     if git_says(root, "config", "--local", *words) is None:
         failure = f"git cannot change the configuration of {root} ({' '.join(words)})"
-        raise GitRefused(f"{failure}; check its permissions, and run the same command again")
+        raise GitRefused(
+            f"{failure}; check the permissions of .git/config, and run the same command again"
+        )
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ class AgentClient:
             raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise _refusal(
-                (f"{client.title} printed unreadable output: {error}"), "answer"
+                f"{client.title} printed unreadable output: {error}", "answer"
             ) from error
         stop = output.stop or "end_turn"
         return Reply(output.text, output.model, stop, output.usage, cost=output.cost)
@@ -249,11 +249,11 @@ def _failure(
     """
     title = client.title
     if ended.why == "time":
-        way_out = "try it in a terminal, or raise deadline_seconds"
-        late = f"{title} did not answer within {seconds:.0f} s and was ended; {way_out}"
+        way_out = f"try {title} in a terminal, or raise deadline_seconds"
+        late = f"{title} did not answer within {seconds:.0f} s and was stopped; {way_out}"
         return _refusal(late, "transport")
     if ended.why == "forbidden":
-        return _refusal(f"{title} was ended, because you withdrew its permission", "access")
+        return _refusal(f"{title} was stopped, because you withdrew its permission", "access")
     if output.kept:
         return _refusal(
             f"{title} could use something that a judge must not use: {output.kept}", "access"
@@ -373,7 +373,9 @@ async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours)
             "utf-8", "replace"
         )
         why = printed[-300:] or ended.why
-        raise _refusal(f"reflector could not see the request of {client.title} ({why})", "access")
+        raise _refusal(
+            f"reflector could not inspect a test request of {client.title} ({why})", "access"
+        )
     kept = kept or _surplus(client, request.result())
     if kept:
         raise _refusal(
@@ -432,7 +434,8 @@ async def _turn(seconds: float, at_once: int = 1) -> AsyncIterator[None]:
         while (held := _free_lock(locks[:at_once])) is None:
             if time.monotonic() > end:
                 raise _refusal(
-                    "another of your judges is running; this one is asked later", "transport"
+                    "another of your judges is running; reflector asks this judge later",
+                    "transport",
                 )
             await _pause(0.1)
         locks.remove(held)

@@ -182,7 +182,7 @@ def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
         problems.append(f"bullet_tags must be a list, not {brief(entries)}")
         return []
     if len(entries) > MAX_TAGS:
-        problems.append(f"there are more than {MAX_TAGS:,} tags; the others were not read")
+        problems.append(f"there are more than {MAX_TAGS:,} tags; the other tags were not read")
     return entries[:MAX_TAGS]
 
 

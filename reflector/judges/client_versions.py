@@ -27,11 +27,14 @@ def version_fault(client: JudgeClient, version: str) -> str:
     """Return why a version of an agent may not judge, with the way out; "" if it may."""
     since, below = client.versions
     if _numbers(version) < _numbers(since):
-        return f"{client.title} {version} is too old to judge; update it to {since} or later"
+        return (
+            f"{client.title} {version} is too old to judge; update {client.title} to {since} or "
+            "later"
+        )
     if _numbers(version) >= _numbers(below):
         return (
-            f"{client.title} {version} is too new to judge (tested: {since} up to {below}); update "
-            "reflector"
+            f"{client.title} {version} is too new to judge (tested: {since} and later, below "
+            f"{below}); update reflector"
         )
     return ""
 

@@ -97,8 +97,8 @@ def compose(
     room = limit - taken
     if room < _LEAST_TRANSCRIPT:
         raise BackendError(
-            f"the template and the playbook need about {taken:,} of {limit:,} tokens, so a session "
-            "does not fit; raise request_tokens or prune the playbook",
+            f"the template and the playbook need about {taken:,} of {limit:,} tokens, which "
+            "leaves no room for a session; raise request_tokens or prune the playbook",
             stage="request",
             attempts=0,
         )

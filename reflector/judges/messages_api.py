@@ -241,7 +241,7 @@ def _refusal(error: anthropic.APIStatusError) -> tuple[str, str]:
         # By scheme and host alone: the rest of an address may hold secrets.
         other = error.response.next_request
         origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
-        way_out = "which got nothing; if you trust this address, set base_url to it"
+        way_out = "but reflector sent nothing there; if you trust that address, set base_url to it"
         return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}"
     said = error.api_message if isinstance(error.api_message, str) else str(error)
     is_long = status == 413 or (status == 400 and _TOO_LONG.search(said))

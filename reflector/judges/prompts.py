@@ -126,8 +126,8 @@ def find_own(
         ) from None
     if tracked is not None:
         raise TemplateError(
-            f"{own} is tracked by git, so it came with the repository; read it, and make it "
-            f"yours with: git rm --cached {tracked}"
+            f"{own} is tracked by git, so it came with the repository; read the template, and "
+            f"make it yours with: git rm --cached {tracked}"
         )
     return read_template(name, own, opener=open_ours, known=known)
 

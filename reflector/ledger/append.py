@@ -77,7 +77,7 @@ def check_fields(event: NewEvent) -> None:
     """Check everything about an event but its data and meta. Raises LedgerError."""
     if event.type not in EVENT_TYPES:
         raise LedgerError(
-            f"{event.type!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}"
+            f"{event.type!r} is not an event type; use one of: {', '.join(sorted(EVENT_TYPES))}"
         )
     for name, value in zip(_FIELDS, _fields_of(event), strict=True):
         if value is not None and (fault := _fault(value)):
@@ -104,7 +104,8 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
     needs_target = event_type.target is not None and event_type.target.required
     if needs_target and event.target_id is None:
         raise LedgerError(
-            f"{event.type}: target_id is missing; give the id of the event that it is about"
+            f"{event.type}: target_id is missing; give the id of the event to which this "
+            "event refers"
         )
     if event.type == ev.REFLECTION_COMPLETED:
         own_id = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
@@ -112,7 +113,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
             # The tables find a reflection's completion by this id, from any of its tags.
             raise LedgerError(
                 f"{event.type}: event_id {event.event_id!r} does not identify the reflection "
-                f"{event.reflection_id!r}; make it with identity({event.type!r}, "
+                f"{event.reflection_id!r}; compute event_id with identity({event.type!r}, "
                 "reflection_id)"
             )
     is_checked = foreign or event_type.checked
@@ -142,8 +143,9 @@ def just_after(time: str) -> str:
         return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
-            f"the head has the time {time!r}, and no later time exists; run `reflector verify`. If "
-            "only the head is wrong, run `reflector rebuild --fix`; otherwise restore a backup"
+            f"the time of the head is {time!r}, after which no event can be appended; run "
+            "`reflector verify`. If only the head is wrong, run `reflector rebuild --fix`; "
+            "otherwise restore a backup"
         ) from error
 
 
@@ -314,8 +316,8 @@ def assert_counters(
         raise NoSuchTarget(f"{name!r} is not a rule; see `reflector list --removed`")
     if tuple(row) != (helpful, harmful):
         raise LedgerError(
-            f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}, so nothing was "
-            f"appended. To see why, run `reflector blame {name}`"
+            f"the counters of {name} are {row[0]}/{row[1]}, not {helpful}/{harmful}, so nothing "
+            f"was appended. To see why, run `reflector blame {name}`"
         )
     data = {"name": name, "helpful": helpful, "harmful": harmful}
     event_id = identity(BULLET_ASSERTED, name, writing.position)

@@ -141,8 +141,9 @@ _REFUSED = "(?:19 |P0001|23...).*"
 #: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
 HEAD_MISPLACED = (
-    "the head of the playbook in {where} is not its last event, and nothing was appended; "
-    "find out who moved it with `reflector verify`, then run `reflector rebuild --fix`"
+    "the head of the playbook in {where} is not the playbook's last event, so nothing was "
+    "appended; find out who moved the head with `reflector verify`, then run `reflector rebuild "
+    "--fix`"
 )
 #: What codes and words mean; the first that fits. SQLite's primary result codes have
 #: two digits at most, and its words are the same everywhere. A server has SQLSTATEs (PostgreSQL's
@@ -160,8 +161,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         f"{_REFUSED}(?:event_target_once|this target is taken)",
         AlreadyRetracted,
         (
-            "this target is already retracted or redacted; nothing was appended. To undo a "
-            "retraction, retract the retraction"
+            "the target of this event is already retracted or redacted, so nothing was appended. "
+            "To undo a retraction, retract the retraction"
         ),
     ),
     (
@@ -173,7 +174,7 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         rf"(?!.*(?:event\.playbook_id|event_id_once)){_REFUSED}unique",
         LedgerCorrupt,
-        "nothing was appended: a table of {where} contains a row that no event accounts for "
+        "nothing was appended: a table of {where} contains a row that does not come from an event "
         "({text}); ask the ledger's owner to run `reflector rebuild`",
     ),
     (

@@ -175,9 +175,10 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
         )
     if revision == HEAD_REVISION and (missing := {*LEDGER_TABLES} - names):
         raise LedgerCorrupt(
-            f"{where} is at revision {revision} but lacks the table {min(missing)}, because "
-            "an unreleased version wrote it. Export it with that version (`reflector export "
-            "--format ndjson`), move the file away, and import the export"
+            f"{where} is at revision {revision} but lacks the table {min(missing)}, because an "
+            "unreleased version of reflector wrote the ledger. Export the ledger with that "
+            "version (`reflector export --format ndjson`), move the file away, and import the "
+            "export"
         )
     return revision
 
@@ -428,7 +429,7 @@ def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -
         return (
             found
             if kind is None
-            else (f"CAST({found} AS {'BIGINT' if kind == 'number' else 'DOUBLE'})")
+            else f"CAST({found} AS {'BIGINT' if kind == 'number' else 'DOUBLE'})"
         )
     # PostgreSQL refuses a text with a NUL, which JSON can hold.
     document = source if arrow == "=>" else f"replace({source}, '\\u0000', '\\ufffd')::json"

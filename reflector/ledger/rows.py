@@ -77,7 +77,7 @@ def read_data(
     if not _TIME.match(recorded_at):
         return None, f"it was recorded at {recorded_at!r:.40}, which is not a time"
     if odd := _meta(meta)[1]:
-        return None, f"of its meta: {odd}"
+        return None, f"in its meta: {odd}"
     if type_ == BULLET_TAGGED and text is not None:
         return _tag(text)
     data, fault = (kept, "") if text is None else object_in(text)
@@ -93,9 +93,9 @@ def _meta(text: str) -> tuple[Mapping[str, Any], str]:
     before.
     """
     meta, fault = object_in(text)
-    return meta, fault if all(map(is_place, came_through(meta))) else (
-        "merged does not name a place in a ledger"
-    )
+    return meta, fault if all(
+        map(is_place, came_through(meta))
+    ) else "merged does not name a place in a ledger"
 
 
 @lru_cache(maxsize=8192)

@@ -231,9 +231,9 @@ class Ledger(Reader):
         except OSError as error:
             folder.cleanup()
             raise LedgerUnavailable(
-                f"the ledger {path} cannot be written, and reflector could not copy it to "
-                f"read the copy ({error.filename}: {error.strerror}); make the ledger "
-                "readable, or name another folder with TMPDIR"
+                f"the ledger {path} cannot be written, and reflector could not make a copy to "
+                f"read instead ({error.filename}: {error.strerror}); make the ledger readable, or "
+                "name another folder for the copy with TMPDIR"
             ) from error
         except BaseException:
             folder.cleanup()
@@ -441,9 +441,9 @@ def _playbook(engine: Engine, name: str) -> _Known:
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new one could be given the number of the other, and its events.
             raise LedgerCorrupt(
-                f"{engine.url.shown} contains events of the playbook {name!r} but not its "
-                "row, so the playbook was not created; run `reflector verify`, and restore "
-                "a backup"
+                f"{engine.url.shown} contains events of the playbook {name!r}, but lacks the "
+                "playbook itself, so nothing was created; run `reflector verify`, and restore a "
+                "backup"
             )
         # The number is the database's. On a server, who comes second waits for the first at the
         # name alone.
@@ -456,9 +456,8 @@ def _playbook(engine: Engine, name: str) -> _Known:
         known = _find_playbook(sql, name)
         if known is None:
             raise LedgerUnavailable(
-                f"{engine.url.shown} does not show the playbook {name!r} to this user; grant it, "
-                "or name another "
-                "playbook with `playbook`"
+                f"{engine.url.shown} does not show the playbook {name!r} to this user; grant the "
+                "user access, or name another playbook with `playbook`"
             )
         if inserted:
             sql.id = known.playbook_id

@@ -71,8 +71,8 @@ class EventColumns(TypedColumns):
     recorded_at = _text("when it was appended, later than the event before")
     actor = _text("who caused it: human, agent, a judge")
     session_id = _text_or_null("the agent's session")
-    reflection_id = _text_or_null("the judgement that it belongs to")
-    target_id = _text_or_null("the event that it is about")
+    reflection_id = _text_or_null("the judgement that the event belongs to")
+    target_id = _text_or_null("the event that this event is about")
     data = _text_or_null("JSON; null if it was redacted")
     data_hash = _text("SHA-256 of `data`, kept when `data` is redacted")
     meta = _text("JSON: tokens, cost, transaction")
@@ -87,10 +87,10 @@ class BulletColumns(TypedColumns):
     section = _text("pat, mis, pref, ctx or oth")
     text = _text()
     status = _text("live, removed, merged or watched")
-    reason = _text_or_null("why it was removed")
-    removed_into = _text_or_null("the bullet that it was merged into")
-    position = _whole("of the event that added it")
-    recounted_at = _whole("earlier tags do not count")
+    reason = _text_or_null("why the bullet was removed")
+    removed_into = _text_or_null("the bullet that this bullet was merged into")
+    position = _whole("of the event that added the bullet")
+    recounted_at = _whole("of the last recount; earlier tags do not count")
     baseline_helpful = _whole("the count that the rule began with, or that was set by hand")
     baseline_harmful = _whole("the count that the rule began with, or that was set by hand")
     helpful = Column(
@@ -111,8 +111,10 @@ class TagColumns(TypedColumns):
     playbook_id = _of_playbook()
     position = Column(_BIG, primary_key=True, autoincrement=False, doc="of the tag's event")
     name = _text("of the bullet")
-    tag = Column(sa.Integer, nullable=False, doc="1 helpful, -1 harmful, 0 if it can never count")
-    active = Column(sa.Integer, nullable=False, doc="1 while it counts")
+    tag = Column(
+        sa.Integer, nullable=False, doc="1 helpful, -1 harmful, 0 if the tag can never count"
+    )
+    active = Column(sa.Integer, nullable=False, doc="1 while the tag counts")
     session_id = _text_or_null()
     reflection_id = _text_or_null()
 
@@ -124,14 +126,14 @@ class SessionWindowColumns(TypedColumns):
     session_id = _text_or_null()
     state = _text("pending, answered, failed, completed, skipped or given_up")
     attempts = Column(sa.Integer, nullable=False)
-    changed_at = _text("time of the last event about it")
+    changed_at = _text("time of the last event about the window")
 
 
 class RetractionColumns(TypedColumns):
     playbook_id = _of_playbook()
     event_id = Column(sa.Text, primary_key=True)
     target_id = _text("the retracted event")
-    active = Column(sa.Integer, nullable=False, doc="0 if it was retracted itself")
+    active = Column(sa.Integer, nullable=False, doc="0 if the retraction was retracted")
 
 
 class RecordColumns(TypedColumns):

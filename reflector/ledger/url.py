@@ -111,7 +111,7 @@ def sqlite_url(path: Path) -> str:
             ) from error
         raise LedgerUnavailable(
             f"Python reads the path {shown!a} in the encoding {sys.getfilesystemencoding()}, "
-            "which lacks some of its letters; set PYTHONUTF8=1, or set LC_ALL to a UTF-8 "
+            "which lacks some letters of the path; set PYTHONUTF8=1, or set LC_ALL to a UTF-8 "
             "locale such as C.UTF-8"
         ) from error
 

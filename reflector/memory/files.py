@@ -242,7 +242,7 @@ class Table:
         if not file.isprintable():
             fault = "has a line break or another invisible character in its name"
         elif not real.is_relative_to(pattern.real):
-            fault = f"is a link that leaves {pattern.folder}"
+            fault = f"is a symbolic link that leads out of {pattern.folder}"
         elif not stat.S_ISREG(status.st_mode):
             fault = "is not a regular file"
         elif status.st_size > MAX_BYTES:

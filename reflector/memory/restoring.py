@@ -129,7 +129,9 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
     if only_lines or (not refused and all(version.is_whole for version in versions)):
         return [replace(versions[0], left=refused), *versions[1:]]
     parts = [*refused, *map(_part, versions)]
-    raise UndoRefused("\n".join(["Nothing was written yet.", *parts, f"Take it back: {command}"]))
+    raise UndoRefused(
+        "\n".join(["Nothing was written yet.", *parts, (f"To take back this part: {command}")])
+    )
 
 
 def words_of_undo(change: Change) -> list[str]:
@@ -239,7 +241,7 @@ def _part(version: Restored) -> str:
     else:
         lead = f"In {name}, only the lines of {', '.join(version.places)} can be taken back:"
     shown = version.difference
-    more = [f"  and {len(shown) - _MOST_LINES} lines more"] if len(shown) > _MOST_LINES else []
+    more = [f"  and {len(shown) - _MOST_LINES} more lines"] if len(shown) > _MOST_LINES else []
     return "\n".join([lead, *shown[:_MOST_LINES], *more])
 
 
@@ -344,8 +346,8 @@ def _writing(version: Restored) -> _Writing:
     writing = _noted(version.store, event_of(project, change, is_tracked=is_tracked))
     if not writing.is_kept:
         raise UndoRefused(
-            f"the present version of {version.file} cannot be kept, so nothing was written. "
-            f"Free some space, or: reflector config set --global memory_keep 200"
+            f"the current version of {version.file} cannot be saved, so nothing was written. Free "
+            "some space, or: reflector config set --global memory_keep 200"
         )
     return writing
 

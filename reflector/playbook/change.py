@@ -131,13 +131,13 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
         return None
     if bullet.status == "watched":
         return (
-            f"{name} is in your file: change it there, or move the file's rules into the "
-            "playbook with `reflector adopt --move FILE`"
+            f"{name} is a rule of your file: change the rule there, or move the file's rules into "
+            "the playbook with `reflector adopt --move FILE`"
         )
     heir = bullet.removed_into
     if bullet.status == "merged":
         return (
-            f"{name} was merged into {heir}; change that rule, or undo the merge with `reflector "
+            f"{name} was merged into {heir}; change {heir}, or undo the merge with `reflector "
             f"undo {heir}`"
         )
     into = f" into {heir}" if heir else ""

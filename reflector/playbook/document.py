@@ -375,7 +375,8 @@ class Parser:
             )
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):
             self.notes.append(
-                f"{where}: names here have numbers from {self.first}; the rule gets a new name"
+                f"{where}: the numbers in names of this playbook start at {self.first}, so "
+                "the rule gets a new name"
             )
             name = None
         if len(self.problems) == before:

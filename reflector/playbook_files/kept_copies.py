@@ -25,8 +25,8 @@ ANOTHERS = "another-ledger"
 #: The versions of your files out of which rules were moved.
 _TEXT = "file"
 FOREIGN = (
-    "{path} belongs to another tool, so reflector does not change it; rules that you add "
-    "are kept in the ledger, and agents see them"
+    "{path} belongs to another tool, so reflector does not change the file; your rules are kept "
+    "in the ledger, and agents see these rules"
 )
 
 
@@ -102,11 +102,10 @@ def drop_known(ledger: Ledger, project: Project) -> None:
 def of_another(path: Path, copy: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (
-        f"{path} was written by another ledger, or by this one before an older copy was "
-        f"restored. Its counts are ignored, and it is kept as {copy}. Restore the newest "
-        "backup with `reflector ledger restore`, or count the sessions again with "
-        "`reflector history` or `reflector ingest`. Then add the rules that only this file "
-        f"has: `reflector adopt --rename {shlex.quote(str(copy))}`. Remove the file when you "
-        "are done. To keep clones that share a playbook in step, run `reflector team` in "
-        "each clone"
+        f"{path} was written by another ledger, or by this ledger before you restored an older "
+        f"copy. reflector ignores the counts of this file, and keeps the file as {copy}. Restore "
+        "the newest backup with `reflector ledger restore`, or count the sessions again with "
+        "`reflector history` or `reflector ingest`. Then add the rules that only this file has: "
+        f"`reflector adopt --rename {shlex.quote(str(copy))}`. Remove the file when you are done. "
+        "To keep clones that share a playbook in step, run `reflector team` in each clone"
     )

@@ -217,7 +217,8 @@ def _path(project: Project, name: str) -> Path:
         path = path / part
         if path.is_symlink():
             raise Mistake(
-                f"{path.relative_to(project.root)} is a link; name the file that the link leads to"
+                f"{path.relative_to(project.root)} is a symbolic link; name the file that the link "
+                "leads to"
             )
     return path
 
@@ -243,15 +244,16 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
-            "its playbook was edited, but the earlier text is unknown here; make the change in "
-            f"the playbook, then write the section again with `reflector mirror {name}`"
+            "its playbook was edited, but this machine does not have the section's earlier text; "
+            "make the same change in your playbook, then write the section again with `reflector "
+            f"mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)
     if fault is not None:
         raise ValueError(
             f"its playbook was not read: {fault}. Correct the section, move other text out of the "
-            f"marks, or write it again with `reflector mirror {name}`"
+            f"marks, or write the section again with `reflector mirror {name}`"
         )
     by_git = None
     with suppress(ValueError):  # a version whose marks nobody can read says nothing

@@ -241,8 +241,8 @@ def _cut(root: Path, file: Path) -> Cut:
     chosen = {number: line for number, line in rules.items() if number in blocks}
     if not _is_clean(outline, without_mark, chosen):
         raise Mistake(
-            f"the rules of {shown} cannot be removed automatically without changing other "
-            "text; remove them from the file by hand, and add them with `reflector add`"
+            f"reflector cannot remove the rules of {shown} without changing other text of the "
+            "file. Delete these rules by hand, then add them to the playbook with `reflector add`"
         )
     after = outline.without_rules(chosen)
     mark = _BOM if text.startswith(_BOM) else ""
@@ -316,7 +316,7 @@ def _cut_back(project: Project, move: Event) -> Cut:
     if former is None:
         raise FileMoved(
             f"this machine does not have the former text of {shown}, so nothing was changed; undo "
-            "the move on the machine that made it"
+            "the move on the machine on which you moved the rules"
         )
     if content_digest(now) != move.facts["after"]:
         difference = "\n".join(_difference(shown, former, now))

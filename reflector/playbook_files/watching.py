@@ -290,7 +290,7 @@ def _loaded(root: Path, unread: list[str]) -> list[_Wanted]:
 
 def _outside_note(wanted: _Wanted, shown: str) -> str:
     if not wanted.importer:
-        return f"not followed: {shown}, a link"
+        return f"not followed: {shown}, a symbolic link"
     return f"not followed: @{shown} in {wanted.importer}"
 
 
@@ -330,7 +330,10 @@ def _elsewhere(root: Path) -> Iterator[str]:
     loads = [reader.loads for reader in readers_in_use()]
     for shown in _nested_files(root, loads):
         see = f"see: reflector check {quote(shown)}"
-        yield f"not read: {shown}, because agents load it only when they work there; {see}"
+        yield (
+            f"not read: {shown}, because agents load this file only when they work in its folder; "
+            f"{see}"
+        )
     with suppress(OSError):
         for path, where in _outside_files(root, loads).items():
             if not path.resolve().is_relative_to(root.resolve()):

@@ -22,7 +22,7 @@ from reflector.mistakes import Finding
 from reflector.proof.reading import savepoint
 
 #: Said of a thing that another program made.
-_STRANGE = "is not the ledger's"
+_STRANGE = "does not belong to the ledger"
 _MEND = "find out who changed it, then run `reflector rebuild --fix`"
 
 
@@ -33,7 +33,7 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
             which = name
             if sql.postgres:
                 which = f"{sql.execute('SELECT quote_ident(?)', name).fetchone()[0]} ON {table}"
-            remedy = f"find out who created it, then drop it: DROP TRIGGER {which}"
+            remedy = f"find out who created this trigger, then drop it: DROP TRIGGER {which}"
             yield Finding("trigger", None, f"the trigger {name} {what}", remedy)
         else:
             refused = "so the database itself no longer refuses changes"
@@ -159,7 +159,7 @@ def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
     for name in standing.keys() - made.keys():
         type_, _, table, _ = standing[name]
         if type_ == "index" and table in _TABLES:
-            yield _changed(type_, name, f"{_STRANGE} and is attached to its table {table}")
+            yield _changed(type_, name, f"{_STRANGE} and is attached to the ledger's table {table}")
 
 
 def _is_same(statement: str, other: str) -> bool:
@@ -245,7 +245,9 @@ def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
     rules = "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"
     for table, rule in sql.execute(rules).fetchall():
         if table in tables:
-            yield _changed("rule", rule, f"{_STRANGE} and is attached to its table {table}")
+            yield _changed(
+                "rule", rule, f"{_STRANGE} and is attached to the ledger's table {table}"
+            )
     secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
     for (table,) in sql.execute(secured).fetchall():
         if table in tables:

@@ -131,13 +131,14 @@ class Rebuilt:
             return Finding(
                 "assertion",
                 position,
-                f"an assertion names {name}, which does not exist",
+                f"counters were recorded for {name}, a rule that does not exist",
                 "look at `reflector log`",
             )
         if tuple(row) == wanted:
             return None
         what = (
-            f"{name} was asserted at {wanted[0]}/{wanted[1]}, but the events give {row[0]}/{row[1]}"
+            f"the counters of {name} were recorded as {wanted[0]}/{wanted[1]}, but the events "
+            f"give {row[0]}/{row[1]}"
         )
         return Finding("assertion", position, what, f"look at `reflector blame {name}`")
 
@@ -185,9 +186,7 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
             REBUILD,
         )
     if not is_row_sound(sql):
-        yield Finding(
-            "projection", None, "the row of cached_usage differs from the events", REBUILD
-        )
+        yield Finding("projection", None, "the table cached_usage differs from the events", REBUILD)
 
 
 def _differences(

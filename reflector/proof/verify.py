@@ -105,7 +105,10 @@ def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | No
     end = (0, begin, head.recorded_at) if is_empty else tuple(last)
     playbook = f"the playbook {head.playbook!r}"
     if has_first is is_empty or end != (head.position, head.chain, head.recorded_at):
-        message = f"{playbook} has its head at {head.position}, but its events end at {end[0]}"
+        message = (
+            f"the head of {playbook} is at position {head.position}, but the playbook's events "
+            f"end at position {end[0]}"
+        )
         return Finding("head", None, message, RESTORE)
     if has_first:
         chain = next_chain(begin, first[:10], first.data_hash, digest(first.meta))
@@ -190,7 +193,7 @@ def _damage(engine: Engine) -> list[Finding]:
         except Exception as error:
             if not unreadable(error):
                 raise
-            message = f"SQLite cannot read its file to the end ({_first_line(error)})"
+            message = f"SQLite cannot read the ledger's file to the end ({_first_line(error)})"
             findings.append(Finding("database", None, message, _RESTORE_FILE))
     return findings
 
@@ -287,7 +290,7 @@ class Walk:
         self.position = event.position
         if event.position == before + 1:
             return None
-        message = f"position {event.position} follows {before}"
+        message = f"position {before} is followed by position {event.position}"
         return Finding("order", event.position, message, RESTORE)
 
     def _check_move(self, event: Stored) -> Finding | None:

@@ -230,7 +230,7 @@ class Gate:
         try:
             spent = self.spending.requests_today(one_more)
         except OSError as error:
-            record = f"the record beside {self.spending.path}"
+            record = f"the record next to {self.spending.path}"
             return f"the daily budget is unknown: {record} cannot be used ({error.strerror})"
         if spent < limit + one_more:
             return None

@@ -81,7 +81,7 @@ def record_trajectory(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
     if ledger.event(event_id) is None:
         data = _trajectory_data(ledger, case)
         if fault := EVENT_TYPES[ev.TRAJECTORY_RECORDED].fault(data):
-            raise Mistake(f"the trajectory cannot be recorded: its {fault}; shorten it")
+            raise Mistake(f"the trajectory cannot be recorded: its {fault}; correct that value")
         created_at = case.trajectory.created_at
         event = NewEvent(
             ev.TRAJECTORY_RECORDED,

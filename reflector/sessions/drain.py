@@ -590,9 +590,9 @@ class Users:
         if not self._is_trusted(source):
             if scanned.cited:
                 self._project.note(
-                    f"{source.path} is in the project folder and may have come with an "
-                    "archive, so it does not count in your own playbook; if it is yours, "
-                    f"run: reflector ingest {shlex.quote(str(source.path))}"
+                    f"{source.path} is in the project folder and may have come with an archive, "
+                    "so its session does not count in your own playbook; if the session is "
+                    f"yours, run: reflector ingest {shlex.quote(str(source.path))}"
                 )
             return
         session_id = source.session_id or scanned.session_id
@@ -788,6 +788,8 @@ def refresh_project(project: Project, ledger: Ledger) -> list[str]:
             sweep_proposals(pipeline.ledger)
         notes = list(pipeline.notes)
         for failed in pipeline.drained.failed:
-            place = "" if failed.error == spool.NOT_A_PAYLOAD else "; it is kept in the spool"
+            place = (
+                "" if failed.error == spool.NOT_A_PAYLOAD else "; the delivery is kept in the spool"
+            )
             notes.append(f"{failed.delivery}: {failed.error}{place}")
         return notes

@@ -318,7 +318,9 @@ def _store(project: str, content: bytes, file: str) -> None:
         write_durably(handover.open_own(project), content, file)
     except (OSError, ValueError) as error:
         if own_folder(project):  # for a user without a home folder `doctor` reports it
-            trouble = "the text for the agent was not stored; the next start makes it again"
+            trouble = (
+                "the text for the agent was not stored; the next session start makes the text again"
+            )
             handover.complain(f"{trouble}: {error_words(error)}")
 
 

@@ -57,7 +57,8 @@ def rebuild_project(
         kept = set_unreadable_aside(ledger, project)
     if kept is not None:
         file = project.playbook_json
-        note([f"{file} could not be read, so it was written again; the old file is kept as {kept}"])
+        new = f"{file} could not be read, so reflector wrote a new one"
+        note([f"{new}; the old file is kept as {kept}"])
     with waiting_pipeline(project) as pipeline:
         pass  # it writes the file
     note(pipeline.notes)
@@ -131,7 +132,8 @@ def offer(project: Project) -> Offer:
     end = entries.copy_end(project.root)
     if entry is not None and end.position:
         words = (
-            f"{file} is missing; its copy has {_events(end.position)} of the origin {entry.origin}"
+            f"{file} is missing; the copy of this ledger has {_events(end.position)} of the "
+            f"origin {entry.origin}"
         )
         return Offer(words, "Put it back?")
     raise LedgerUnavailable(

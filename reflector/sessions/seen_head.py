@@ -51,8 +51,8 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
     return Finding(
         "head",
         anchor.position,
-        "the ledger lost events that its server had confirmed: up to position "
-        f"{anchor.position}, this machine saw another history; the ledger now ends at "
+        "the ledger lost events that its server had confirmed. This machine saw another history "
+        f"up to position {anchor.position}. The ledger now ends at position "
         f"{ledger.head().position}",
         "run `reflector history` to count the lost sessions again, repeat the changes that "
         f"you made by hand, then remove {_file(project, ledger)}",

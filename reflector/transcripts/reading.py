@@ -587,9 +587,9 @@ def _refusal(beginning: _Beginning) -> str:
     tally = beginning.tally
     if _LIST.match(beginning.head):
         return (
-            "is a list of messages, not a transcript, as Claude Code's GitHub Action and "
-            "`claude -p --output-format json` write it. Name the session's transcript "
-            "instead, below ~/.claude/projects on the machine that ran the session"
+            "is not a transcript, but a list of messages. Claude Code's GitHub Action and `claude "
+            "-p --output-format json` write such lists. Name the session's transcript instead, "
+            "below ~/.claude/projects on the machine that ran the session"
         )
     may_go_on = beginning.head.lstrip(_BLANKS)[:1] in (b"", b"{")
     if tally.lines == 0 and may_go_on:

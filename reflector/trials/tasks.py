@@ -84,8 +84,8 @@ def tasks_in(folder: Path) -> list[Task]:
     places = [place for place in sorted(folder.iterdir()) if _is_task(place)]
     if not places:
         raise Mistake(
-            f"{folder} does not contain a task: a folder with a prompt.md and a shell script "
-            f"named check"
+            f"{folder} does not contain a task. A task is a folder with a prompt.md and a shell "
+            "script named check"
         )
     return [_task(place) for place in places]
 
@@ -101,7 +101,8 @@ def _task(place: Path) -> Task:
         if file.path in _READ and file.content is None:
             folder = place / "files" / file.path
             raise Mistake(
-                f"{folder} is a folder, but the advice is written to a file with that name"
+                f"{folder} is a folder, but reflector must write the advice to a file with "
+                "this name"
             )
     return Task(place.name, prompt, check, files)
 

@@ -531,7 +531,7 @@ def _sentence(
         return f"{n} of the first {LEAST} sessions: no result yet"
     if verdict in ("helps", "harms"):
         least, most = sorted((abs(low), abs(high)))
-        return f"{verdict} by {round(100 * abs(difference))} points, {least} to {most}"
+        return f"{verdict} by {round(100 * abs(difference))} points (between {least} and {most})"
     if verdict == "no-difference":
         return f"no difference of more than {max(-low, high)} points"
     return f"not decided, {low:+d} to {high:+d} points{more}"
@@ -589,7 +589,7 @@ def start(
     """
     if running(ledger, root) is not None:
         raise Mistake(
-            "a trial is already running: see `reflector trial status`, or end it with "
+            "a trial is already running; see it with `reflector trial status`, or end it with "
             "`reflector trial stop`"
         )
     data = {
@@ -617,8 +617,8 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     trial = running(ledger, root)
     if trial is None and (others := elsewhere(ledger, root)):
         raise Mistake(
-            f"no trial runs here; the trial {others[-1].opened.event_id[:8]} was opened in another "
-            "ledger: stop it there, then import that ledger again"
+            f"no trial runs here; the trial {others[-1].opened.event_id[:8]} was opened in "
+            "another ledger: stop the trial there, then import that ledger again"
         )
     if trial is None:
         raise Mistake("no trial is running; `reflector trial plan` shows how long one would take")
@@ -734,7 +734,7 @@ def trial_findings(ledger: Reader) -> list[Finding]:
         is_timely = _recorded_before(ledger, closed) <= at <= closed.recorded_at
         if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
             message = (
-                "the recorded result of the trial is not the result of its key, its "
+                "the recorded result of the trial does not follow from the trial's key, its "
                 "sessions and their outcomes"
             )
             remedy = "see the true result with `reflector trial status`"

@@ -171,7 +171,9 @@ def test_day_of_25_hours_ends_after_25_hours(monkeypatch: pytest.MonkeyPatch) ->
 def test_unknown_moment_is_named_with_the_alternatives(
     ledger: Ledger, moment: str, wanted: str
 ) -> None:
-    with pytest.raises(UnknownReference, match=r"write a date or time|could be session") as told:
+    with pytest.raises(
+        UnknownReference, match=r"write a date or time|matches several sessions"
+    ) as told:
         position_of(ledger, moment)
     assert wanted in str(told.value)
 

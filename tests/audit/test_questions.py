@@ -499,7 +499,7 @@ def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
 
 def test_unknown_session_is_named_with_the_candidates(lived: Ledger) -> None:
     lived.append([window(9, "s-2")])
-    with pytest.raises(UnknownReference, match="could be session s-1, s-2"):
+    with pytest.raises(UnknownReference, match="matches several sessions: s-1, s-2"):
         session_story(lived, "s")
     assert session_story(lived, "s-2").windows[0].state == "pending"
 

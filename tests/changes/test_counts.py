@@ -69,7 +69,7 @@ def test_window_reflection_and_tag_are_retracted_alone(
     with pytest.raises(
         AlreadyRetracted,
         match=(
-            r"does not count since position \d+ \(the first "
+            r"has not counted since position \d+ \(the first "
             r"half\)"
         ),
     ):
@@ -115,7 +115,7 @@ def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
     with pytest.raises(
         RetractionRefused,
         match=(
-            r"session\.recorded at position 3 is not "
+            r"session\.recorded at position 3 has not been "
             r"retracted"
         ),
     ):

@@ -43,9 +43,9 @@ def _next(agent: Agent) -> str:
 @pytest.mark.parametrize(
     ("folder", "why"),
     [
-        ("gone/project", "the same name, and gone"),
-        ("gone/project/src", "the same name, and gone"),
-        ("old-name", "gone, with the same files"),
+        ("gone/project", "the same name, but the folder no longer exists"),
+        ("gone/project/src", "the same name, but the folder no longer exists"),
+        ("old-name", "the same files, but the folder no longer exists"),
     ],
 )
 def test_former_folder_is_named(agent_here: Agent, folder: str, why: str) -> None:

@@ -35,7 +35,7 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
             judged_before=answers(5, 1),
             result="not followed 12 of 14",
         ),
-        "broken in 12 of 14 sessions that a judge read; before the line, in 1 of 6",
+        "broken in 12 of 14 sessions that a judge read; before the rule, in 1 of 6",
     ),
     "harmful": (
         rule(judged_since=answers(1, 13, "helped"), result="harmful 13 of 14"),
@@ -47,11 +47,11 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
     ),
     "forbidden": (
         rule(since=counts(run=2), before=counts(21), **_FORBIDS),
-        "Claude ran it in 2 of 11 sessions; before the line, in 0 of 21",
+        "Claude ran it in 2 of 11 sessions; before the rule, in 0 of 21",
     ),
     "not run": (
         rule(since=counts(came_up=9, run=3, done=3), before=counts(20, came_up=8, run=1), **_RUNS),
-        "run in 3 of 9 sessions that committed; before the line, in 1 of 8",
+        "run in 3 of 9 sessions that committed; before the rule, in 1 of 8",
     ),
     "missing path": (rule(missing="locales/"), "locales/ does not exist any more"),
     "mostly broken": (

@@ -451,7 +451,7 @@ def test_old_agent_is_named_with_its_version(fresh: Agent) -> None:
     program.chmod(0o755)
     fresh.environ = {"PATH": f"{fresh.home}:/bin"}
     err = fresh.call("check", "--dry-run").err
-    assert "Claude Code 2.1.197 is too old to judge; update it to 2.1.330 or later." in err
+    assert "Claude Code 2.1.197 is too old to judge; update Claude Code to 2.1.330 or later." in err
     program.write_text("#!/bin/sh\necho '2.1.332 (Claude Code)'\n")
     assert "too old" not in fresh.call("check", "--dry-run").err
 
@@ -482,7 +482,9 @@ def test_file_that_is_too_long_is_named(agent: Agent) -> None:
 def test_link_as_only_file_is_named(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("- Run the tests first\n")
     (agent.project / "CLAUDE.md").symlink_to(tmp_path / "other.md")
-    assert "not followed: CLAUDE.md, a link" in agent.call("check", "--dry-run", code=1).err
+    assert (
+        "not followed: CLAUDE.md, a symbolic link" in agent.call("check", "--dry-run", code=1).err
+    )
 
 
 def test_rule_for_some_files_costs_nothing_at_start(agent: Agent) -> None:

@@ -226,7 +226,7 @@ def test_an_exact_name_beats_a_loose_one() -> None:
 def test_refused_bullet_does_not_show_its_secret(agent: Agent) -> None:
     for text, wanted in (
         ("red \x1b[31m", "U+001B"),
-        (f"Push with ghp_{'a1B2' * 9}.", "(github-token); write where to find it"),
+        (f"Push with ghp_{'a1B2' * 9}.", "(github-token); instead of the secret, write"),
     ):
         refused = agent.call("add", "pat", text, code=1).err
         assert wanted in refused

@@ -113,7 +113,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         ("hooks", "warning", "installed more than once", ""),
         ("hooks", "warning", "has not recorded that you trust", "start codex"),
         ("fired SessionEnd", "warning", "never in this project", "start a session"),
-        ("queue", "warning", "1 delivery failed", "reflector status"),
+        ("queue", "warning", "1 hook delivery failed", "reflector status"),
         ("backend", "error", "", "ANTHROPIC_API_KEY"),
         ("prompt", "error", "", "correct the file"),
         (
@@ -126,7 +126,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
             "playbook",
             "warning",
             "is missing",
-            "write it again from the ledger with `reflector reflect`",
+            "write the file again from the ledger with `reflector reflect`",
         ),
     ):
         named = [one for one in checks if (one["name"], one["state"]) == (name, state)]
@@ -188,7 +188,7 @@ def test_fix_takes_rights_from_others_without_following_links(agent: Agent, tmp_
     (agent.state / "link").symlink_to(outside)
     agent.state.chmod(0o755)
     agent.ledger.chmod(0o644)
-    _mended(agent, "makes them, and all files in them, private to you")
+    _mended(agent, "makes these paths, and all files in them, private to you")
     assert [
         path
         for path in agent.state.rglob("*")

@@ -13,7 +13,7 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 LIMITS = ("daily_requests", "monthly_dollars", "never")
-_OLD = "Claude Code 2.1.197 is too old to judge; update it to 2.1.330 or later"
+_OLD = "Claude Code 2.1.197 is too old to judge; update Claude Code to 2.1.330 or later"
 
 
 @pytest.fixture(autouse=True)

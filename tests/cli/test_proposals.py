@@ -99,7 +99,7 @@ def test_pairs_and_harmful_rules_are_proposed_once(agent: Agent) -> None:
         first["duplicates"][0]["proposal"],
         pair["text"],
     )
-    assert removal["reason"] == "harmful 9, helpful 0: more than chance explains"
+    assert removal["reason"] == "harmful 9, helpful 0: chance does not explain the difference"
     assert first["removals"][0]["state"] == "waiting"
     agent.call("review", "reject", removal["id"], "--why", "we need it")
     assert agent.json("review", "find")["removals"][0]["state"] == "rejected"
@@ -132,7 +132,7 @@ def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
         "To restore the first of them: reflector undo pat-002" in agent.call("review", "find").err
     )
     assert agent.json("show", "pat-002")["reason"] == (
-        "pruned: harmful 9, helpful 0: more than chance explains"
+        "pruned: harmful 9, helpful 0: chance does not explain the difference"
     )
 
 

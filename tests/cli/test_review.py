@@ -171,8 +171,8 @@ def test_session_limits_the_queue(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("pat-001 helpful --session x", "no session 'x' is recorded"),
-        ("pat-001 helpful --session s", "could be session s-0, s-1, s-2"),
+        ("pat-001 helpful --session x", "session 'x' is not recorded"),
+        ("pat-001 helpful --session s", "matches several sessions: s-0, s-1, s-2"),
         ("pat-001 helpful", "--session"),
         ("pat-001", "Missing argument"),
         ("pat-009 harmful --session s-0", "Did you mean pat-002?"),

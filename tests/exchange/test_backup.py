@@ -148,7 +148,7 @@ def test_contained_history_is_replaced_without_force(path: Path, tmp_path: Path)
     ):
         restore_ledger(tmp_path / "stranger.db", path, "default")
     with pytest.raises(
-        LedgerUnavailable, match="does not contain the playbook 'mine', but default"
+        LedgerUnavailable, match=r"does not contain the playbook 'mine'; set .*: default"
     ):
         restore_ledger(tmp_path / "stranger.db", path, "mine", force=True)
 

@@ -312,7 +312,7 @@ _VERDICTS = {
         (
             [added("oth-009")],
             [*_VERDICTS["harmful"], added("oth-008", "Forged")],
-            "line 6: its data",
+            "line 6: the event's data",
         ),
     ],
 )

@@ -145,7 +145,7 @@ def test_export_before_an_erasure_names_why_it_fails(ledger: Ledger, fresh: Fres
     with (
         fresh() as url,
         Ledger.open(url) as target,
-        pytest.raises(WrongLine, match="a later position") as error,
+        pytest.raises(WrongLine, match="a position after the erasure") as error,
     ):
         load_ledger(target, exported(ledger, upto=5))
     assert error.value.number == 2
@@ -168,25 +168,25 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (_edited(1, data={"format": "reflector.ledger", "version": 2}), 1, "version 2"),
     (lambda lines: lines[:-1], 20, "cut off"),
     (lambda lines: [*lines[:-1], lines[-1][:50]], 21, "cut off"),
-    (lambda lines: [*lines, lines[-1]], 22, "the history at position 20"),
+    (lambda lines: [*lines, lines[-1]], 22, "names 20 as the last position"),
     (lambda lines: [*lines[:4], *lines[5:]], 5, "4 must follow 3"),
     (lambda lines: [*lines[:9], "", *lines[9:]], 10, "not JSON"),
     (_edited(3, data={"name": "pat-001"}), 3, "section is missing"),
     (
         _edited(8, data={"name": "pat-001", "tag": "helpful", "disposition": "neutral"}),
         8,
-        "its data was changed",
+        "the event's data was changed",
     ),
-    (_edited(8, datahash="0" * 64), 8, "its data was changed"),
-    (_edited(8, actor="me"), 8, "its chain must be pl1:"),
+    (_edited(8, datahash="0" * 64), 8, "the event's data was changed"),
+    (_edited(8, actor="me"), 8, "the chain must be pl1:"),
     (_edited(8, meta="[]"), 8, "meta is"),
-    (_edited(8, chain="pl1:" + "0" * 64), 8, "the line has pl1:0000"),
+    (_edited(8, chain="pl1:" + "0" * 64), 8, "this line has pl1:0000"),
     (_edited(8, time="2020-01-01T00:00:00.000000Z"), 8, "attributes or meta"),
     (_edited(8, type="bullet.sung"), 8, "upgrade reflector"),
     (_edited(8, source="urn:other"), 8, "source is 'urn:other'"),
     (_edited(8, id=None), 8, "id is missing"),
     (_edited(8, position="7"), 8, "position is '7'"),
-    (_edited(8, data=None), 8, "was erased, but the file lacks the event.redacted that erased it"),
+    (_edited(8, data=None), 8, "was erased, but the file lacks the event.redacted that records"),
     (_edited(8, actor="a\nb"), 8, "without newline"),
     (_edited(20, targetid="0" * 32), 20, "attributes or meta"),
 ]
@@ -220,7 +220,7 @@ def _odd(
 _MERGE = NewEvent(ev.LEDGER_MERGED, "a", {}, "merge")
 _IMPOSSIBLE = [
     ([added(), added("pat-002"), added()], 4, "already exists"),
-    ([added(), redacted(added().event_id)], 3, "but the file still contains this text"),
+    ([added(), redacted(added().event_id)], 3, "but the file still contains the text"),
     ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an earlier event"),
     (
         [added(), *(replace(retracted(added()), event_id=one) for one in "ab")],

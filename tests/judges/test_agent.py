@@ -97,7 +97,7 @@ def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
     error = played.fails(deadline=2.0)
     assert (error.stage, error.usage.total > 0) == ("transport", True)
     assert re.search(
-        "Claude Code did not answer within . s and was ended; .*raise deadline_seconds",
+        "Claude Code did not answer within . s and was stopped; .*raise deadline_seconds",
         str(error),
     )
     wait_for_the_end(played)
@@ -119,7 +119,7 @@ def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
 
     threading.Thread(target=withdraw, daemon=True).start()
     error = played.fails(deadline=60.0)
-    assert "was ended, because you withdrew its permission" in str(error)
+    assert "was stopped, because you withdrew its permission" in str(error)
     assert (error.stage, error.usage.total > 0) == ("access", True)
     wait_for_the_end(played)
     assert not Path(judge_folder()).exists()
@@ -143,8 +143,8 @@ def test_lock_down_is_checked_once_for_each_version(
     (played.folder / "version").write_text("2.2.0")
     assert "was not asked, because it could use" in str(played.fails())
     for version, fault in (
-        ("2.1.9", "2.1.9 is too old to judge; update it to 2.1.330 or later"),
-        ("3.0.0", "3.0.0 is too new to judge (tested: 2.1.330 up to 3); update refl"),
+        ("2.1.9", "2.1.9 is too old to judge; update Claude Code to 2.1.330 or later"),
+        ("3.0.0", "3.0.0 is too new to judge (tested: 2.1.330 and later, below 3); update refl"),
     ):
         (played.folder / "version").write_text(version)
         assert f"Claude Code {fault}" in str(played.fails())

@@ -265,7 +265,9 @@ def test_redirect_is_named_and_gets_nothing(api: Api) -> None:
         address = f"{other.url.replace('://', '://someone:secret@')}/v1/messages?token=secret"
         api.else_ = Behaviour(307, b"", {"location": address})
         said = str(failure(api.client()))
-        assert f"HTTP 307: the API redirects to {other.url}, which got nothing" in said
+        assert (
+            f"HTTP 307: the API redirects to {other.url}, but reflector sent nothing there" in said
+        )
         assert "secret" not in said
         assert other.asked == []
 

@@ -175,7 +175,7 @@ def test_seen_keys_are_exact_to_the_last_bit(ledger: Ledger) -> None:
 
 def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
     ledger.append([added("pat-001", helpful=7, harmful=2)])
-    with pytest.raises(LedgerError, match="pat-001 is at 7/2, not at 7/3"):
+    with pytest.raises(LedgerError, match="the counters of pat-001 are 7/2, not 7/3"):
         ledger.assert_counters("pat-001", 7, 3, actor="human")
     with pytest.raises(NoSuchTarget, match="'x' is not a rule"):
         ledger.assert_counters("x", 0, 0, actor="human")

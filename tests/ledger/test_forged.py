@@ -134,7 +134,7 @@ def test_row_ahead_of_events_is_an_error(ledger: Ledger) -> None:
     with pytest.raises(
         LedgerCorrupt,
         match=(
-            r"contains a row that no event accounts for .*; ask the ledger's owner to run "
+            r"contains a row that does not come from an event .*; ask the ledger's owner to run "
             r"`reflector rebuild`"
         ),
     ):

@@ -163,7 +163,7 @@ def test_writer_gets_its_file_but_no_owners_command(
     agent.call("drain")
     whole = agent.playbook.read_bytes()
     agent.playbook.unlink()
-    assert ("→ write it again from the ledger with `reflector reflect`") in agent.run(
+    assert ("→ write the file again from the ledger with `reflector reflect`") in agent.run(
         "doctor", code=None
     ).out
     agent.call("drain")
@@ -174,7 +174,7 @@ def test_writer_gets_its_file_but_no_owners_command(
     ).out
     way_out = "run the command. If this user should append events, grant it the rights that"
     for command, more in (
-        ("rebuild", "could not be read, so it was written again; the old file is kept as"),
+        ("rebuild", "could not be read, so reflector wrote a new one; the old file is kept as"),
         ("rebuild --fix", ""),
     ):
         told = agent.call(*command.split(), code=1)

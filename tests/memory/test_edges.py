@@ -26,7 +26,7 @@ def _sparse(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (_link, "is a link that leaves {root}"),
+        (_link, "is a symbolic link that leads out of {root}"),
         (os.mkfifo, "is not a regular file"),
         (_sparse, "has more than 1 MB"),
     ],

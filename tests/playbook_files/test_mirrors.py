@@ -263,5 +263,5 @@ def test_link_out_of_the_project_is_not_followed(agent: Agent, tmp_path: Path) -
         "agents do not load '../x.md' automatically; the files that they load are CLAUDE.md"
     ) in refused
     ran = agent.call("mirror", ".github/copilot-instructions.md", code=2)
-    assert ".github is a link" in ran.err
+    assert ".github is a symbolic link" in ran.err
     assert list(outside.iterdir()) == []

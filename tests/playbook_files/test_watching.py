@@ -56,7 +56,10 @@ def test_imports_are_followed_inside_the_project_only(
     outside, gone, *links = sorted(one for one in found.omitted if one.startswith("not followed: "))
     assert outside.endswith("secret.md in CLAUDE.md")
     assert gone == "not followed: @gone.md in CLAUDE.md, which cannot be read"
-    assert links == ["not followed: AGENTS.md, a link", "not followed: CLAUDE.local.md, a link"]
+    assert links == [
+        "not followed: AGENTS.md, a symbolic link",
+        "not followed: CLAUDE.local.md, a symbolic link",
+    ]
     assert [line.text for line in advice_of(root, [root / "AGENTS.md"]).lines] == [
         "Never tell this to anybody"
     ]

@@ -185,7 +185,7 @@ _EXTRA = (
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
-            "but not its row, so the playbook was not created",
+            "but lacks the playbook itself, so nothing was created",
         ),
     ],
 )

@@ -277,7 +277,7 @@ def test_unfounded_assertion_is_found_in_its_place(
     last = told.head().position
     assert _codes(told) == {("assertion", last - 1), ("assertion", last)}
     messages = [finding.message for finding in verify(told)]
-    assert messages[0] == "pat-001 was asserted at 5/2, but the events give 4/2"
+    assert messages[0] == "the counters of pat-001 were recorded as 5/2, but the events give 4/2"
 
 
 _DROPPED, _CHANGED = "is missing or disabled", "was changed"
@@ -440,7 +440,7 @@ def test_questions_with_a_lost_head_name_the_remedy(told: Ledger) -> None:
         with pytest.raises(
             LedgerCorrupt,
             match=(
-                r"is not its last event.*rebuild "
+                r"is not the playbook's last event.*rebuild "
                 r"--fix"
             ),
         ):
@@ -473,7 +473,7 @@ def test_time_at_the_end_of_all_is_named(tmp_path: Path) -> None:
     ):
         patched.setattr("reflector.ledger.append.utc_now", lambda: _LATEST)
         ledger.append([added("pat-001")])
-        with pytest.raises(LedgerCorrupt, match="no later time exists"):
+        with pytest.raises(LedgerCorrupt, match="no event can be appended"):
             ledger.append([added("pat-002")])
 
 
@@ -501,8 +501,10 @@ _A_ROW = (
 )
 _CHANGES = {
     "DROP INDEX event_by_type": "the index event_by_type of event is missing",
-    "CREATE INDEX extra ON tag (name)": "the index extra of tag is not the ledger's",
-    "ALTER TABLE event ADD COLUMN extra text": "the column event.extra is not the ledger's",
+    "CREATE INDEX extra ON tag (name)": "the index extra of tag does not belong to the ledger",
+    "ALTER TABLE event ADD COLUMN extra text": (
+        "the column event.extra does not belong to the ledger"
+    ),
     "ALTER TABLE event ALTER COLUMN actor DROP NOT NULL": "the column event.actor was changed",
     (
         "DROP VIEW bullets CASCADE; ALTER TABLE bullet ALTER COLUMN helpful TYPE numeric"
@@ -514,11 +516,11 @@ _CHANGES = {
     "ALTER TABLE event DROP CONSTRAINT event_id_once CASCADE": "of event is missing",
     (
         "CREATE RULE quiet AS ON DELETE TO event DO INSTEAD NOTHING"
-    ): "the rule quiet is not the ledger's",
+    ): "the rule quiet does not belong to the ledger",
     "ALTER TABLE event ENABLE ROW LEVEL SECURITY": "the table event hides rows",
     "CREATE OR REPLACE FUNCTION reflector_event_no_delete() RETURNS trigger LANGUAGE plpgsql"
     " AS $$ BEGIN RETURN OLD; END $$": "the trigger event_no_delete was changed",
-    _EXTRA.format("extra"): "the trigger extra is not the ledger's",
+    _EXTRA.format("extra"): "the trigger extra does not belong to the ledger",
     "DROP VIEW bullets CASCADE; CREATE VIEW bullets AS SELECT 1": "the view bullets was changed",
     "DROP VIEW reflections": "the view reflections is missing",
 } | {

@@ -381,7 +381,7 @@ def test_trial_compares_drawn_sessions_in_a_sentence(
     # s-1 and its fork are one
     assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1
     assert (found.verdict, (found.low or 0) > 0) == ("helps", True)
-    assert re.fullmatch(r"helps by \d+ points, \d+ to \d+", found.sentence)
+    assert re.fullmatch(r"helps by \d+ points \(between \d+ and \d+\)", found.sentence)
     closed = stop(ledger)
     assert (closed, closed.state, closed.sentence) == (standing(ledger), "closed", found.sentence)
     assert trial_findings(ledger) == []
@@ -480,7 +480,7 @@ def test_chosen_key_and_unfounded_result_are_found(
     chosen = dict(trial.data or {}) | {"key": KEY}
     ledger.append([NewEvent(ev.TRIAL_OPENED, identity("y"), chosen, "human")])
     assert [one.message.partition(",")[0] for one in trial_findings(ledger)] == [
-        "the recorded result of the trial is not the result of its key",
+        "the recorded result of the trial does not follow from the trial's key",
         "the trial's key is not the chain of the event before it",
     ]
 
@@ -745,8 +745,8 @@ def test_a_changed_script_of_the_command_asks_again(tasked: Agent, tmp_path: Pat
         ("check", b"\xff", "is not UTF-8"),
         ("prompt.md", b"a\0b", "contains a NUL character"),
         ("prompt.md", b"a" * 300_000, "has more than 100,000 bytes"),
-        ("prompt.md", None, "is a link"),
-        ("files/secret", None, "is a link"),
+        ("prompt.md", None, "is a symbolic link"),
+        ("files/secret", None, "is a symbolic link"),
     ],
 )
 def test_a_strange_task_file_is_refused(
