@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from reflector.audit.checked import Checked, CheckedLine, checked_lines
 from reflector.check.counting import RuleCount, Tally, counts_of
 from reflector.check.facts import (
-    NO_COUNTS,
     Answers,
     Counts,
     FileFacts,
@@ -53,22 +52,6 @@ _MOST_HEAD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """The free counts of one line. Fields are those of `RuleFacts`."""
-
-    since: Counts = NO_COUNTS
-    before: Counts = NO_COUNTS
-    unknown: Counts = NO_COUNTS
-    forbids: bool = False
-    has_words: bool = False
-    names_command: bool = False
-    occasion: str = ""
-    is_before: bool = False
-    breached: str = ""
-    last_said: Reminder | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
     """The free counts of a project.
 
@@ -78,7 +61,7 @@ class Observed:
     starts    of the sessions
     """
 
-    by_place: Mapping[str, Observation] = field(default_factory=dict)
+    by_place: Mapping[str, RuleFacts] = field(default_factory=dict)
     repeated: tuple[Repeated, ...] = ()
     touched: Mapping[int, set[str]] = field(default_factory=dict)
     starts: Sequence[datetime | None] = ()
@@ -103,7 +86,7 @@ def observe(
     counted = counts_of(project, rules_to_count(lines), sessions, standing)
     return Observed(
         {
-            place_of(lines_by_key[key]): observation_of(rule)
+            place_of(lines_by_key[key]): _counted(lines_by_key[key], rule)
             for key, rule in counted.by_rule.items()
         },
         tuple(Repeated(row.newest.words, row.sessions) for row in counted.repeated),
@@ -124,11 +107,13 @@ def _fact_of(line: Line) -> Rule:
     return rule_of(text, is_fact=True)
 
 
-def observation_of(rule: RuleCount) -> Observation:
-    """Return the free counts of a rule."""
+def _counted(line: Line, rule: RuleCount) -> RuleFacts:
+    """Return a rule with its free counts."""
     said = rule.last_said
     at = time_of(said.timestamp) if said is not None else None
-    return Observation(
+    return RuleFacts(
+        place=place_of(line),
+        text=line.text,
         since=_counts(rule.since, rule.occasion),
         before=_counts(rule.before, rule.occasion),
         unknown=_counts(rule.unknown, rule.occasion),
@@ -230,7 +215,7 @@ def page_facts(
     observed = observe(project, advice.lines, sessions, look.births)
     missing = missing_paths(project.root, (line.text for line in advice.rules))
     rules = [
-        _rule(line, observed.by_place.get(place_of(line), Observation()), judged, missing, command)
+        _rule(line, observed.by_place.get(place_of(line)), judged, missing, command)
         for line in advice.rules
     ]
     words = results(rules, judged.sessions)
@@ -265,30 +250,19 @@ def _file(name: str, advice: Advice) -> FileFacts:
 
 def _rule(
     line: Line,
-    seen: Observation,
+    seen: RuleFacts | None,
     judged: Judged,
     missing: Mapping[str, str],
     command: Callable[..., str],
 ) -> RuleFacts:
     checked = judged.by_line.get(line)
-    return RuleFacts(
-        place=place_of(line),
-        text=line.text,
+    return replace(
+        seen or RuleFacts(place=place_of(line), text=line.text),
         kind=line.kind.value,
         heading=line.heading,
         tokens=context_tokens(line.text),
         name=checked.name if checked else None,
-        forbids=seen.forbids,
-        has_words=seen.has_words,
-        names_command=seen.names_command,
-        occasion=seen.occasion,
-        is_before=seen.is_before,
-        breached=seen.breached,
         missing=missing.get(line.text, ""),
-        last_said=seen.last_said,
-        since=seen.since,
-        before=seen.before,
-        unknown=seen.unknown,
         judged_since=_answers(checked),
         judged_before=Answers(followed=checked.followed_before) if checked else Answers(),
         judged=checked,

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
 
-from reflector.check.adapter import observation_of, rules_to_count
+from reflector.check.adapter import judged_of, page_facts, rules_to_count
 from reflector.check.counting import RuleCount, Tally, kept_counts
 from reflector.check.facts import RuleFacts
 from reflector.check.lines import place_of
-from reflector.check.plan import MOST_SESSIONS
-from reflector.check.rows import Speech, counted, counted_occasion, followed_words, signals_of
+from reflector.check.plan import MOST_SESSIONS, Look, Plan
+from reflector.check.rows import Speech, category_words, counted, known_words, signals_of
+from reflector.check.source import advice_to_check
 from reflector.counts.calls import Act, acts_of
 from reflector.counts.code import uses_as_code
 from reflector.counts.occasions import place_in_act
@@ -27,7 +28,7 @@ from reflector.counts.sentences import sentences_of
 from reflector.counts.tokens import Token
 from reflector.events.event import time_of
 from reflector.playbook_files.births import Births, Standing, births_of
-from reflector.playbook_files.watching import Line, advice_of
+from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
@@ -74,18 +75,28 @@ def evidence_lines(project: Project, file: str, number: int, today: date) -> lis
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    lines = advice_of(project.root).lines
-    if not any(line.file == file for line in lines):
-        lines = advice_of(project.root, [project.root / file]).lines
+    advice = advice_to_check(project, [])
+    if not any(line.file == file for line in advice.lines):
+        advice = advice_to_check(project, [project.root / file])
+    lines = advice.lines
     line = next((each for each in lines if (each.file, each.number) == (file, number)), None)
     if line is None or not line.is_rule:
         return []
     with checks.open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
     found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
+    look = Look(found, Plan(""), births_of(project.root, lines, project.own_dir))
+    facts = page_facts(project, advice, look, judged_of(project, lines, look), _as_typed)
+    rule = next(each for each in facts.rules if each.place == place_of(line))
     sessions = _sessions(rule_set(rules_to_count(lines)), rule_of(line.text).key, found)
-    births = births_of(project.root, lines, project.own_dir)
-    return [*_lines(project, line, sessions, births, today)]
+    return [
+        *_summary(rule, Speech(facts.agent, today)),
+        *_lines(project, line, sessions, look.births),
+    ]
+
+
+def _as_typed(*words: str) -> str:
+    return " ".join(words)
 
 
 def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> Mapping[str, _Session]:
@@ -168,42 +179,26 @@ def _holds(token: Token, line: str, act: Act) -> bool:
 
 
 def _lines(
-    project: Project,
-    line: Line,
-    sessions: Mapping[str, _Session],
-    births: Births,
-    today: date,
+    project: Project, line: Line, sessions: Mapping[str, _Session], births: Births
 ) -> Iterator[str]:
     key = rule_of(line.text).key
     [counting] = rule_set([rule_of(line.text)]).rules.values()
-    rule = RuleCount(counting)
-    kept = {
-        session_id: _Session(counts)
-        for session_id, counts in kept_counts(project).items()
-        if key in counts.rules and session_id not in sessions
-    }
     shown: list[Shown] = []
-    for session_id, session in (kept | dict(sessions)).items():
-        if not session.counts.steps:
-            continue
+    for session_id, session in sessions.items():
         began = time_of(session.counts.began)
-        period = births.standing(line, began).value if began else Standing.UNKNOWN.value
-        marks = session.counts.marks.get(key, Marks())
-        rule.add(period, marks)
-        rule.last_said = session.said or rule.last_said
-        alone = RuleCount(counting)
-        alone.add("since", marks)
-        if began and period != Standing.BEFORE.value and session_id in sessions:
-            deeds = _deeds(alone, session)
-            shown += [Shown(began, session_id, deed, words) for deed, words in deeds]
-    yield from _summary(line, rule, today)
+        if began and session.counts.steps and births.standing(line, began) is not Standing.BEFORE:
+            alone = RuleCount(counting)
+            alone.add("since", session.counts.marks.get(key, Marks()))
+            shown += (Shown(began, session_id, *deed) for deed in _deeds(alone, session))
     shown.sort(key=lambda row: (row.deed == _NOT_DONE, -row.began.timestamp()))
-    for row in shown[:_MOST_ROWS]:
-        yield _row(row)
+    yield from map(_row, shown[:_MOST_ROWS])
     if len(shown) > _MOST_ROWS:
         yield f"         and {len(shown) - _MOST_ROWS:,} more"
-    if kept:
-        yield f"         {counted(len(kept), 'session')} counted earlier; the transcripts are gone"
+    kept = kept_counts(project).items()
+    if gone := sum(
+        key in counts.rules for session_id, counts in kept if session_id not in sessions
+    ):
+        yield f"         {counted(gone, 'session')} counted earlier; the transcripts are gone"
 
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
@@ -214,33 +209,21 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
     if tally.against:
         ran = session.words.get(f"{_RAN} against")
         yield "used", ran or session.words.get(f"{_WROTE} against", "")
-    is_written = tally.written and not alone.names_command
+    is_due = alone.occasion and alone.names_command
+    is_written = tally.written and not is_due
     did = _RAN if tally.run else _WROTE if is_written else ""
     if did:
         yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", "")
-    elif alone.occasion and alone.counting.named and tally.came_up and not tally.against:
+    elif is_due and tally.came_up and not tally.against:
         yield _NOT_DONE, session.words.get("occasion", "")
 
 
-def _summary(line: Line, rule: RuleCount, today: date) -> Iterator[str]:
-    """Yield the counts as the page words them."""
-    seen = observation_of(rule)
-    values = {each.name: getattr(seen, each.name) for each in fields(seen)}
-    facts = RuleFacts(place=place_of(line), text=line.text, **values)
-    words = [signal.words(facts, Speech("your agent", today)) for signal in signals_of(facts)]
-    if not words and (followed := followed_words(facts)):
-        words = [f"done in {followed} {facts.occasion or 'sessions'}"]
-    asks = facts.has_words and not facts.forbids
-    if not words and asks and facts.occasion and facts.counts.came_up:
-        occasion = counted_occasion(facts.counts.came_up, facts)
-        words = [f"done in {facts.counts.done:,} of {occasion}"]
-    if facts.is_before:
-        words = [text.replace("done in", "done before it in") for text in words]
-    number = counted(facts.counts.sessions, "session")
-    none = "did not come up" if facts.has_words else "needs a judge, because calls cannot show it"
-    if facts.counts.written:
-        none = f"written in {counted(facts.counts.written, 'session')}"
-    for index, text in enumerate(words or [f"{none} ({number} since the line)"]):
+def _summary(rule: RuleFacts, speech: Speech) -> Iterator[str]:
+    """Yield the category and the counts of a rule, as the page words them."""
+    words = [signal.words(rule, speech) for signal in signals_of(rule)]
+    if not words:
+        words = [*filter(None, [category_words(rule)]), *known_words(rule)]
+    for index, text in enumerate(words):
         yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
 
 

@@ -18,7 +18,7 @@ from reflector.check.rows import (
     change_of,
     counted,
     followed_words,
-    is_followed_before,
+    known_words,
     parts,
     plain_words,
     rows_of,
@@ -199,22 +199,11 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]
         yield f"{part.upper()} {len(rules)}"
         for rule in rules:
             yield from _labelled(
-                rule.place, len(rule.place), [plain_words(rule.text), *_rule_words(rule, part)]
+                rule.place, len(rule.place), [plain_words(rule.text), *known_words(rule)]
             )
     change = change_of([rule for rules in rules_by_part.values() for rule in rules])
     if change is not None:
         yield f"All rules together: followed {change:+} percentage points since they were written."
-
-
-def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:
-    if rule.result:
-        yield f"result: {rule.result}"
-    if part is Part.FOLLOWED:
-        yield f"followed in {followed_words(rule)}"
-    elif part is Part.NEW and (words := followed_words(rule)):
-        yield words
-    if is_followed_before(rule):
-        yield "also followed before this line existed"
 
 
 def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ words. The first signal of a rule decides the order of its row; the words of all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
@@ -145,13 +145,60 @@ def day_words(day: date, today: date) -> str:
 def followed_words(rule: RuleFacts) -> str:
     """Return how often a rule was followed, and how often before it existed; "" if unknown."""
     yes, number = _followed(rule)
-    if not number:
-        return ""
     before_yes, before_number = _followed(rule, before=True)
-    words = f"{yes} of {number}"
-    if before_number:
-        words += f"; before the line, {before_yes} of {before_number}"
-    return words
+    before = f"; before the line, {before_yes} of {before_number}" if before_number else ""
+    return f"{yes} of {number}{before}" if number else ""
+
+
+def category_words(rule: RuleFacts) -> str:
+    """Return why a rule is in its part of the page; "" if its counts say it."""
+    part = part_of(rule)
+    if part is Part.JUDGE:
+        return f"needs a judge, because {_why_a_judge(rule)}"
+    if part is Part.UNSEEN:
+        return f"did not come up in {counted(rule.counts.sessions, 'session')}"
+    return "no session since the line" if part is Part.NEW else ""
+
+
+def _why_a_judge(rule: RuleFacts) -> str:
+    if rule.judged_since.asked:
+        return "its answers are too few to tell"
+    if not rule.has_words:
+        return "calls cannot show it"
+    if not rule.counts.sessions:
+        return "nothing was counted"
+    if rule.forbids:
+        return "calls can show only that it was broken"
+    if rule.names_command:
+        return "it is unknown when it applies"
+    return "a session without it may follow it, too"
+
+
+def known_words(rule: RuleFacts) -> Iterator[str]:
+    """Yield the counts of a rule that is not to look at. Of one that needs a judge, they are
+    information, and only those of sessions that show it.
+    """
+    part = part_of(rule)
+    if rule.result:
+        yield f"result: {rule.result}"
+    if part is Part.FOLLOWED or (part is Part.JUDGE and rule.judged_since.followed):
+        yield f"followed in {followed_words(rule)}"
+    elif part is Part.NEW and (words := followed_words(rule)):
+        yield words
+    elif part is Part.JUDGE and not rule.forbids:
+        yield from (
+            _seen_words(deed, number, rule)
+            for deed, number in (("run", rule.counts.run), ("written", rule.counts.written))
+            if number
+        )
+    if is_followed_before(rule):
+        yield "also followed before this line existed"
+
+
+def _seen_words(deed: str, number: int, rule: RuleFacts) -> str:
+    if rule.occasion:
+        return f"{deed} in {counted_occasion(number, rule)}"
+    return _share_words(f"{deed} in", (number, rule.counts.sessions))
 
 
 def is_followed_before(rule: RuleFacts) -> bool:

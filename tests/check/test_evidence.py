@@ -147,3 +147,28 @@ def test_changed_file_without_the_command_is_shown(agent_here: Agent) -> None:
     (agent_here.project / "CLAUDE.md").write_text("- Run `make test` after changes to `src/`.\n")
     made = _command("cat > src/a.ts <<'E'\nlet a = 'src/b'\nE")
     assert "not done  src/a.ts" in _lines(agent_here, 1, made)[1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "call", "part", "shown"),
+    [
+        ("Run both `ruff check` and `ruff format`.", "ls", "needs a judge", ["it is unknown"]),
+        ("Never commit secrets, use `.env`.", "git commit", "needs a judge", ["a session without"]),
+        ("Use `retry_twice` for calls.", "ls", "never came up", ["did not come up in 2 sessions"]),
+        ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
+        (
+            "Run `ruff check`.",
+            "ruff check",
+            "needs a judge",
+            ["unknown", "run in 1 of 2 sessions", "ruff check"],
+        ),
+    ],
+)
+def test_category_is_that_of_the_page(
+    agent_here: Agent, rule: str, call: str, part: str, shown: list[str]
+) -> None:
+    (agent_here.project / "CLAUDE.md").write_text(f"- {rule}\n")
+    lines = _lines(agent_here, 1, _command(call), Session("s-2").runs("ls", ""))
+    assert [line["part"] for line in agent_here.json("check")["lines"]] == [part]
+    assert len(lines) == len(shown)
+    assert all(words in line for words, line in zip(shown, lines, strict=True))
