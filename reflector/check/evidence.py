@@ -19,7 +19,7 @@ from reflector.check.lines import place_of
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, counted, known_words, signals_of
 from reflector.check.source import advice_to_check
-from reflector.counts.calls import Act, acts_of
+from reflector.counts.calls import Act, acts_of, readable
 from reflector.counts.code import uses_as_code
 from reflector.counts.occasions import place_in_act
 from reflector.counts.repeated import Sentence
@@ -33,13 +33,16 @@ from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.secrets import quote
-from reflector.text.width import cut
+from reflector.text.width import around, cut
+from reflector.transcripts.building import plain_text
 from reflector.transcripts.message import Message, ToolCall
 from reflector.transcripts.reading import open_session
 
 _WIDTH = 80
 _MOST_ROWS = 12
-_MOST_QUOTED = 160
+_MOST_QUOTED = 2_000
+#: The begin of an occasion, to find it in its line.
+_MOST_WORD = 8
 _SAID = "you said"
 _NOT_DONE = "not done"
 _RAN = "ran"
@@ -56,7 +59,14 @@ class Shown(NamedTuple):
     began: datetime
     session_id: str
     deed: str
-    words: str
+    words: _Words
+
+
+class _Words(NamedTuple):
+    """A line of a call, or a sentence of yours, and the word in it that was counted."""
+
+    line: str = ""
+    word: str = ""
 
 
 @dataclass(slots=True)
@@ -64,7 +74,7 @@ class _Session:
     """A session as it is read: its counts, and the first words of each mark."""
 
     counts: PartCounts = field(default_factory=PartCounts)
-    words: dict[str, str] = field(default_factory=dict)
+    words: dict[str, _Words] = field(default_factory=dict)
     said: Sentence | None = None
 
 
@@ -143,31 +153,37 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
     for call, _ in calls:
         if call.id not in refused:
             for act in acts_of(call):
-                session.words = dict(_words_of(counting, act)) | session.words
+                command = readable(plain_text(call.whole.get("command"))) if act.command else ""
+                session.words = dict(_words_of(counting, act, command)) | session.words
 
 
 def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
     return bool(alone.count([message._replace(calls=(call,), results=())]).marks)
 
 
-def _words_of(counting: Counting, act: Act) -> Iterator[tuple[str, str]]:
-    """Yield the lines of an act that show a token for the rule, one against it, or its occasion."""
+def _words_of(counting: Counting, act: Act, command: str) -> Iterator[tuple[str, _Words]]:
+    """Yield the lines of an act that show a token for the rule, one against it, or its occasion.
+
+    command  of the act as it is shown
+    """
     did = _RAN if act.command else _WROTE
-    for line in (act.command or act.added).splitlines():
-        held = sum(1 << n for n, token in enumerate(counting.tokens) if _holds(token, line, act))
-        if held & counting.named:
-            yield f"{did} named", line
-        if held & counting.negated:
-            yield f"{did} against", line
+    lines = (act.command or act.added).split("\n")
+    shown = command.split("\n") if command else lines
+    deeds = {"named": counting.named, "against": counting.negated}
     for place, token in enumerate(counting.tokens):
-        if token.is_path and token.text in act.file and not token.scope:
-            yield f"{_WROTE} {'against' if counting.negated >> place & 1 else 'named'}", act.file
+        for deed in (deed for deed, bits in deeds.items() if bits >> place & 1):
+            for line, shown_line in zip(lines, shown, strict=False):
+                if _holds(token, line, act):
+                    is_whole = token.text in shown_line
+                    word = token.text if is_whole else token.text.partition(" ")[0]
+                    yield f"{did} {deed}", _Words(shown_line, word)
+            if token.is_path and token.text in act.file:
+                yield f"{_WROTE} {deed}", _Words(act.file, token.text)
     occasion = counting.occasion
-    if occasion and place_in_act(occasion, act) >= 0:
-        lines = (
-            each for each in act.command.splitlines() if place_in_act(occasion, Act(each)) >= 0
-        )
-        yield "occasion", next(lines, act.command or act.file)
+    at = place_in_act(occasion, act) if occasion else -1
+    if at >= 0:
+        line = shown[act.command.count("\n", 0, at)] if command else act.file
+        yield "occasion", _Words(line, (act.command or act.file)[at:][:_MOST_WORD])
 
 
 def _holds(token: Token, line: str, act: Act) -> bool:
@@ -201,21 +217,21 @@ def _lines(
         yield f"         {counted(gone, 'session')} counted earlier; the transcripts are gone"
 
 
-def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
+def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
     """Yield the things that were counted in a session, each with its words."""
     tally: Tally = alone.since
     if session.said is not None:
-        yield _SAID, f'"{session.said.words}"'
+        yield _SAID, _Words(f'"{session.said.words}"')
     if tally.against:
         ran = session.words.get(f"{_RAN} against")
-        yield "used", ran or session.words.get(f"{_WROTE} against", "")
+        yield "used", ran or session.words.get(f"{_WROTE} against", _Words())
     is_due = alone.occasion and alone.names_command
     is_written = tally.written and not is_due
     did = _RAN if tally.run else _WROTE if is_written else ""
     if did:
-        yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", "")
+        yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", _Words())
     elif is_due and tally.came_up and not tally.against:
-        yield _NOT_DONE, session.words.get("occasion", "")
+        yield _NOT_DONE, session.words.get("occasion", _Words())
 
 
 def _summary(rule: RuleFacts, speech: Speech) -> Iterator[str]:
@@ -229,5 +245,5 @@ def _summary(rule: RuleFacts, speech: Speech) -> Iterator[str]:
 
 def _row(row: Shown) -> str:
     day = row.began.astimezone()
-    words = quote(row.words, _MOST_QUOTED)
-    return cut(f"{day:%d %b %Y}  {row.session_id[:8]}  {row.deed:<8}  {words}", _WIDTH)
+    head = f"{day:%d %b %Y}  {row.session_id[:8]}  {row.deed:<8}  "
+    return head + around(quote(row.words.line, _MOST_QUOTED), row.words.word, _WIDTH - len(head))
