@@ -22,8 +22,7 @@ from reflector.check.source import advice_to_check
 from reflector.counts.calls import Act, acts_of, readable
 from reflector.counts.code import uses_as_code
 from reflector.counts.occasions import place_in_act
-from reflector.counts.repeated import Sentence
-from reflector.counts.rules import AGAIN, Counting, Marks, PartCounts, RuleSet, rule_of, rule_set
+from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_of, rule_set
 from reflector.counts.sentences import sentences_of
 from reflector.counts.tokens import Token
 from reflector.events.event import time_of
@@ -35,6 +34,7 @@ from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.secrets import quote
 from reflector.text.width import around, cut
 from reflector.transcripts.building import plain_text
+from reflector.transcripts.heads import is_whole
 from reflector.transcripts.message import Message, ToolCall
 from reflector.transcripts.reading import open_session
 
@@ -75,7 +75,7 @@ class _Session:
 
     counts: PartCounts = field(default_factory=PartCounts)
     words: dict[str, _Words] = field(default_factory=dict)
-    said: Sentence | None = None
+    said: str = ""
 
 
 def evidence_lines(project: Project, file: str, number: int, today: date) -> list[str]:
@@ -96,7 +96,7 @@ def evidence_lines(project: Project, file: str, number: int, today: date) -> lis
         known = checks.recorded_files(project, ledger)
     found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
     look = Look(found, Plan(""), births_of(project.root, lines, project.own_dir))
-    facts = page_facts(project, advice, look, judged_of(project, lines, look), _as_typed)
+    facts = page_facts(project, advice, look, judged_of(project, lines, look), "{} {}".format)
     rule = next(each for each in facts.rules if each.place == place_of(line))
     sessions = _sessions(rule_set(rules_to_count(lines)), rule_of(line.text).key, found)
     return [
@@ -105,17 +105,13 @@ def evidence_lines(project: Project, file: str, number: int, today: date) -> lis
     ]
 
 
-def _as_typed(*words: str) -> str:
-    return " ".join(words)
-
-
 def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> Mapping[str, _Session]:
     """Return the sessions of transcripts with the counts of one rule, the oldest first."""
     parts: list[tuple[str, _Session]] = []
     alone = RuleSet([rules.rules[key]])
     for transcript in found:
         with suppress(OSError, ValueError), open_session(transcript.path) as reading:
-            part = _Session()
+            part = _Session(PartCounts(is_whole=is_whole(transcript.path)))
             _read(reading, alone, rules, part)
             parts.append((reading.conversation.session_id or transcript.path.stem, part))
     sessions: dict[str, _Session] = {}
@@ -135,22 +131,17 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
     [(key, counting)] = alone.rules.items()
     refused: set[str] = set()
     calls = []
-    said = False
     for message in alone.passing(messages, session.counts):
         if message.chain:
             continue
         if message.origin == "refusal":
             refused |= {result.call_id for result in message.results if result.is_error}
-        calls += [(call, message) for call in message.calls if _counts_of(alone, message, call)]
+        calls += [call for call in message.calls if _counts_of(alone, message, call)]
         if message.origin in ("human", "refusal"):
             for sentence in sentences_of(message):
                 if key in rules.said_in(sentence):
-                    session.said = Sentence(sentence, message.timestamp, "")
-                    said = True
-    session.counts.rules.add(key)
-    marks = session.counts.marks.get(key, Marks())
-    session.counts.marks[key] = marks._replace(said=marks.said & ~AGAIN | AGAIN * said)
-    for call, _ in calls:
+                    session.said = sentence
+    for call in calls:
         if call.id not in refused:
             for act in acts_of(call):
                 command = readable(plain_text(call.whole.get("command"))) if act.command else ""
@@ -220,8 +211,8 @@ def _lines(
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
     """Yield the things that were counted in a session, each with its words."""
     tally: Tally = alone.since
-    if session.said is not None:
-        yield _SAID, _Words(f'"{session.said.words}"')
+    if session.said:
+        yield _SAID, _Words(f'"{session.said}"')
     if tally.against:
         ran = session.words.get(f"{_RAN} against")
         yield "used", ran or session.words.get(f"{_WROTE} against", _Words())

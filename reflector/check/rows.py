@@ -169,6 +169,8 @@ def _why_a_judge(rule: RuleFacts) -> str:
         return "nothing was counted"
     if rule.forbids:
         return "calls can show only that it was broken"
+    if rule.lacks_begin:
+        return "a transcript lacks the begin of its session"
     if rule.names_command:
         return "it is unknown when it applies"
     return "a session without it may follow it, too"
@@ -252,7 +254,7 @@ def _never_came_up(rule: RuleFacts) -> bool:
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
     is_due = rule.names_command and not (rule.occasion or rule.forbids)
-    is_counted = rule.has_words and counts.sessions > 0 and not is_due
+    is_counted = rule.has_words and counts.sessions > 0 and not (is_due or rule.lacks_begin)
     return is_counted and not (counts.came_up or counts.run or counts.written)
 
 
