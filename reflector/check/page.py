@@ -94,7 +94,8 @@ def _look(rows: Sequence[Row], facts: PageFacts, room: int) -> list[str]:
     label_width = _label_width(rows, _number_of_files(facts))
     lines: list[str] = []
     for index, row in enumerate(rows):
-        row_lines = [*_row_lines(row, label_width)]
+        is_alike = index > 0 and row.evidence == rows[index - 1].evidence
+        row_lines = [*_row_lines(row, label_width, is_alike=is_alike)]
         reserve = 1 if index + 1 < len(rows) else 0
         if len(lines) + len(row_lines) + reserve > room:
             lines.append(f"{' ' * label_width}  and {len(rows) - index:,} more: {_ALL}")
@@ -116,14 +117,21 @@ def _nothing_words(facts: PageFacts) -> str:
     return "LOOK AT THESE: none."
 
 
-def _row_lines(row: Row, label_width: int) -> Iterator[str]:
-    """Yield a row in one line if it fits, else with its evidence below it."""
+def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
+    """Yield a row in one line if it fits or is alike, else with its evidence below it.
+
+    is_alike  whether its evidence is that of the row above
+    """
     evidence = "; ".join(row.evidence)
     label = f"{_label(row.label, label_width):>{label_width}}"
     room = WIDTH - label_width - 2
-    spare = room - width(row.text) - width(evidence)
+    text = row.text
+    if is_alike and room - width(text) - width(evidence) < 2:
+        evidence = "as above"
+        text = cut(text, room - width(evidence) - 2)
+    spare = room - width(text) - width(evidence)
     if spare >= 2:
-        yield f"{label}  {row.text}{' ' * spare}{evidence}"
+        yield f"{label}  {text}{' ' * spare}{evidence}"
         return
     yield f"{label}  {cut(row.text, room)}"
     shown = row.evidence[0]

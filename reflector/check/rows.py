@@ -332,6 +332,8 @@ def _missed_words(rule: RuleFacts, _: Speech) -> str:
     counts = rule.counts
     verb = "run first" if rule.is_before else "run"
     words = f"{verb} in {counts.run:,} of {counted_occasion(counts.came_up, rule)}"
+    if counts.came_up == 1:
+        words = f"not {verb} in the only session{rule.occasion.removeprefix('sessions')}"
     return words + _before_words((rule.before.run, rule.before.came_up))
 
 

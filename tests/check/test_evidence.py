@@ -67,7 +67,7 @@ def test_session_has_its_deed_and_a_line(
 
 def test_count_comes_first(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, _command("git commit").runs("make lint", ""))
-    assert shown[0] == "counted  run first in 0 of 1 session that committed"
+    assert shown[0] == "counted  not run first in the only session that committed"
 
 
 def test_refused_call_is_not_shown(agent_here: Agent) -> None:
