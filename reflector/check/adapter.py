@@ -1,8 +1,8 @@
 """The page's facts, from the parts that find them: lines of files, births of lines, free counts,
 and answers of judges.
 
-Invariant: this is the one module of `check` that knows those parts. `observe` returns empty counts
-if a part is missing, so a page never shows a count that nobody made.
+Invariant: this is the one module of `check` that knows those parts. A page never shows a count that
+nobody made.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflector.audit.checked import Checked, CheckedLine, checked_lines
-from reflector.check.counting import RuleCount, Tally, counts_of
+from reflector.check.counting import Counted, RuleCount, Tally, counts_of
 from reflector.check.facts import (
-    NO_COUNTS,
     Answers,
     Counts,
     FileFacts,
@@ -39,7 +38,6 @@ from reflector.events import event as ev
 from reflector.events.event import time_of
 from reflector.instructions.kinds import Kind
 from reflector.ledger.store import Ledger
-from reflector.playbook_files.births import Births
 from reflector.playbook_files.watching import PLAYBOOK, Advice, Line, watching
 from reflector.project import Project
 from reflector.reflection.checking import unanswered
@@ -52,64 +50,18 @@ _HEAD_RECORDS = 50
 _MOST_HEAD_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """The free counts of one line. Fields are those of `RuleFacts`."""
-
-    since: Counts = NO_COUNTS
-    before: Counts = NO_COUNTS
-    unknown: Counts = NO_COUNTS
-    forbids: bool = False
-    has_words: bool = False
-    names_command: bool = False
-    occasion: str = ""
-    is_before: bool = False
-    breached: str = ""
-    last_said: Reminder | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The free counts of a project.
-
-    by_place  the counts of lines by FILE:LINE
-    repeated  your sentences that are in no rule
-    touched   by the key of a fact, the sessions that touched it
-    starts    of the sessions
-    """
-
-    by_place: Mapping[str, Observation] = field(default_factory=dict)
-    repeated: tuple[Repeated, ...] = ()
-    touched: Mapping[int, set[str]] = field(default_factory=dict)
-    starts: Sequence[datetime | None] = ()
-
-
-def observe(
-    project: Project,
-    lines: Sequence[Line],
-    sessions: Sequence[FoundTranscript],
-    births: Births,
-) -> Observed:
-    """Return the free counts of lines in sessions, kept ones included.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
+def _count_lines(
+    project: Project, lines: Sequence[Line], look: Look
+) -> tuple[Counted, Mapping[str, RuleFacts]]:
+    """Return the free counts of a project, and its rules with them by FILE:LINE."""
     lines_by_key = {rule_of(line.text).key: line for line in lines if line.is_rule}
 
     def standing(rule: Rule, began: datetime) -> str:
-        return births.standing(lines_by_key[rule.key], began).value
+        return look.births.standing(lines_by_key[rule.key], began).value
 
-    counted = counts_of(project, rules_to_count(lines), sessions, standing)
-    return Observed(
-        {
-            place_of(lines_by_key[key]): observation_of(rule)
-            for key, rule in counted.by_rule.items()
-        },
-        tuple(Repeated(row.newest.words, row.sessions) for row in counted.repeated),
-        counted.touched,
-        counted.starts,
-    )
+    counts = counts_of(project, rules_to_count(lines), look.sessions, standing)
+    rules = (_counted(lines_by_key[key], rule) for key, rule in counts.by_rule.items())
+    return counts, {rule.place: rule for rule in rules}
 
 
 def rules_to_count(lines: Sequence[Line]) -> list[Rule]:
@@ -124,11 +76,13 @@ def _fact_of(line: Line) -> Rule:
     return rule_of(text, is_fact=True)
 
 
-def observation_of(rule: RuleCount) -> Observation:
-    """Return the free counts of a rule."""
+def _counted(line: Line, rule: RuleCount) -> RuleFacts:
+    """Return a rule with its free counts."""
     said = rule.last_said
     at = time_of(said.timestamp) if said is not None else None
-    return Observation(
+    return RuleFacts(
+        place=place_of(line),
+        text=line.text,
         since=_counts(rule.since, rule.occasion),
         before=_counts(rule.before, rule.occasion),
         unknown=_counts(rule.unknown, rule.occasion),
@@ -138,6 +92,7 @@ def observation_of(rule: RuleCount) -> Observation:
         occasion=rule.occasion,
         is_before=rule.counting.is_before,
         breached=rule.breached,
+        lacks_begin=rule.lacks_begin,
         last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
     )
 
@@ -227,21 +182,21 @@ def page_facts(
 ) -> PageFacts:
     """Return the facts of a page; `command` writes a command of this playbook for a terminal."""
     sessions = look.sessions
-    observed = observe(project, advice.lines, sessions, look.births)
+    counts, rules_by_place = _count_lines(project, advice.lines, look)
     missing = missing_paths(project.root, (line.text for line in advice.rules))
     rules = [
-        _rule(line, observed.by_place.get(place_of(line), Observation()), judged, missing, command)
+        _rule(line, rules_by_place.get(place_of(line)), judged, missing, command)
         for line in advice.rules
     ]
     words = results(rules, judged.sessions)
-    starts = [start for start in observed.starts if start is not None]
+    starts = [start for start in counts.starts if start is not None]
     edited = last_edit(project.root, [name for name in advice.files if name != PLAYBOOK])
     return PageFacts(
         files=tuple(_file(name, advice) for name in advice.files),
         rules=tuple(rule.with_result(words.get(rule.place, "")) for rule in rules),
-        facts=tuple(_headings(advice.lines, observed.touched)),
-        repeated=observed.repeated,
-        sessions=len(observed.starts),
+        facts=tuple(_headings(advice.lines, counts.touched)),
+        repeated=tuple(Repeated(row.newest.words, row.sessions) for row in counts.repeated),
+        sessions=len(counts.starts),
         first=min(starts).astimezone().date() if starts else None,
         since_edit=None
         if edited is None or not starts
@@ -265,30 +220,19 @@ def _file(name: str, advice: Advice) -> FileFacts:
 
 def _rule(
     line: Line,
-    seen: Observation,
+    seen: RuleFacts | None,
     judged: Judged,
     missing: Mapping[str, str],
     command: Callable[..., str],
 ) -> RuleFacts:
     checked = judged.by_line.get(line)
-    return RuleFacts(
-        place=place_of(line),
-        text=line.text,
+    return replace(
+        seen or RuleFacts(place=place_of(line), text=line.text),
         kind=line.kind.value,
         heading=line.heading,
         tokens=context_tokens(line.text),
         name=checked.name if checked else None,
-        forbids=seen.forbids,
-        has_words=seen.has_words,
-        names_command=seen.names_command,
-        occasion=seen.occasion,
-        is_before=seen.is_before,
-        breached=seen.breached,
         missing=missing.get(line.text, ""),
-        last_said=seen.last_said,
-        since=seen.since,
-        before=seen.before,
-        unknown=seen.unknown,
         judged_since=_answers(checked),
         judged_before=Answers(followed=checked.followed_before) if checked else Answers(),
         judged=checked,

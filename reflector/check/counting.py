@@ -21,6 +21,7 @@ from reflector.counts.rules import (
     CAME_UP,
     IN_TIME,
     LATE,
+    UNKNOWN,
     VERSION,
     Counting,
     Marks,
@@ -38,6 +39,7 @@ from reflector.events.folds import fold_ledger
 from reflector.project import Project
 from reflector.sessions.counted import CountsFold
 from reflector.sessions.found_transcripts import FoundTranscript
+from reflector.transcripts.heads import is_whole
 from reflector.transcripts.reading import messages_at, open_session
 
 _CACHE = "counts.json"
@@ -79,6 +81,7 @@ class RuleCount:
     occasion   such as "sessions that committed", "" if it is not known
     last_said  your newest sentence that says it again, None without one
     breaches   the bits of the tokens that it speaks against and the agent ran or wrote
+    lacks_begin  as in `RuleFacts`
     """
 
     counting: Counting
@@ -87,6 +90,7 @@ class RuleCount:
     unknown: Tally = field(default_factory=Tally)
     last_said: Sentence | None = None
     breaches: int = 0
+    lacks_begin: bool = False
 
     @property
     def breached(self) -> str:
@@ -159,6 +163,9 @@ class RuleCount:
         occasion = self.counting.occasion
         if occasion is None:
             return not self.is_choice or acts & (named | self.counting.negated) > 0
+        if self.counting.is_before and marks.came_up & UNKNOWN:
+            self.lacks_begin = True
+            return False
         if self.counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
             # Events of counts/1 do not have the order.
             return False
@@ -291,7 +298,7 @@ def _count_files(
 def _count_file(rules: RuleSet, path: Path) -> dict[str, Any]:
     """Return the counts of a transcript as they are kept: numbers, and no words."""
     with open_session(path) as reading:
-        counts = rules.count(reading)
+        counts = rules.count(reading, is_whole=is_whole(path))
         session_id = reading.conversation.session_id or path.stem
     return {
         "session": session_id,

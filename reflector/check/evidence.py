@@ -8,37 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
 
-from reflector.check.adapter import observation_of, rules_to_count
+from reflector.check.adapter import judged_of, page_facts, rules_to_count
 from reflector.check.counting import RuleCount, Tally, kept_counts
 from reflector.check.facts import RuleFacts
 from reflector.check.lines import place_of
-from reflector.check.plan import MOST_SESSIONS
-from reflector.check.rows import Speech, counted, counted_occasion, followed_words, signals_of
-from reflector.counts.calls import Act, acts_of
+from reflector.check.plan import MOST_SESSIONS, Look, Plan
+from reflector.check.rows import Speech, category_words, counted, known_words, signals_of
+from reflector.check.source import advice_to_check
+from reflector.counts.calls import Act, acts_of, readable
 from reflector.counts.code import uses_as_code
 from reflector.counts.occasions import place_in_act
-from reflector.counts.repeated import Sentence
-from reflector.counts.rules import AGAIN, Counting, Marks, PartCounts, RuleSet, rule_of, rule_set
+from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_of, rule_set
 from reflector.counts.sentences import sentences_of
 from reflector.counts.tokens import Token
 from reflector.events.event import time_of
 from reflector.playbook_files.births import Births, Standing, births_of
-from reflector.playbook_files.watching import Line, advice_of
+from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.secrets import quote
-from reflector.text.width import cut
+from reflector.text.width import around, cut
+from reflector.transcripts.building import plain_text
+from reflector.transcripts.heads import is_whole
 from reflector.transcripts.message import Message, ToolCall
 from reflector.transcripts.reading import open_session
 
 _WIDTH = 80
 _MOST_ROWS = 12
-_MOST_QUOTED = 160
+_MOST_QUOTED = 2_000
+#: The begin of an occasion, to find it in its line.
+_MOST_WORD = 8
 _SAID = "you said"
 _NOT_DONE = "not done"
 _RAN = "ran"
@@ -55,7 +59,14 @@ class Shown(NamedTuple):
     began: datetime
     session_id: str
     deed: str
-    words: str
+    words: _Words
+
+
+class _Words(NamedTuple):
+    """A line of a call, or a sentence of yours, and the word in it that was counted."""
+
+    line: str = ""
+    word: str = ""
 
 
 @dataclass(slots=True)
@@ -63,8 +74,8 @@ class _Session:
     """A session as it is read: its counts, and the first words of each mark."""
 
     counts: PartCounts = field(default_factory=PartCounts)
-    words: dict[str, str] = field(default_factory=dict)
-    said: Sentence | None = None
+    words: dict[str, _Words] = field(default_factory=dict)
+    said: str = ""
 
 
 def evidence_lines(project: Project, file: str, number: int, today: date) -> list[str]:
@@ -74,18 +85,24 @@ def evidence_lines(project: Project, file: str, number: int, today: date) -> lis
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    lines = advice_of(project.root).lines
-    if not any(line.file == file for line in lines):
-        lines = advice_of(project.root, [project.root / file]).lines
+    advice = advice_to_check(project, [])
+    if not any(line.file == file for line in advice.lines):
+        advice = advice_to_check(project, [project.root / file])
+    lines = advice.lines
     line = next((each for each in lines if (each.file, each.number) == (file, number)), None)
     if line is None or not line.is_rule:
         return []
     with checks.open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
     found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
+    look = Look(found, Plan(""), births_of(project.root, lines, project.own_dir))
+    facts = page_facts(project, advice, look, judged_of(project, lines, look), "{} {}".format)
+    rule = next(each for each in facts.rules if each.place == place_of(line))
     sessions = _sessions(rule_set(rules_to_count(lines)), rule_of(line.text).key, found)
-    births = births_of(project.root, lines, project.own_dir)
-    return [*_lines(project, line, sessions, births, today)]
+    return [
+        *_summary(rule, Speech(facts.agent, today)),
+        *_lines(project, line, sessions, look.births),
+    ]
 
 
 def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> Mapping[str, _Session]:
@@ -94,7 +111,7 @@ def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> Map
     alone = RuleSet([rules.rules[key]])
     for transcript in found:
         with suppress(OSError, ValueError), open_session(transcript.path) as reading:
-            part = _Session()
+            part = _Session(PartCounts(is_whole=is_whole(transcript.path)))
             _read(reading, alone, rules, part)
             parts.append((reading.conversation.session_id or transcript.path.stem, part))
     sessions: dict[str, _Session] = {}
@@ -114,49 +131,50 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
     [(key, counting)] = alone.rules.items()
     refused: set[str] = set()
     calls = []
-    said = False
     for message in alone.passing(messages, session.counts):
         if message.chain:
             continue
         if message.origin == "refusal":
             refused |= {result.call_id for result in message.results if result.is_error}
-        calls += [(call, message) for call in message.calls if _counts_of(alone, message, call)]
+        calls += [call for call in message.calls if _counts_of(alone, message, call)]
         if message.origin in ("human", "refusal"):
             for sentence in sentences_of(message):
                 if key in rules.said_in(sentence):
-                    session.said = Sentence(sentence, message.timestamp, "")
-                    said = True
-    session.counts.rules.add(key)
-    marks = session.counts.marks.get(key, Marks())
-    session.counts.marks[key] = marks._replace(said=marks.said & ~AGAIN | AGAIN * said)
-    for call, _ in calls:
+                    session.said = sentence
+    for call in calls:
         if call.id not in refused:
             for act in acts_of(call):
-                session.words = dict(_words_of(counting, act)) | session.words
+                command = readable(plain_text(call.whole.get("command"))) if act.command else ""
+                session.words = dict(_words_of(counting, act, command)) | session.words
 
 
 def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
     return bool(alone.count([message._replace(calls=(call,), results=())]).marks)
 
 
-def _words_of(counting: Counting, act: Act) -> Iterator[tuple[str, str]]:
-    """Yield the lines of an act that show a token for the rule, one against it, or its occasion."""
+def _words_of(counting: Counting, act: Act, command: str) -> Iterator[tuple[str, _Words]]:
+    """Yield the lines of an act that show a token for the rule, one against it, or its occasion.
+
+    command  of the act as it is shown
+    """
     did = _RAN if act.command else _WROTE
-    for line in (act.command or act.added).splitlines():
-        held = sum(1 << n for n, token in enumerate(counting.tokens) if _holds(token, line, act))
-        if held & counting.named:
-            yield f"{did} named", line
-        if held & counting.negated:
-            yield f"{did} against", line
+    lines = (act.command or act.added).split("\n")
+    shown = command.split("\n") if command else lines
+    deeds = {"named": counting.named, "against": counting.negated}
     for place, token in enumerate(counting.tokens):
-        if token.is_path and token.text in act.file and not token.scope:
-            yield f"{_WROTE} {'against' if counting.negated >> place & 1 else 'named'}", act.file
+        for deed in (deed for deed, bits in deeds.items() if bits >> place & 1):
+            for line, shown_line in zip(lines, shown, strict=False):
+                if _holds(token, line, act):
+                    is_whole = token.text in shown_line
+                    word = token.text if is_whole else token.text.partition(" ")[0]
+                    yield f"{did} {deed}", _Words(shown_line, word)
+            if token.is_path and token.text in act.file:
+                yield f"{_WROTE} {deed}", _Words(act.file, token.text)
     occasion = counting.occasion
-    if occasion and place_in_act(occasion, act) >= 0:
-        lines = (
-            each for each in act.command.splitlines() if place_in_act(occasion, Act(each)) >= 0
-        )
-        yield "occasion", next(lines, act.command or act.file)
+    at = place_in_act(occasion, act) if occasion else -1
+    if at >= 0:
+        line = shown[act.command.count("\n", 0, at)] if command else act.file
+        yield "occasion", _Words(line, (act.command or act.file)[at:][:_MOST_WORD])
 
 
 def _holds(token: Token, line: str, act: Act) -> bool:
@@ -168,86 +186,58 @@ def _holds(token: Token, line: str, act: Act) -> bool:
 
 
 def _lines(
-    project: Project,
-    line: Line,
-    sessions: Mapping[str, _Session],
-    births: Births,
-    today: date,
+    project: Project, line: Line, sessions: Mapping[str, _Session], births: Births
 ) -> Iterator[str]:
     key = rule_of(line.text).key
     [counting] = rule_set([rule_of(line.text)]).rules.values()
-    rule = RuleCount(counting)
-    kept = {
-        session_id: _Session(counts)
-        for session_id, counts in kept_counts(project).items()
-        if key in counts.rules and session_id not in sessions
-    }
     shown: list[Shown] = []
-    for session_id, session in (kept | dict(sessions)).items():
-        if not session.counts.steps:
-            continue
+    for session_id, session in sessions.items():
         began = time_of(session.counts.began)
-        period = births.standing(line, began).value if began else Standing.UNKNOWN.value
-        marks = session.counts.marks.get(key, Marks())
-        rule.add(period, marks)
-        rule.last_said = session.said or rule.last_said
-        alone = RuleCount(counting)
-        alone.add("since", marks)
-        if began and period != Standing.BEFORE.value and session_id in sessions:
-            deeds = _deeds(alone, session)
-            shown += [Shown(began, session_id, deed, words) for deed, words in deeds]
-    yield from _summary(line, rule, today)
+        if began and session.counts.steps and births.standing(line, began) is not Standing.BEFORE:
+            alone = RuleCount(counting)
+            alone.add("since", session.counts.marks.get(key, Marks()))
+            shown += (Shown(began, session_id, *deed) for deed in _deeds(alone, session))
     shown.sort(key=lambda row: (row.deed == _NOT_DONE, -row.began.timestamp()))
-    for row in shown[:_MOST_ROWS]:
-        yield _row(row)
+    yield from map(_row, shown[:_MOST_ROWS])
     if len(shown) > _MOST_ROWS:
         yield f"         and {len(shown) - _MOST_ROWS:,} more"
-    if kept:
+    kept = kept_counts(project).items()
+    if gone := sum(
+        key in counts.rules for session_id, counts in kept if session_id not in sessions
+    ):
         yield (
-            f"         {counted(len(kept), 'session')} counted earlier, whose transcripts no "
+            f"         {counted(gone, 'session')} counted earlier, whose transcripts no "
             "longer exist"
         )
 
 
-def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, str]]:
+def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
     """Yield the things that were counted in a session, each with its words."""
     tally: Tally = alone.since
-    if session.said is not None:
-        yield _SAID, f'"{session.said.words}"'
+    if session.said:
+        yield _SAID, _Words(f'"{session.said}"')
     if tally.against:
         ran = session.words.get(f"{_RAN} against")
-        yield "used", ran or session.words.get(f"{_WROTE} against", "")
-    is_written = tally.written and not alone.names_command
+        yield "used", ran or session.words.get(f"{_WROTE} against", _Words())
+    is_due = alone.occasion and alone.names_command
+    is_written = tally.written and not is_due
     did = _RAN if tally.run else _WROTE if is_written else ""
     if did:
-        yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", "")
-    elif alone.occasion and alone.counting.named and tally.came_up and not tally.against:
-        yield _NOT_DONE, session.words.get("occasion", "")
+        yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", _Words())
+    elif is_due and tally.came_up and not tally.against:
+        yield _NOT_DONE, session.words.get("occasion", _Words())
 
 
-def _summary(line: Line, rule: RuleCount, today: date) -> Iterator[str]:
-    """Yield the counts as the page words them."""
-    seen = observation_of(rule)
-    values = {each.name: getattr(seen, each.name) for each in fields(seen)}
-    facts = RuleFacts(place=place_of(line), text=line.text, **values)
-    words = [signal.words(facts, Speech("your agent", today)) for signal in signals_of(facts)]
-    if not words and (followed := followed_words(facts)):
-        words = [f"done in {followed} {facts.occasion or 'sessions'}"]
-    asks = facts.has_words and not facts.forbids
-    if not words and asks and facts.occasion and facts.counts.came_up:
-        occasion = counted_occasion(facts.counts.came_up, facts)
-        words = [f"done in {facts.counts.done:,} of {occasion}"]
-    if facts.is_before:
-        words = [text.replace("done in", "done before it in") for text in words]
-    number = counted(facts.counts.sessions, "session")
-    none = "did not come up" if facts.has_words else "needs a judge to decide this"
-    if facts.counts.written:
-        none = f"written in {counted(facts.counts.written, 'session')}"
-    for index, text in enumerate(words or [f"{none} ({number} since the rule was added)"]):
+def _summary(rule: RuleFacts, speech: Speech) -> Iterator[str]:
+    """Yield the category and the counts of a rule, as the page words them."""
+    words = [signal.words(rule, speech) for signal in signals_of(rule)]
+    if not words:
+        words = [*filter(None, [category_words(rule)]), *known_words(rule)]
+    for index, text in enumerate(words):
         yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
 
 
 def _row(row: Shown) -> str:
     day = row.began.astimezone()
-    words = quote(row.words, _MOST_QUOTED)
-    return cut(f"{day:%d %b %Y}  {row.session_id[:8]}  {row.deed:<8}  {words}", _WIDTH)
+    head = f"{day:%d %b %Y}  {row.session_id[:8]}  {row.deed:<8}  "
+    return head + around(quote(row.words.line, _MOST_QUOTED), row.words.word, _WIDTH - len(head))

@@ -18,7 +18,7 @@ from reflector.check.rows import (
     change_of,
     counted,
     followed_words,
-    is_followed_before,
+    known_words,
     parts,
     plain_words,
     rows_of,
@@ -94,7 +94,8 @@ def _look(rows: Sequence[Row], facts: PageFacts, room: int) -> list[str]:
     label_width = _label_width(rows, _number_of_files(facts))
     lines: list[str] = []
     for index, row in enumerate(rows):
-        row_lines = [*_row_lines(row, label_width)]
+        is_alike = index > 0 and row.evidence == rows[index - 1].evidence
+        row_lines = [*_row_lines(row, label_width, is_alike=is_alike)]
         reserve = 1 if index + 1 < len(rows) else 0
         if len(lines) + len(row_lines) + reserve > room:
             lines.append(f"{' ' * label_width}  and {len(rows) - index:,} more: {_ALL}")
@@ -116,14 +117,21 @@ def _nothing_words(facts: PageFacts) -> str:
     return "LOOK AT THESE: none."
 
 
-def _row_lines(row: Row, label_width: int) -> Iterator[str]:
-    """Yield a row in one line if it fits, else with its evidence below it."""
+def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
+    """Yield a row in one line if it fits or is alike, else with its evidence below it.
+
+    is_alike  whether its evidence is that of the row above
+    """
     evidence = "; ".join(row.evidence)
     label = f"{_label(row.label, label_width):>{label_width}}"
     room = WIDTH - label_width - 2
-    spare = room - width(row.text) - width(evidence)
+    text = row.text
+    if is_alike and room - width(text) - width(evidence) < 2:
+        evidence = "as above"
+        text = cut(text, room - width(evidence) - 2)
+    spare = room - width(text) - width(evidence)
     if spare >= 2:
-        yield f"{label}  {row.text}{' ' * spare}{evidence}"
+        yield f"{label}  {text}{' ' * spare}{evidence}"
         return
     yield f"{label}  {cut(row.text, room)}"
     shown = row.evidence[0]
@@ -199,22 +207,11 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]
         yield f"{part.upper()} {len(rules)}"
         for rule in rules:
             yield from _labelled(
-                rule.place, len(rule.place), [plain_words(rule.text), *_rule_words(rule, part)]
+                rule.place, len(rule.place), [plain_words(rule.text), *known_words(rule)]
             )
     change = change_of([rule for rules in rules_by_part.values() for rule in rules])
     if change is not None:
         yield f"Rules followed since they were written: {change:+} percentage points."
-
-
-def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:
-    if rule.result:
-        yield f"result: {rule.result}"
-    if part is Part.FOLLOWED:
-        yield f"followed in {followed_words(rule)}"
-    elif part is Part.NEW and (words := followed_words(rule)):
-        yield words
-    if is_followed_before(rule):
-        yield "also followed before this line existed"
 
 
 def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ words. The first signal of a rule decides the order of its row; the words of all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
@@ -145,13 +145,62 @@ def day_words(day: date, today: date) -> str:
 def followed_words(rule: RuleFacts) -> str:
     """Return how often a rule was followed, and how often before it existed; "" if unknown."""
     yes, number = _followed(rule)
-    if not number:
-        return ""
     before_yes, before_number = _followed(rule, before=True)
-    words = f"{yes} of {number}"
-    if before_number:
-        words += f"; before the rule, {before_yes} of {before_number}"
-    return words
+    before = f"; before the rule, {before_yes} of {before_number}" if before_number else ""
+    return f"{yes} of {number}{before}" if number else ""
+
+
+def category_words(rule: RuleFacts) -> str:
+    """Return why a rule is in its part of the page; "" if its counts say it."""
+    part = part_of(rule)
+    if part is Part.JUDGE:
+        return f"needs a judge, because {_why_a_judge(rule)}"
+    if part is Part.UNSEEN:
+        return f"did not come up in {counted(rule.counts.sessions, 'session')}"
+    return "no session since the rule was added" if part is Part.NEW else ""
+
+
+def _why_a_judge(rule: RuleFacts) -> str:
+    if rule.judged_since.asked:
+        return "its answers are too few to tell"
+    if not rule.has_words:
+        return "calls cannot show it"
+    if not rule.counts.sessions:
+        return "nothing was counted"
+    if rule.forbids:
+        return "calls can show only that it was broken"
+    if rule.lacks_begin:
+        return "a transcript does not have the beginning of its session"
+    if rule.names_command:
+        return "it is unknown when it applies"
+    return "a session without it may follow it, too"
+
+
+def known_words(rule: RuleFacts) -> Iterator[str]:
+    """Yield the counts of a rule that is not to look at. Of one that needs a judge, they are
+    information, and only those of sessions that show it.
+    """
+    part = part_of(rule)
+    if rule.result:
+        yield f"result: {rule.result}"
+    if part is Part.FOLLOWED or (part is Part.JUDGE and rule.judged_since.followed):
+        yield f"followed in {followed_words(rule)}"
+    elif part is Part.NEW and (words := followed_words(rule)):
+        yield words
+    elif part is Part.JUDGE and not rule.forbids:
+        yield from (
+            _seen_words(deed, number, rule)
+            for deed, number in (("run", rule.counts.run), ("written", rule.counts.written))
+            if number
+        )
+    if is_followed_before(rule):
+        yield "also followed before this line existed"
+
+
+def _seen_words(deed: str, number: int, rule: RuleFacts) -> str:
+    if rule.occasion:
+        return f"{deed} in {counted_occasion(number, rule)}"
+    return _share_words(f"{deed} in", (number, rule.counts.sessions))
 
 
 def is_followed_before(rule: RuleFacts) -> bool:
@@ -205,7 +254,7 @@ def _never_came_up(rule: RuleFacts) -> bool:
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
     is_due = rule.names_command and not (rule.occasion or rule.forbids)
-    is_counted = rule.has_words and counts.sessions > 0 and not is_due
+    is_counted = rule.has_words and counts.sessions > 0 and not (is_due or rule.lacks_begin)
     return is_counted and not (counts.came_up or counts.run or counts.written)
 
 
@@ -283,6 +332,8 @@ def _missed_words(rule: RuleFacts, _: Speech) -> str:
     counts = rule.counts
     verb = "run first" if rule.is_before else "run"
     words = f"{verb} in {counts.run:,} of {counted_occasion(counts.came_up, rule)}"
+    if counts.came_up == 1:
+        words = f"not {verb} in the only session{rule.occasion.removeprefix('sessions')}"
     return words + _before_words((rule.before.run, rule.before.came_up))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ _WRITING = re.compile(rf"\b(?:git|gh|glab|hg) (?:\\.|{_STRING}|[^;&|\n\"'\\])*",
 _WORDS = re.compile(
     rf"(?P<option>\s(?:-[a-z]*m|--message|--body|--title|--notes)[ =]?|\bbody=){_STRING}", re.DOTALL
 )
+#: The begin of words that a text of the shell gives, as in `-m "$(cat <<'EOF'`.
+_INTO_WORDS = re.compile(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 #: The number of calls that wait for their results.
 _MOST_WAITING = 64
@@ -102,7 +104,8 @@ def acts_of(call: ToolCall) -> Iterator[Act]:
 
 def _acts_of_shell(command: str) -> Iterator[Act]:
     """Yield a command without the texts in it, and the texts that it writes into files."""
-    yield Act(_without_words(_HEREDOC.sub(r"\g<line>", command) if "<<" in command else command))
+    without_texts = _HEREDOC.sub(r"\g<line>", command) if "<<" in command else command
+    yield Act(_with_words(without_texts, lambda words: f'{words["option"]}"…"'))
     for text in _HEREDOC.finditer(command):
         target = _INTO_FILE.search(text["line"])
         if _PATCH in text["body"]:
@@ -111,15 +114,34 @@ def _acts_of_shell(command: str) -> Iterator[Act]:
             yield Act(file=target["file"] or target["tee"], added=text["body"])
 
 
-def _without_words(command: str) -> str:
-    """Return a command without its comments and without words for people, such as the message of a
-    commit: they run nothing.
+def readable(command: str) -> str:
+    """Return a command as it is shown, line by line as in its act: of each text in it only the
+    first line, such as the subject of a commit.
+    """
+    return _with_words(_HEREDOC.sub(_with_first_line, command), _first_line)
+
+
+def _with_first_line(text: re.Match[str]) -> str:
+    subject = text["body"].strip().partition("\n")[0] if "$(" in text["line"] else ""
+    shown = subject.replace('"', "")
+    return f"{text['line']} {shown}".rstrip()
+
+
+def _first_line(words: re.Match[str]) -> str:
+    written = words[0].removeprefix(words["option"]).strip("\"'")
+    subject = _INTO_WORDS.sub("", written).strip().partition("\n")[0]
+    return f'{words["option"]}"{subject}"'
+
+
+def _with_words(command: str, shown: Callable[[re.Match[str]], str]) -> str:
+    """Return a command without its comments, and with other words for people, such as the message
+    of a commit: they run nothing.
     """
     if "#" in command:
         command = _COMMENT.sub("", command)
     if "'" not in command and '"' not in command:
         return command
-    return _WRITING.sub(lambda writing: _WORDS.sub(r'\g<option>"…"', writing[0]), command)
+    return _WRITING.sub(lambda writing: _WORDS.sub(shown, writing[0]), command)
 
 
 def _acts_of_editor(arguments: Mapping[str, Any]) -> Iterator[Act]:

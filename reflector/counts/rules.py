@@ -28,10 +28,10 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
 
 #: How tokens, occasions and likeness are read: it changes whenever a count would.
-VERSION = "counts/3"
+VERSION = "counts/4"
 #: In `came_up`, beside the bit of the occasion: a rule that asks for a command before it had the
-#: occasion first, or the command first.
-CAME_UP, LATE, IN_TIME = 1, 2, 4
+#: occasion first, or the command first, or the begin of the session is missing before the occasion.
+CAME_UP, LATE, IN_TIME, UNKNOWN = 1, 2, 4, 8
 #: In `said`, the bit of a sentence that says the rule again; the tokens follow it.
 AGAIN = 1
 _WORDS = re.compile(r"\w+")
@@ -67,7 +67,7 @@ class Marks(NamedTuple):
     run, written  one bit for each of the rule's tokens
     said          a bit for a sentence that says the rule again, then one for each token that you
                   name
-    came_up       CAME_UP if the occasion came up, and LATE or IN_TIME
+    came_up       CAME_UP if the occasion came up, and LATE, IN_TIME or UNKNOWN
     """
 
     run: int = 0
@@ -110,6 +110,7 @@ class PartCounts:
     steps  messages of the agent
     rules  the keys of the rules that were counted
     marks  by the key of the rule; a rule without marks is not in it
+    is_whole  whether its transcript begins where the session began
     """
 
     began: str = ""
@@ -117,6 +118,7 @@ class PartCounts:
     rules: set[int] = field(default_factory=set)
     marks: dict[int, Marks] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
+    is_whole: bool = True
 
     def add(self, key: int, marks: Marks) -> None:
         """Add marks of a rule."""
@@ -221,9 +223,11 @@ class RuleSet:
     def _likeness(self) -> Likeness:
         return Likeness([counting.features for counting in self.rules.values()])
 
-    def count(self, messages: Iterable[Message]) -> PartCounts:
-        """Return the counts of a part of a session."""
-        counts = PartCounts(rules=set(self.rules))
+    def count(self, messages: Iterable[Message], *, is_whole: bool = True) -> PartCounts:
+        """Return the counts of a part of a session. As in `PartCounts`, its
+        transcript may lack the begin of the session.
+        """
+        counts = PartCounts(rules=set(self.rules), is_whole=is_whole)
         deque(self.passing(messages, counts), maxlen=0)
         return counts
 
@@ -282,9 +286,10 @@ class RuleSet:
             occasion_at = came_up.get(counting.occasion) if counting.occasion else None
             if counting.is_before and (occasion_at is None or place <= occasion_at):
                 counts.add(key, Marks(came_up=IN_TIME))
+        order = LATE if counts.is_whole else UNKNOWN
         for occasion in came_up:
             for key in occasions.pop(occasion):
-                counts.add(key, Marks(came_up=CAME_UP | LATE * self.rules[key].is_before))
+                counts.add(key, Marks(came_up=CAME_UP | order * self.rules[key].is_before))
 
     def _applies(self, key: int, act: Act) -> bool:
         """Return whether a rule is about the file of an act."""

@@ -249,7 +249,7 @@ def _git(project: Project) -> Iterator[Check]:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check("ledger", "none yet; `reflector add` or a session with a playbook creates it")
+        yield Check("ledger", "none yet; `reflector add` creates one")
         return
     try:
         with project.open_ledger() as ledger:

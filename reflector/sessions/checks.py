@@ -36,7 +36,7 @@ from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
 from reflector.sessions.loaded import tell_recorded
-from reflector.transcripts.heads import read_head
+from reflector.transcripts.heads import last_time, read_head
 from reflector.transcripts.readers import Reader, is_subagents, stores
 from reflector.transcripts.reading import UnknownTranscript, open_session, read_messages
 
@@ -121,7 +121,7 @@ def sessions_of(
     """Return a project's transcripts in the agents' folders, newest first.
 
     folders  with the pattern of the files in it; `known` as for `find_transcripts`
-    since    a time: a file that was written before is left out
+    since    a time: a session that ended before is left out
     each     passes on the transcripts, and may show how many they are
 
     The files of subagents are left out: their sessions show what they were for.
@@ -129,10 +129,20 @@ def sessions_of(
     dated: list[tuple[float, str, FoundTranscript]] = []
     for file in each(_transcripts_in(folders, known)):
         with suppress(OSError):
-            written = file.path.stat().st_mtime
-            if written >= since and not is_subagents(file.path) and is_in_project(root, file):
-                dated.append((-written, str(file.path), file))
+            if is_subagents(file.path) or not is_in_project(root, file):
+                continue
+            ended = _ended(file.path)
+            if ended >= since:
+                dated.append((-ended, str(file.path), file))
     return [file for _, _, file in sorted(dated, key=lambda row: row[:2])]
+
+
+def _ended(path: Path) -> float:
+    """Return when a session ended, as its last record says: the file of a copied home is newer.
+    Raises OSError.
+    """
+    ended = time_of(last_time(path))
+    return path.stat().st_mtime if ended is None else ended.timestamp()
 
 
 def project_sessions(

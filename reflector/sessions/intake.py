@@ -40,6 +40,7 @@ from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
+from reflector.transcripts.heads import is_whole
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import Place, Scan, UnknownTranscript, read_messages, scan
 from reflector.trials.outcome import outcome_event, read_outcome
@@ -668,6 +669,7 @@ def _result_events(
     messages: Iterator[Message] = (message for message in every if message.key in new_keys)
     counts = PartCounts()
     if rules is not None:
+        counts.is_whole = is_whole(Path(source.path))
         messages = rules.passing(messages, counts)
     outcome = read_outcome(messages, answered=bool(reading.line))
     outcome.began = iso_time(outcome.began)

@@ -27,6 +27,16 @@ def cut(text: str, columns: int) -> str:
     return text + "…"
 
 
+def around(text: str, word: str, columns: int) -> str:
+    """Return a text that takes at most some columns; if it is cut, the first place of a word in it
+    is shown with what is before and after it.
+    """
+    start = text.find(word) - columns // 3
+    if width(text) <= columns or start <= 0:
+        return cut(text, columns)
+    return cut("…" + text[min(start, max(len(text) - columns + 1, 0)) :], columns)
+
+
 def broken(text: str, columns: int, *, words: bool = True) -> list[str]:
     """Return lines of at most some columns, broken between words if possible. Without `words`, a
     longer word stays whole, to be copied.

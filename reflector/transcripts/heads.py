@@ -1,4 +1,6 @@
-"""The head of a transcript: the folder in which its session worked, and when it began."""
+"""The head of a transcript: the folder in which its session worked, and when it began; and its end:
+when it was written last.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,10 @@ from reflector.transcripts.records import parse_line, read_lines
 #: megabytes.
 _HEAD_BYTES = 8 * 1024 * 1024
 _HEAD_LINES = 200
+#: How far from the end of a file its last time is looked for.
+_TAIL_BYTES = 64 * 1024
+#: Fields of Claude Code's first record by which an earlier part of the session is missing.
+_EARLIER = ("parentUuid", "logicalParentUuid", "isCompactSummary")
 _MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 
@@ -42,6 +48,37 @@ def read_head(path: Path) -> Head:
             if (folder and started_at) or tally.lines >= _HEAD_LINES:
                 break
     return Head(folder, started_at)
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a transcript begins where its session began: its first record that names the
+    one before it names none, and does not sum up earlier ones. Raises OSError.
+    """
+    if path.suffix == ".json":
+        return True
+    tally = Tally()
+    with path.open("rb") as file:
+        for line in read_lines(file, _HEAD_BYTES, tally):
+            for record, _ in parse_line(line.text, tally):
+                if "parentUuid" in record:
+                    return not any(map(record.get, _EARLIER))
+            if tally.lines >= _HEAD_LINES:
+                break
+    return True
+
+
+def last_time(path: Path) -> str:
+    """Return the last time that a record at the end of a transcript names; "" if none does. Raises
+    OSError.
+    """
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
+        lines = file.read(_TAIL_BYTES).splitlines()
+    for line in reversed(lines):
+        for record, _ in parse_line(line, Tally()):
+            if time := time_named_in(record, readers()):
+                return time
+    return ""
 
 
 def _folder_of_document(path: Path) -> str:

@@ -264,3 +264,20 @@ def test_mention_of_a_path_is_no_change(project: Project, tmp_path: Path) -> Non
     changed = Session("s-2").runs("cat > src/lib/a.ts <<'E'\nlet a\nE", "ok")
     count = _counts(project, _found(tmp_path, session, changed), rule).by_rule[rule.key]
     assert (count.since.sessions, count.since.came_up) == (2, 1)
+
+
+@pytest.mark.parametrize("field", ["parentUuid", "logicalParentUuid", "isCompactSummary"])
+def test_session_without_its_begin_shows_no_order(
+    project: Project, tmp_path: Path, field: str
+) -> None:
+    session = Session("s-1").user("Go on.").runs("git commit", "ok").runs("make lint", "ok")
+    session.records[0][field] = "earlier"
+    count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
+    assert (count.since, count.lacks_begin) == (Tally(sessions=1), True)
+
+
+def test_command_in_time_needs_no_begin(project: Project, tmp_path: Path) -> None:
+    session = Session("s-1").runs("make lint", "ok").runs("git commit", "ok")
+    session.records[0]["parentUuid"] = "earlier"
+    count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
+    assert (count.since, count.lacks_begin) == (Tally(1, 1, 1, done=1), False)

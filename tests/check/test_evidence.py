@@ -67,7 +67,7 @@ def test_session_has_its_deed_and_a_line(
 
 def test_count_comes_first(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, _command("git commit").runs("make lint", ""))
-    assert shown[0] == "counted  run first in 0 of 1 session that committed"
+    assert shown[0] == "counted  not run first in the only session that committed"
 
 
 def test_refused_call_is_not_shown(agent_here: Agent) -> None:
@@ -147,3 +147,55 @@ def test_changed_file_without_the_command_is_shown(agent_here: Agent) -> None:
     (agent_here.project / "CLAUDE.md").write_text("- Run `make test` after changes to `src/`.\n")
     made = _command("cat > src/a.ts <<'E'\nlet a = 'src/b'\nE")
     assert "not done  src/a.ts" in _lines(agent_here, 1, made)[1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "call", "part", "shown"),
+    [
+        ("Run both `ruff check` and `ruff format`.", "ls", "needs a judge", ["it is unknown"]),
+        ("Never commit secrets, use `.env`.", "git commit", "needs a judge", ["a session without"]),
+        ("Use `retry_twice` for calls.", "ls", "never came up", ["did not come up in 2 sessions"]),
+        ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
+        (
+            "Run `ruff check`.",
+            "ruff check",
+            "needs a judge",
+            ["unknown", "run in 1 of 2 sessions", "ruff check"],
+        ),
+    ],
+)
+def test_category_is_that_of_the_page(
+    agent_here: Agent, rule: str, call: str, part: str, shown: list[str]
+) -> None:
+    (agent_here.project / "CLAUDE.md").write_text(f"# Rules\n\n- {rule}\n")
+    lines = _lines(agent_here, 3, _command(call), Session("s-2").runs("ls", ""))
+    assert [line["part"] for line in agent_here.json("check")["lines"]] == [part]
+    assert len(lines) == len(shown)
+    assert all(words in line for words, line in zip(shown, lines, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        ('git add . && git commit -m "Mend the lamp\n\nIt was dark."', '-m "Mend the lamp"'),
+        ("git commit -m \"$(cat <<'EOF'\nMend the lamp\n\nDark.\nEOF\n)\"", '-m "Mend the lamp"'),
+        ("git commit --message='Mend it'", '--message="Mend it"'),
+        ("git commit -F - <<'EOF'\nMend it\nEOF", "git commit -F - <<'EOF'"),
+    ],
+)
+def test_commit_is_shown_by_its_subject(agent_here: Agent, call: str, shown: str) -> None:
+    [_, row] = _lines(agent_here, LINT, _command(call))
+    assert row.endswith(shown)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"cd /{'long/' * 20} && python -m make lint && {'echo ' * 30} && git commit",
+        f"cd /{'long/' * 20} && make lint && git commit",
+    ],
+)
+def test_long_line_is_cut_around_the_match(agent_here: Agent, call: str) -> None:
+    [_, row] = _lines(agent_here, LINT, _command(call))
+    assert "make lint" in row
+    assert len(row) <= 80

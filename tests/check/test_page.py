@@ -131,3 +131,15 @@ def test_command_to_copy_is_whole() -> None:
     command = f"reflector check '{'a folder/' * 12}CLAUDE.md' --judge anthropic"
     shown = lines_of(page(rule(), closing=(Step("The 7, read by a judge", command),)))
     assert shown[-2:] == ["The 7, read by a judge:", command]
+
+
+def test_rows_with_the_same_evidence_take_one_line() -> None:
+    """The evidence is below the first of them alone."""
+    lint = replace(shop().rules[2], since=counts(came_up=1), is_before=True)
+    texts = [f"Always run `make {'x' * number}` before you commit a change." for number in (9, 60)]
+    alike = [replace(lint, place=f"CLAUDE.md:{len(text)}", text=text) for text in texts]
+    assert lines_of(page(*alike))[3:6] == [
+        f"  55  {texts[0]}",
+        "      not run first in the only session that committed",
+        f" 106  Always run `make {'x' * 46}…  as above",
+    ]

@@ -10,9 +10,11 @@ from reflector.check.facts import Reminder, RuleFacts
 from reflector.check.rows import (
     SIGNALS,
     Part,
+    category_words,
     change_of,
     day_words,
     is_followed_before,
+    known_words,
     part_of,
     plain_words,
     rows_of,
@@ -152,3 +154,19 @@ def test_bold_signs_are_not_shown(text: str, words: str) -> None:
 def test_unknown_births_show_all_sessions_without_before() -> None:
     facts = rule(since=counts(0), unknown=counts(9, said=2))
     assert rows_of(page(facts), TODAY)[0].evidence == ("you said it again in 2 of 9 sessions",)
+
+
+def test_rule_that_may_have_been_followed_earlier_needs_a_judge() -> None:
+    """Its occasion came up only in sessions whose begin is missing."""
+    unknown = rule(**_RUNS, is_before=True, lacks_begin=True)
+    assert part_of(unknown) is Part.JUDGE
+    assert part_of(replace(unknown, lacks_begin=False)) is Part.UNSEEN
+    assert category_words(unknown).endswith("a transcript lacks the begin of its session")
+
+
+@pytest.mark.parametrize(
+    ("sessions", "words"), [(1, "run in 1 of 1 session"), (2, "run in 1 of 2 sessions")]
+)
+def test_number_agrees_with_its_noun(sessions: int, words: str) -> None:
+    counted = rule(has_words=True, names_command=True, since=counts(sessions, run=1))
+    assert [*known_words(counted)] == [words]

@@ -187,8 +187,9 @@ def test_sessions_come_newest_first_without_subagents(
     for number, name in enumerate(("a", "agent-b", "c", "s/subagents/d")):
         made = Session(name).user("Fix the total.")
         made.records[0]["cwd"] = str(root)
+        made.records[0]["timestamp"] = f"1970-01-01T00:16:4{number}Z"
         path = made.write(folder / f"{name}.jsonl")
-        os.utime(path, (1000 + number, 1000 + number))
+        os.utime(path, (1002, 1002))
     (folder / "c.jsonl").write_bytes(b"?" * (size := (folder / "c.jsonl").stat().st_size))
     known = {(str(folder / "c.jsonl"), size): str(root)}
     found = sessions_of(root, [(folder, "*.jsonl"), (root / "gone", "*")], known, 0.0)
@@ -302,3 +303,16 @@ def test_files_above_the_project_are_named(root: Path) -> None:
         f"not read: {above}, which agents load in each project below it; "
         f"see: reflector check {above}",
     )
+
+
+@pytest.mark.parametrize(("since", "names"), [(0.0, ["new", "old"]), (1_500.0, ["new"])])
+def test_session_has_the_time_of_its_records(root: Path, since: float, names: list[str]) -> None:
+    """The files of a copied home are all as new as the copy."""
+    folder = root.parent / "home/.claude/projects"
+    for name, at, copied in (("old", "00:16:40", 9_000), ("new", "00:33:20", 8_000)):
+        made = Session(name).user("Fix the total.").agent("Done.")
+        for record in made.records:
+            record |= {"cwd": str(root), "timestamp": f"1970-01-01T{at}Z"}
+        os.utime(made.write(folder / f"{name}.jsonl"), (copied, copied))
+    found = sessions_of(root, [(folder, "*.jsonl")], {}, since)
+    assert [transcript.path.stem for transcript in found] == names

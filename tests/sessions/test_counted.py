@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from reflector.changes.retractions import retract
-from reflector.counts.rules import Marks, PartCounts, RuleSet, rule_of, rule_set
+from reflector.counts.rules import (
+    CAME_UP,
+    IN_TIME,
+    UNKNOWN,
+    Marks,
+    PartCounts,
+    RuleSet,
+    rule_of,
+    rule_set,
+)
 from reflector.events import event as ev
 from reflector.events.folds import fold_ledger
 from reflector.ledger.store import Ledger
@@ -129,3 +138,25 @@ def test_rebuild_and_verify_keep_counts(agent: Agent) -> None:
     agent.call("rebuild", "--check")
     agent.call("verify")
     assert agent.call("export", "--format", "ndjson").out.count('"rule.counted"') == 1
+
+
+@pytest.mark.parametrize("cut", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("calls", "came_up"),
+    [
+        (["ls", "git commit -m x"], CAME_UP | UNKNOWN),
+        (["git commit -m x", "make lint"], CAME_UP | UNKNOWN),
+        (["make lint", "git commit -m x"], CAME_UP | IN_TIME),
+    ],
+)
+def test_order_is_unknown_without_the_begin(
+    ledger: Ledger, tmp_path: Path, rules: RuleSet, calls: list[str], came_up: int, cut: int
+) -> None:
+    """A session that was cut into windows has its begin; one whose file lacks it does not."""
+    part = Session().runs(calls[0], "ok").runs(calls[1], "ok")
+    part.records[0]["parentUuid"] = "of-an-earlier-file"
+    first = Session()
+    first.records = part.records[:cut]
+    _taken(ledger, first, tmp_path, rules)
+    _taken(ledger, part, tmp_path, rules)
+    assert _counts(ledger)["s-1"].marks[LINT.key].came_up == came_up
