@@ -43,7 +43,7 @@ def test_a_lesson_shows_its_whole_life(agent: Agent, ids: list[str]) -> None:
         assert text in told
     kinds = [event["type"] for event in agent.json("show", ids[0])["events"]]
     assert kinds == ["lesson.recorded", "outcome.observed", "outcome.observed", "advice.told"]
-    assert "no session 'zz' is recorded" in agent.call("show", "zz", code=2).err
+    assert "session 'zz' is not recorded" in agent.call("show", "zz", code=2).err
 
 
 def test_outcome_moves_the_worth_until_its_retraction(agent: Agent, ids: list[str]) -> None:
