@@ -218,8 +218,8 @@ RUNNING = "reflector/reflection/runner.py"
 AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
     "judges", "agent_process consent model offers client_versions"
 )
-CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING = of(
-    "check", "plan rows results page closing"
+CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING, CHECK_EVIDENCE = of(
+    "check", "plan rows results page closing evidence"
 )
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
@@ -231,6 +231,7 @@ LOADED, ELSEWHERE = "reflector/sessions/loaded.py", "reflector/check/elsewhere.p
 SHOWN_IN_FILES = ("tests/sessions/test_loaded.py",)
 FOUND_ELSEWHERE = ("tests/check/test_elsewhere.py",)
 COUNTED_FREELY = ("tests/check/test_counting.py",)
+BLAMED_LINES = ("tests/check/test_evidence.py",)
 
 MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = of(
     "memory", "calls naming recording backfill files"
@@ -423,7 +424,18 @@ MUTATIONS = [
     Mutation(OCCASIONS, "is_unknown = _is_deed_of(occasion, tokens) or", "is_unknown =", COUNTED),
     Mutation(OCCASIONS, " or re.search(is_at_place, text, re.I)", "", COUNTED),
     Mutation(OCCASIONS, "        return _TESTS.files\n", "        return ''\n", COUNTED),
-    Mutation(CALLS, "yield Act(_without_words(", "yield Act((", COUNTED),
+    Mutation(
+        CALLS, """lambda words: f'{words["option"]}"…"')""", "lambda words: words[0])", COUNTED
+    ),
+    Mutation(CALLS, "_HEREDOC.sub(_with_first_line, command)", "command", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, "    if not words:\n", "    if False:\n", BLAMED_LINES),
+    Mutation(
+        CHECK_EVIDENCE, "alone.occasion and alone.names_command", "alone.occasion", BLAMED_LINES
+    ),
+    Mutation(COUNT, "LATE if counts.is_whole else UNKNOWN", "LATE", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "            self.lacks_begin = True\n", "", COUNTED_FREELY),
+    Mutation("reflector/sessions/intake.py", "is_whole(source.path)", "True", FOLDED),
+    Mutation(CHECK_ROWS, "not (is_due or rule.lacks_begin)", "not is_due", PAGES),
     Mutation(TOKENS, "None if _is_choice(before) else", "", COUNTED),
     Mutation(TOKENS, "is_part or is_for or", "is_part or", COUNTED),
     Mutation(TOKENS, "_ASKS_YOU.search(text)", "False", COUNTED),

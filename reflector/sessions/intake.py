@@ -669,7 +669,7 @@ def _result_events(
     messages: Iterator[Message] = (message for message in every if message.key in new_keys)
     counts = PartCounts()
     if rules is not None:
-        counts.is_whole = is_whole(Path(source.path))
+        counts.is_whole = is_whole(source.path)
         messages = rules.passing(messages, counts)
     outcome = read_outcome(messages, answered=bool(reading.line))
     outcome.began = iso_time(outcome.began)

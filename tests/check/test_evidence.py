@@ -179,6 +179,7 @@ def test_category_is_that_of_the_page(
     [
         ('git add . && git commit -m "Mend the lamp\n\nIt was dark."', '-m "Mend the lamp"'),
         ("git commit -m \"$(cat <<'EOF'\nMend the lamp\n\nDark.\nEOF\n)\"", '-m "Mend the lamp"'),
+        ("cat > a <<'E'\nx\nE\ngit commit -m 'Mend it'", 'git commit -m "Mend it"'),
         ("git commit --message='Mend it'", '--message="Mend it"'),
         ("git commit -F - <<'EOF'\nMend it\nEOF", "git commit -F - <<'EOF'"),
     ],
