@@ -30,7 +30,8 @@ from reflector.transcripts.records import record_key
 #: How tokens, occasions and likeness are read: it changes whenever a count would.
 VERSION = "counts/4"
 #: In `came_up`, beside the bit of the occasion: a rule that asks for a command before it had the
-#: occasion first, or the command first, or the begin of the session is missing before the occasion.
+#: occasion first, or the command first, or its transcript does not have the beginning of the
+#: session.
 CAME_UP, LATE, IN_TIME, UNKNOWN = 1, 2, 4, 8
 #: In `said`, the bit of a sentence that says the rule again; the tokens follow it.
 AGAIN = 1
@@ -225,7 +226,7 @@ class RuleSet:
 
     def count(self, messages: Iterable[Message], *, is_whole: bool = True) -> PartCounts:
         """Return the counts of a part of a session. As in `PartCounts`, its
-        transcript may lack the begin of the session.
+        transcript may lack the beginning of the session.
         """
         counts = PartCounts(rules=set(self.rules), is_whole=is_whole)
         deque(self.passing(messages, counts), maxlen=0)

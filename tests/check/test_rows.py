@@ -156,12 +156,14 @@ def test_unknown_births_show_all_sessions_without_before() -> None:
     assert rows_of(page(facts), TODAY)[0].evidence == ("you said it again in 2 of 9 sessions",)
 
 
-def test_rule_that_may_have_been_followed_earlier_needs_a_judge() -> None:
+def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     """Its occasion came up only in sessions whose begin is missing."""
     unknown = rule(**_RUNS, is_before=True, lacks_begin=True)
     assert part_of(unknown) is Part.JUDGE
     assert part_of(replace(unknown, lacks_begin=False)) is Part.UNSEEN
-    assert category_words(unknown).endswith("a transcript lacks the begin of its session")
+    assert category_words(unknown).endswith(
+        "a transcript does not have the beginning of its session"
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,11 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
     wrong = tmp_path / "wrong.ndjson"
     wrong.write_text((tmp_path / "ledger.ndjson").read_text().replace("pat-001", "pat-002"))
     refused = other.call("import", wrong, code=1)
-    assert (refused.out, other.playbook.read_text(), "data was changed" in refused.err) == (
+    assert (
+        refused.out,
+        other.playbook.read_text(),
+        "the event's data was changed" in " ".join(refused.err.split()),
+    ) == (
         "",
         mine,
         True,

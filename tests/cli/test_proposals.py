@@ -82,10 +82,15 @@ def due(agent: Agent, *options: str) -> list[str]:
 
 def test_page_has_the_figures_of_the_benchmark() -> None:
     found = measure([one for one in labelled() if one.half == "held_out"])
-    assert (
-        f"precision is {found['precision']} ({found['right']} of {found['proposed']} proposed)"
-    ) in PAGE
-    assert f"recall is {found['recall']:.2f} ({found['right']} of {found['same']})" in PAGE
+    page = " ".join(PAGE.split())
+    right = found["right"]
+    precision = (
+        f"All {right} pairs that it proposed were duplicates (precision {found['precision']})"
+    )
+    assert found["proposed"] == right
+    assert precision in page
+    recall = f"found {right} of the {found['same']} duplicates (recall {found['recall']:.2f})"
+    assert recall in page
 
 
 def test_pairs_and_harmful_rules_are_proposed_once(agent: Agent) -> None:
