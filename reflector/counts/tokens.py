@@ -99,8 +99,8 @@ _PURPOSE = re.compile(
 #: Whether the rule is broken depends on your words.
 _ASKS_YOU = re.compile(
     r"\b(?:without|unless|before|sin|sem)[ \t]+(?:\w+[ \t]+){0,2}?"
-    r"(?:ask\w*|approv\w*|permission|confirm\w*|consent|told|request\w*|pregunt\w*|permiso|pergunt\w*"
-    r"|permissão)\b",
+    r"(?:ask\w*|approv\w*|permission|confirm\w*|consent|told|request\w*"
+    r"|pregunt\w*|permiso|pergunt\w*|permissão)\b",
     re.IGNORECASE,
 )
 #: What joins commands that are all asked for.

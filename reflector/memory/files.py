@@ -121,7 +121,8 @@ class Table:
         self._home = Path(home_folder() or "/nowhere")
         self._patterns = list(_patterns_of(root, scope, in_any=in_any))
         #: The ends of the names of all files.
-        self.endings = tuple({os.path.splitext(each.load.pattern)[1] for each in self._patterns})  # noqa: PTH122
+        names = (Path(each.load.pattern) for each in self._patterns)
+        self.endings = tuple({name.suffix for name in names})
 
     def watch_of(self, path: str, base: str = "") -> Watched | None:
         """Return the file of a path that a tool call or an event names, None for a file that is not
