@@ -348,8 +348,9 @@ def assert_(place: Place, name: str, counters: str) -> None:
 def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file.
 
-    Sessions can continue during the copy. Only you can read FILE. An existing file is never
-    overwritten. With the printed head, you can verify the copy later: `reflector verify --anchor`.
+    Sessions can continue during the copy. Only your user account can read the new file. An existing
+    file is never overwritten. With the printed head, you can verify the copy later: `reflector
+    verify --anchor`.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
