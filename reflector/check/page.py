@@ -114,7 +114,7 @@ def _nothing_words(facts: PageFacts) -> str:
         is_older = any(rule.before.sessions for rule in facts.rules)
         reason = "every session is older than these rules" if is_older else "nothing was counted"
         return f"LOOK AT THESE: none, because {reason}."
-    return "LOOK AT THESE: none."
+    return "LOOK AT THESE: none of the rules that do not need a judge."
 
 
 def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
@@ -192,7 +192,7 @@ def _steps(steps: Sequence[Step]) -> Iterator[str]:
 
 def _whole_rows(rows: Sequence[Row], number_of_files: int) -> Iterator[str]:
     if not rows:
-        yield "LOOK AT THESE: none."
+        yield "LOOK AT THESE: none of the rules that do not need a judge."
         return
     yield f"LOOK AT THESE {len(rows)}"
     label_width = _label_width(rows, number_of_files)

@@ -170,7 +170,7 @@ def _why_a_judge(rule: RuleFacts) -> str:
     if rule.forbids:
         return "calls can show only that it was broken"
     if rule.lacks_begin:
-        return "a transcript does not have the beginning of its session"
+        return "a transcript begins in mid-session"
     if rule.names_command:
         return "it is unknown when it applies"
     return "a session without it may follow it, too"

@@ -162,7 +162,7 @@ def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     assert part_of(unknown) is Part.JUDGE
     assert part_of(replace(unknown, lacks_begin=False)) is Part.UNSEEN
     assert category_words(unknown).endswith(
-        "a transcript does not have the beginning of its session"
+        "a transcript begins in mid-session"
     )
 
 
