@@ -161,9 +161,7 @@ def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     unknown = rule(**_RUNS, is_before=True, lacks_begin=True)
     assert part_of(unknown) is Part.JUDGE
     assert part_of(replace(unknown, lacks_begin=False)) is Part.UNSEEN
-    assert category_words(unknown).endswith(
-        "a transcript begins in mid-session"
-    )
+    assert category_words(unknown).endswith("a transcript begins in mid-session")
 
 
 @pytest.mark.parametrize(

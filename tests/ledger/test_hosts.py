@@ -211,7 +211,7 @@ def test_read_only_file_is_refused(host: Host) -> None:
     [
         ({"isolation_level": "SERIALIZABLE"}, "SERIALIZABLE"),
         ({"isolation_level": "REPEATABLE READ"}, "REPEATABLE READ"),
-        ({"postgresql_readonly": True}, "may only read"),
+        ({"postgresql_readonly": True}, "transaction is read-only"),
     ],
 )
 def test_a_servers_unfit_transaction_is_refused(

@@ -125,7 +125,7 @@ def test_pooled_question_is_one_statement(ways: tuple[str, str]) -> None:
         for query in ("SELECT 1; SELECT 2", "SELECT 1; COMMIT; UPDATE bullet SET helpful = 9"):
             with (
                 asking(ledger) as ask,
-                pytest.raises(NotAQuestion, match="runs a single statement"),
+                pytest.raises(NotAQuestion, match="runs one statement"),
             ):
                 ask.ask(query)
         assert ledger.rows()[0].helpful == 0

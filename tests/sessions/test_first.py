@@ -456,7 +456,7 @@ def test_other_layers_keep_no_permission(
         settings.write_text(f'backend = "{backend}"\n')
     taken = old.call(*command)
     assert "backend" not in users_settings(old)
-    assert ("is still 'anthropic'; remove the setting there" in taken.err) == (
+    assert ("still sets the judge 'anthropic'; remove this setting there" in taken.err) == (
         backend == "anthropic"
     )
 
