@@ -79,7 +79,7 @@ class _Nobody(Client):
     """A client that sends nothing."""
 
     async def send(self, texts: Sequence[str]) -> Reply:
-        raise NotImplementedError
+        raise NotImplementedError("prompts are only composed here, and nothing is sent")
 
 
 # -- one version of the code -----------------------------------------------------------------------

@@ -123,7 +123,7 @@ class WorkedModels:
 
     def change(self, since: str) -> ModelChange | None:
         """Return the change of an agent to the model of its last sessions; None if the agent began
-        with it, or changed before a time. Retracted windows are no sessions here.
+        with it, or changed before a time. A retracted window does not count here.
         """
         windows = [window for id, window in self._windows.items() if self._past.is_active(id)]
         ordered = sorted(worked_sessions(windows).values(), key=lambda session: session.begun)

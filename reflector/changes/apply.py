@@ -61,8 +61,11 @@ class Step:
     @property
     def lines(self) -> list[str]:
         """The bullets before (`-`) and after (`+`), one a line; new bullets alone have no sign, and
-        those that look the same have the change instead.
+        those that look the same have the change instead. Of a rule that stays in a file, only the
+        change is shown.
         """
+        if not self.before and not self.after:
+            return [self.change.line]
         if not self.before:
             return [bullet.line for bullet in self.after]
         if self.before == self.after:

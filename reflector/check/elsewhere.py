@@ -24,15 +24,15 @@ from reflector.sessions.found_transcripts import FoundTranscript, find_transcrip
 from reflector.transcripts.readers import is_subagents, stores
 
 _RENAMED = "the same files, but the folder no longer exists"
-#: Of a transcript in which paths are looked for.
+#: The beginning of a transcript in which paths are looked for, in bytes.
 _MOST_BYTES = 1 << 20
 
 
 class Elsewhere(NamedTuple):
     """The sessions of another folder.
 
-    why    the folder is like the project
-    files  their transcripts as a shell reads them
+    why    how the folder is like the project
+    files  the transcripts of the sessions, as arguments of a shell command
     """
 
     folder: Path

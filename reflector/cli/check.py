@@ -35,7 +35,7 @@ from reflector.check.source import advice_to_check, no_line_words
 from reflector.cli.app import Place
 from reflector.cli.judge import one_run
 from reflector.cli.options import DAY, READ_FILE, agreed, json_option, judge_option, yes_option
-from reflector.cli.output import counted, counting, note, print_json, progress, safe
+from reflector.cli.output import counted, counting, day_words, note, print_json, progress, safe
 from reflector.cli.sessions import compressed_words
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -123,6 +123,9 @@ def check(
             )
         for text in _notes(place, answer.document, look, ran, whole=whole):
             note(text)
+        if since is not None and not answer.facts.sessions:
+            all_sessions = place.command("check")
+            note(f"No session ended since {day_words(since.isoformat())}. For all: {all_sessions}")
     if ran.failed:
         raise click.exceptions.Exit(1)
 

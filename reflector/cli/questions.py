@@ -278,7 +278,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         asked = Question(place, ledger, past(ledger, moment), as_json=False)
         name = name_at(ledger, place.folder(), line)
         row = asked.playbook.row(name) if name is not None else None
-        if row is None:
+        if row is None or not row.is_rule:
             return
         uses = Uses.of(asked)
         marks = recent(steps_of(ledger, row.name, asked.then), asked.then or Past(ledger))

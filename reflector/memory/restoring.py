@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reflector.events.event import NewEvent
 from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
@@ -130,7 +130,7 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
         return [replace(versions[0], left=refused), *versions[1:]]
     parts = [*refused, *map(_part, versions)]
     raise UndoRefused(
-        "\n".join(["Nothing was written yet.", *parts, (f"To take back this part: {command}")])
+        "\n".join(["Nothing was written yet.", *parts, f"To take back this part: {command}"])
     )
 
 
@@ -356,7 +356,7 @@ def finish(home: Project, stores: Iterable[Store]) -> list[str]:
     """Finish an undo that a crash interrupted, and return the names of its files. If a file has
     neither of the two contents, none is changed, and those that were written become as they were.
     """
-    notes = home.read_kept(_JOURNAL) or []
+    notes = _notes(home)
     writings = [writing for writing in _noted_in(stores, notes) if writing.is_kept]
     written = [writing for writing in writings if writing.has(writing.then)]
     unwritten = [writing for writing in writings if writing not in written]
@@ -377,12 +377,24 @@ def _noted(store: Store, event: NewEvent) -> _Writing:
     return _Writing(store, event, now, then)
 
 
-def _noted_in(stores: Iterable[Store], notes: Sequence[Any]) -> Iterator[_Writing]:
+def _notes(home: Project) -> list[tuple[bool, NewEvent]]:
+    """Return the changes that were noted, each with whether it is of the user's own files; none of
+    a journal that is damaged or has the form of an earlier version.
+    """
+    try:
+        return [(bool(is_users), NewEvent(**event)) for is_users, event in home.read_kept(_JOURNAL)]
+    except (TypeError, ValueError):
+        return []
+
+
+def _noted_in(
+    stores: Iterable[Store], notes: Sequence[tuple[bool, NewEvent]]
+) -> Iterator[_Writing]:
     """Yield the watched files of an undo that was noted, and of its ledger."""
     for store in stores:
         for is_users, event in notes:
-            if store.project.is_users == is_users and store.watched(event["data"]["file"]):
-                yield _noted(store, NewEvent(**event))
+            if store.project.is_users == is_users and store.watched(event.data["file"]):
+                yield _noted(store, event)
 
 
 def is_interrupted(home: Project) -> bool:

@@ -127,6 +127,8 @@ def _finish_undo(project: Project, ledger: Ledger) -> list[str]:
             restored = finish(project, stores)
     except _TROUBLE as error:
         return [_WAITS.format(error_words(error))]
+    if not restored:
+        return ["an undo was interrupted and changed nothing; see `reflector log --memory`"]
     return [f"finished an undo that was interrupted: {', '.join(restored)}"]
 
 

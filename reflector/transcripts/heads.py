@@ -18,7 +18,7 @@ _HEAD_BYTES = 8 * 1024 * 1024
 _HEAD_LINES = 200
 #: How far from the end of a file its last time is looked for.
 _TAIL_BYTES = 64 * 1024
-#: Fields of Claude Code's first record by which an earlier part of the session is missing.
+#: Fields of Claude Code's first message; one that is set shows that an earlier part is missing.
 _EARLIER = ("parentUuid", "logicalParentUuid", "isCompactSummary")
 _MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
@@ -51,8 +51,8 @@ def read_head(path: Path) -> Head:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a transcript begins where its session began: its first record that names the
-    one before it names none, and does not sum up earlier ones. Raises OSError.
+    """Return whether a transcript begins where its session began. It does not if its first message
+    follows a record that the file lacks, or sums up earlier ones. Raises OSError.
     """
     if path.suffix == ".json":
         return True

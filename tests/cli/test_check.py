@@ -300,6 +300,15 @@ def test_returning_line_is_watched_again_with_its_evidence(
     assert len(fresh.json("list")) == 6
 
 
+def test_returning_line_stays_out_of_the_playbook(fresh: Agent) -> None:
+    rule = "- Run the tests before you commit\n"
+    for content in (ADVICE, ADVICE.replace(rule, ""), ADVICE):
+        (fresh.project / "CLAUDE.md").write_text(content)
+        leave(fresh, f"s-{len(content)}")
+        fresh.call("check", "--yes")
+    assert {row["status"] for row in fresh.json("list")} == {"watched"}
+
+
 def test_rule_in_a_file_counts_helped_at_once(fresh: Agent) -> None:
     fresh.call("check", "--yes")
     name = next(name for name, of in _texts(fresh).items() if of.startswith("Run the tests"))
@@ -576,3 +585,8 @@ def test_free_check_reads_no_ledger_of_another_project(fresh: Agent, api: Api) -
     fresh.call("--project", fresh.home, "check")
     assert files(fresh) == before
     assert len(api.asked) == 4
+
+
+def test_day_without_sessions_is_named(fresh: Agent) -> None:
+    shown = fresh.call("check", "--since", "2999-01-01").err
+    assert "No session ended since 1 Jan 2999. For all: reflector check" in shown

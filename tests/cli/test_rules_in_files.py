@@ -163,3 +163,23 @@ def test_move_names_repeated_lines(named: Agent) -> None:
         "CLAUDE.md:5 repeats the rule of CLAUDE.md:3, so `adopt` removes both lines" in printed.out
     )
     assert "Moved 2 rules." in printed.out
+
+
+def test_undo_of_names_shows_each_rule(named: Agent) -> None:
+    shown = named.call("undo", "1..2", "--yes").out
+    assert [line.split()[:2] for line in shown.splitlines()] == [
+        ["forget", "oth-001"],
+        ["forget", "oth-002"],
+    ]
+
+
+def test_line_of_a_removed_rule_has_no_name(named: Agent) -> None:
+    named.call("undo", "1..2", "--yes")
+    assert "oth-001" not in named.call("blame", "CLAUDE.md:3").out
+
+
+def test_rule_of_the_playbook_has_no_place(named: Agent) -> None:
+    named.call("add", "pat", "Keep functions small.")
+    (named.project / "CLAUDE.md").write_text(f"{TEXT}- Keep functions small.\n")
+    places = {row["name"]: row["place"] for row in named.json("list")}
+    assert places == {"oth-001": "CLAUDE.md:3", "oth-002": "CLAUDE.md:4", "pat-001": None}

@@ -312,6 +312,16 @@ def test_lost_version_removes_no_file(agent: Agent, two_files: list[Path]) -> No
     assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
 
 
+@pytest.mark.parametrize("journal", ['{"tx": "1", "files": []}', "[1]", '[[false, {"x": 1}]]', "x"])
+def test_journal_of_another_form_stops_nothing(
+    agent: Agent, two_files: list[Path], journal: str
+) -> None:
+    (agent.own / "undo.json").write_text(journal)
+    assert "an undo was interrupted and changed nothing" in agent.call("log", "--memory").err
+    assert not (agent.own / "undo.json").exists()
+    assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
+
+
 def test_half_an_undo_is_taken_back(agent: Agent, two_files: list[Path]) -> None:
     if (child := os.fork()) == 0:
         write = restoring._write_all
