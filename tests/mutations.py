@@ -401,7 +401,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        ' and store.watched(event["data"]["file"])',
+        ' and store.watched(event.data["file"])',
         "",
         MEMORY_UNDONE,
     ),
