@@ -433,9 +433,9 @@ MUTATIONS = [
         CHECK_EVIDENCE, "alone.occasion and alone.names_command", "alone.occasion", BLAMED_LINES
     ),
     Mutation(COUNT, "LATE if counts.is_whole else UNKNOWN", "LATE", COUNTED_FREELY),
-    Mutation(FREE_COUNTS, "            self.lacks_begin = True\n", "", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "            self.lacks_start = True\n", "", COUNTED_FREELY),
     Mutation("reflector/sessions/intake.py", "is_whole(source.path)", "True", FOLDED),
-    Mutation(CHECK_ROWS, "not (is_due or rule.lacks_begin)", "not is_due", PAGES),
+    Mutation(CHECK_ROWS, "not (is_due or rule.lacks_start)", "not is_due", PAGES),
     Mutation(TOKENS, "None if _is_choice(before) else", "", COUNTED),
     Mutation(TOKENS, "is_part or is_for or", "is_part or", COUNTED),
     Mutation(TOKENS, "_ASKS_YOU.search(text)", "False", COUNTED),

@@ -92,7 +92,7 @@ def _counted(line: Line, rule: RuleCount) -> RuleFacts:
         occasion=rule.occasion,
         is_before=rule.counting.is_before,
         breached=rule.breached,
-        lacks_begin=rule.lacks_begin,
+        lacks_start=rule.lacks_start,
         last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
     )
 

@@ -81,7 +81,7 @@ class RuleCount:
     occasion   such as "sessions that committed", "" if it is not known
     last_said  your newest sentence that says it again, None without one
     breaches   the bits of the tokens that it speaks against and the agent ran or wrote
-    lacks_begin  as in `RuleFacts`
+    lacks_start  as in `RuleFacts`
     """
 
     counting: Counting
@@ -90,7 +90,7 @@ class RuleCount:
     unknown: Tally = field(default_factory=Tally)
     last_said: Sentence | None = None
     breaches: int = 0
-    lacks_begin: bool = False
+    lacks_start: bool = False
 
     @property
     def breached(self) -> str:
@@ -164,7 +164,7 @@ class RuleCount:
         if occasion is None:
             return not self.is_choice or acts & (named | self.counting.negated) > 0
         if self.counting.is_before and marks.came_up & UNKNOWN:
-            self.lacks_begin = True
+            self.lacks_start = True
             return False
         if self.counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
             # Events of counts/1 do not have the order.

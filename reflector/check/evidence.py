@@ -41,7 +41,7 @@ from reflector.transcripts.reading import open_session
 _WIDTH = 80
 _MOST_ROWS = 12
 _MOST_QUOTED = 2_000
-#: The begin of an occasion, to find it in its line.
+#: The first characters of an occasion, by which its line is cut around it.
 _MOST_WORD = 8
 _SAID = "you said"
 _NOT_DONE = "not done"
@@ -165,8 +165,8 @@ def _words_of(counting: Counting, act: Act, command: str) -> Iterator[tuple[str,
         for deed in (deed for deed, bits in deeds.items() if bits >> place & 1):
             for line, shown_line in zip(lines, shown, strict=False):
                 if _holds(token, line, act):
-                    is_whole = token.text in shown_line
-                    word = token.text if is_whole else token.text.partition(" ")[0]
+                    is_shown = token.text in shown_line
+                    word = token.text if is_shown else token.text.partition(" ")[0]
                     yield f"{did} {deed}", _Words(shown_line, word)
             if token.is_path and token.text in act.file:
                 yield f"{_WROTE} {deed}", _Words(act.file, token.text)

@@ -162,18 +162,18 @@ def category_words(rule: RuleFacts) -> str:
 
 def _why_a_judge(rule: RuleFacts) -> str:
     if rule.judged_since.asked:
-        return "its answers are too few to tell"
+        return "a judge has read too few sessions"
     if not rule.has_words:
         return "calls cannot show it"
     if not rule.counts.sessions:
         return "nothing was counted"
     if rule.forbids:
         return "calls can show only that it was broken"
-    if rule.lacks_begin:
+    if rule.lacks_start:
         return "a transcript begins in mid-session"
     if rule.names_command:
         return "it is unknown when it applies"
-    return "a session without it may follow it, too"
+    return "a session can follow it unseen"
 
 
 def known_words(rule: RuleFacts) -> Iterator[str]:
@@ -254,7 +254,7 @@ def _never_came_up(rule: RuleFacts) -> bool:
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
     is_due = rule.names_command and not (rule.occasion or rule.forbids)
-    is_counted = rule.has_words and counts.sessions > 0 and not (is_due or rule.lacks_begin)
+    is_counted = rule.has_words and counts.sessions > 0 and not (is_due or rule.lacks_start)
     return is_counted and not (counts.came_up or counts.run or counts.written)
 
 

@@ -33,7 +33,7 @@ _WRITING = re.compile(rf"\b(?:git|gh|glab|hg) (?:\\.|{_STRING}|[^;&|\n\"'\\])*",
 _WORDS = re.compile(
     rf"(?P<option>\s(?:-[a-z]*m|--message|--body|--title|--notes)[ =]?|\bbody=){_STRING}", re.DOTALL
 )
-#: The begin of words that a text of the shell gives, as in `-m "$(cat <<'EOF'`.
+#: The opening of words that come from a text of the shell, as in `-m "$(cat <<'EOF'`.
 _INTO_WORDS = re.compile(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 #: The number of calls that wait for their results.

@@ -42,7 +42,7 @@ _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 _OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
 _OPEN_ENDS = frozenset("(/=:-")
-#: The begin of a command in a line of a shell.
+#: The characters before a command in a line of a shell.
 _SHELL_WORDS = r"\b(?:sudo|env|time|exec|xargs|then|do|else|if|while|nohup)\b"
 _BEGIN = rf"(?:^|[;&|(`{{]|{_SHELL_WORDS})[ \t]*(?:[A-Z_]+=\S* +)*"
 

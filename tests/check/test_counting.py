@@ -273,11 +273,11 @@ def test_session_without_its_begin_shows_no_order(
     session = Session("s-1").user("Go on.").runs("git commit", "ok").runs("make lint", "ok")
     session.records[0][field] = "earlier"
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
-    assert (count.since, count.lacks_begin) == (Tally(sessions=1), True)
+    assert (count.since, count.lacks_start) == (Tally(sessions=1), True)
 
 
 def test_command_in_time_needs_no_begin(project: Project, tmp_path: Path) -> None:
     session = Session("s-1").runs("make lint", "ok").runs("git commit", "ok")
     session.records[0]["parentUuid"] = "earlier"
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
-    assert (count.since, count.lacks_begin) == (Tally(1, 1, 1, done=1), False)
+    assert (count.since, count.lacks_start) == (Tally(1, 1, 1, done=1), False)

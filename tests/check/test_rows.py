@@ -158,9 +158,9 @@ def test_unknown_births_show_all_sessions_without_before() -> None:
 
 def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     """Its occasion came up only in sessions whose begin is missing."""
-    unknown = rule(**_RUNS, is_before=True, lacks_begin=True)
+    unknown = rule(**_RUNS, is_before=True, lacks_start=True)
     assert part_of(unknown) is Part.JUDGE
-    assert part_of(replace(unknown, lacks_begin=False)) is Part.UNSEEN
+    assert part_of(replace(unknown, lacks_start=False)) is Part.UNSEEN
     assert category_words(unknown).endswith("a transcript begins in mid-session")
 
 

@@ -152,7 +152,7 @@ def test_rebuild_and_verify_keep_counts(agent: Agent) -> None:
 def test_order_is_unknown_without_the_begin(
     ledger: Ledger, tmp_path: Path, rules: RuleSet, calls: list[str], came_up: int, cut: int
 ) -> None:
-    """A session that was cut into windows has its begin; one whose file lacks it does not."""
+    """A session that was cut into windows has its beginning; one whose file lacks it does not."""
     part = Session().runs(calls[0], "ok").runs(calls[1], "ok")
     part.records[0]["parentUuid"] = "of-an-earlier-file"
     first = Session()
