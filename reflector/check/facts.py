@@ -79,8 +79,8 @@ class RuleFacts:
     is_before  whether it asks for a command before the occasion
     breached  the tokens that it speaks against and that the agent ran or wrote, in words; "" for
               none, and for the only token of a rule
-    lacks_start  whether its occasion came up in a transcript that begins in mid-session, so that the
-              command before the occasion may be missing
+    lacks_start  whether its occasion came up in a transcript that begins in mid-session, so
+              that the command before the occasion may be missing
     missing   a path of it that is not in the project any more; "" for none
     last_said  None if you never said it
     result    of judges, only if chance is an unlikely explanation; "" for none

@@ -153,7 +153,7 @@ def test_changed_file_without_the_command_is_shown(agent_here: Agent) -> None:
     ("rule", "call", "part", "shown"),
     [
         ("Run both `ruff check` and `ruff format`.", "ls", "needs a judge", ["it is unknown"]),
-        ("Never commit secrets, use `.env`.", "git commit", "needs a judge", ["a session without"]),
+        ("Never commit secrets, use `.env`.", "git commit", "needs a judge", ["follow it unseen"]),
         ("Use `retry_twice` for calls.", "ls", "never came up", ["did not come up in 2 sessions"]),
         ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
         (
