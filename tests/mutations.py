@@ -1641,6 +1641,20 @@ MUTATIONS = [
         "None",
         KEPT_FILE,
     ),
+    # Counts of a page without a rule to look at.
+    Mutation(
+        "reflector/check/rows.py",
+        "fact_rows(facts) if facts.sessions >= _FEWEST else ()",
+        "fact_rows(facts)",
+        PAGES,
+    ),
+    Mutation(
+        "reflector/check/rows.py",
+        "(heading.touched, -heading.tokens)",
+        "-heading.tokens",
+        PAGES,
+    ),
+    Mutation("reflector/check/facts.py", "since=self.before,", "since=self.since,", PAGES),
     # Lessons: a fold in the order in which things happened, of what was not retracted.
     Mutation(
         BOOK,

@@ -37,6 +37,7 @@ from reflector.reflection.checking import (
     session_starts,
     verdicts_in,
 )
+from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
@@ -444,5 +445,4 @@ def _result(
         return "; ".join(filter(None, (words, helped.words("helped", "harmful")))) or TOO_FEW
     if not seen.asked:
         return "not asked about"
-    count = len(seen.asked)
-    return f"not seen in {count} session{'s' if count > 1 else ''}"
+    return f"not seen in {counted(len(seen.asked), 'session')}"

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
 from reflector.audit.checked import Checked, CheckedLine
 from reflector.check.adapter import judged_of, page_facts
@@ -20,8 +19,7 @@ from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook_files.watching import Advice, Line
 from reflector.project import Project
 from reflector.sessions import checks
-from reflector.sessions.found_transcripts import FoundTranscript, compressed
-from reflector.transcripts.readers import stores
+from reflector.sessions.found_transcripts import FoundTranscript, compressed_by_agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ def answer_of(
         left_out=[*advice.omitted],
         sessions=by_agent(look.sessions),
         since_edit=facts.since_edit,
-        compressed={title: len(paths) for title, paths in compressed_files().items()},
+        compressed={title: len(paths) for title, paths in compressed_by_agent().items()},
         questions=look.plan.questions - ran.asked,
         tokens=look.plan.tokens,
         price=None if price is None else f"{price:.2f}",
@@ -171,12 +169,3 @@ def _line(rule: RuleFacts, facts: PageFacts, command: Callable[..., str]) -> Lin
 def by_agent(files: Iterable[FoundTranscript]) -> Mapping[str, int]:
     """Return how many transcripts there are of each agent."""
     return Counter(checks.reader_of(file).name for file in files)
-
-
-def compressed_files() -> dict[str, list[Path]]:
-    """Return the transcripts that cannot be read, by agent."""
-    files: dict[str, list[Path]] = {}
-    for store in stores():
-        if paths := compressed([store.kept.folder]):
-            files.setdefault(store.reader.name, []).extend(paths)
-    return files

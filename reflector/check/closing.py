@@ -15,7 +15,8 @@ from reflector.audit.checked import Checked
 from reflector.check.elsewhere import Elsewhere
 from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
-from reflector.check.rows import Part, counted, part_of, rows_of
+from reflector.check.rows import Part, part_of, rows_of
+from reflector.text.phrases import counted
 
 
 def closing(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,8 +20,7 @@ from typing import NamedTuple
 from reflector.git import GitUnavailable, ask_git
 from reflector.project import project_of
 from reflector.sessions import checks
-from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts
-from reflector.transcripts.readers import is_subagents, stores
+from reflector.sessions.found_transcripts import FoundTranscript, every_transcript
 
 _RENAMED = "the same files, but the folder no longer exists"
 #: The beginning of a transcript in which paths are looked for, in bytes.
@@ -45,7 +44,7 @@ def sessions_elsewhere(root: Path) -> Elsewhere | None:
     """Return the sessions of the folder that is most likely the former place of a project."""
     found: dict[tuple[Path, str], list[FoundTranscript]] = defaultdict(list)
     likes: dict[str, tuple[Path, str] | None] = {}
-    for file in _transcripts():
+    for file in every_transcript():
         if file.cwd not in likes:
             likes[file.cwd] = _like(Path(file.cwd), root.resolve())
         if like := likes[file.cwd]:
@@ -59,14 +58,6 @@ def sessions_elsewhere(root: Path) -> Elsewhere | None:
     (folder, why), files = max(found.items(), key=lambda row: len(row[1]))
     sessions = len({checks.session_of(file) for file in files})
     return Elsewhere(folder, sessions, why, _in_shell([file.path for file in files]))
-
-
-def _transcripts() -> Iterator[FoundTranscript]:
-    for store in stores():
-        if store.kept.folder.is_dir():
-            for file in find_transcripts(store.kept.folder, store.kept.pattern):
-                if Path(file.cwd).is_absolute() and not is_subagents(file.path):
-                    yield file
 
 
 def _like(cwd: Path, root: Path) -> tuple[Path, str] | None:

@@ -17,7 +17,7 @@ from reflector.check.counting import RuleCount, Tally, kept_counts
 from reflector.check.facts import RuleFacts
 from reflector.check.lines import place_of
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
-from reflector.check.rows import Speech, category_words, counted, known_words, signals_of
+from reflector.check.rows import Speech, category_words, known_words, signals_of
 from reflector.check.source import advice_to_check
 from reflector.counts.calls import Act, acts_of, readable
 from reflector.counts.code import uses_as_code
@@ -31,6 +31,7 @@ from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
+from reflector.text.phrases import counted
 from reflector.text.secrets import quote
 from reflector.text.width import around, cut
 from reflector.transcripts.building import plain_text
@@ -232,7 +233,7 @@ def _summary(rule: RuleFacts, speech: Speech) -> Iterator[str]:
     """Yield the category and the counts of a rule, as the page words them."""
     words = [signal.words(rule, speech) for signal in signals_of(rule)]
     if not words:
-        words = [*filter(None, [category_words(rule)]), *known_words(rule)]
+        words = [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
     for index, text in enumerate(words):
         yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
 

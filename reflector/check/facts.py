@@ -117,6 +117,16 @@ class RuleFacts:
         is_dated = self.since.sessions or self.before.sessions
         return self.since if is_dated else self.unknown
 
+    def earlier(self) -> RuleFacts:
+        """Return the rule as if it had existed in the sessions before it."""
+        return replace(
+            self,
+            since=self.before,
+            before=NO_COUNTS,
+            judged_since=self.judged_before,
+            judged_before=Answers(),
+        )
+
     def with_result(self, words: str) -> RuleFacts:
         """Return the rule with the result of judges, in words."""
         return replace(self, result=words)

@@ -11,41 +11,44 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, RuleFacts, Step
+from reflector.check.facts import FileFacts, PageFacts, RuleFacts, Step
 from reflector.check.rows import (
     Part,
     Row,
+    Speech,
     change_of,
-    counted,
+    fact_rows,
     followed_words,
     known_words,
     parts,
-    plain_words,
+    quiet_rows,
     rows_of,
 )
+from reflector.text.phrases import counted, plain_words
 from reflector.text.width import broken, cut, width
 
 WIDTH = 80
 HEIGHT = 22
 _MOST_FILES = 3
 _INDENT = 6
+#: The most lines of counts if there is nothing to look at.
+_MOST_QUIET = 8
 _ALL = "check --all"
 
 
 def page_lines(facts: PageFacts, today: date, *, whole: bool = False) -> list[str]:
     """Return the lines of the page; with `whole`, every rule in full."""
     rules_by_part = parts(facts.rules)
-    rows = rows_of(facts, today)
     if whole:
-        lines = [*_head(facts), *_whole_rows(rows, _number_of_files(facts))]
-        lines += _whole_parts(rules_by_part)
-        lines += map(_fact_line, facts.facts)
+        lines = [*_head(facts), *_whole_rows(facts, today)]
+        lines += _whole_parts(rules_by_part, Speech(facts.agent, today))
+        lines += _whole_facts(facts)
         return [*lines, *_steps(facts.closing)]
     head = [*_head(facts)]
     tail = [*_tail(facts, rules_by_part)]
     steps = [*_steps(facts.closing)]
     room = HEIGHT - len(head) - len(tail) - len(steps) - 1
-    return [*(cut(line, WIDTH) for line in [*head, *_look(rows, facts, room), *tail]), *steps]
+    return [*(cut(line, WIDTH) for line in [*head, *_look(facts, today, room), *tail]), *steps]
 
 
 def _head(facts: PageFacts) -> Iterator[str]:
@@ -82,26 +85,34 @@ def _sessions_line(facts: PageFacts) -> str:
     return f"{words}.{sent}"
 
 
-def _look(rows: Sequence[Row], facts: PageFacts, room: int) -> list[str]:
-    """Return the rows to look at, as many as the room allows; of files without rules, their
-    facts.
+def _look(facts: PageFacts, today: date, room: int) -> Iterator[str]:
+    """Yield the rows to look at, as many as the room allows. Without one, the counts of others.
 
     room  the most lines below the heading
     """
-    if not rows:
-        headings = [] if facts.rules else facts.facts[: max(room, 0)]
-        return [_nothing_words(facts), *map(_fact_line, headings)]
+    if rows := rows_of(facts, today):
+        yield "LOOK AT THESE"
+        yield from _rows_in(room, rows, facts)
+        return
+    yield _nothing_words(facts)
+    if facts.sessions and (rows := quiet_rows(facts, today)):
+        yield "COUNTED SO FAR"
+        yield from _rows_in(min(room - 1, _MOST_QUIET), rows, facts)
+
+
+def _rows_in(room: int, rows: Sequence[Row], facts: PageFacts) -> Iterator[str]:
+    """Yield as many rows as the room allows, and how many more there are."""
     label_width = _label_width(rows, _number_of_files(facts))
-    lines: list[str] = []
+    used = 0
     for index, row in enumerate(rows):
         is_alike = index > 0 and row.evidence == rows[index - 1].evidence
         row_lines = [*_row_lines(row, label_width, is_alike=is_alike)]
         reserve = 1 if index + 1 < len(rows) else 0
-        if len(lines) + len(row_lines) + reserve > room:
-            lines.append(f"{' ' * label_width}  and {len(rows) - index:,} more: {_ALL}")
-            break
-        lines += row_lines
-    return ["LOOK AT THESE", *lines]
+        used += len(row_lines)
+        if used + reserve > room:
+            yield f"{' ' * label_width}  and {len(rows) - index:,} more: {_ALL}"
+            return
+        yield from row_lines
 
 
 def _nothing_words(facts: PageFacts) -> str:
@@ -142,7 +153,8 @@ def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
 
 
 def _number_of_files(facts: PageFacts) -> int:
-    return len({rule.place.rpartition(":")[0] for rule in facts.rules})
+    places = [rule.place for rule in facts.rules] + [heading.place for heading in facts.facts]
+    return len({place.rpartition(":")[0] for place in places})
 
 
 def _label(place: str, label_width: int) -> str:
@@ -190,28 +202,36 @@ def _steps(steps: Sequence[Step]) -> Iterator[str]:
             yield command
 
 
-def _whole_rows(rows: Sequence[Row], number_of_files: int) -> Iterator[str]:
+def _whole_rows(facts: PageFacts, today: date) -> Iterator[str]:
+    rows = rows_of(facts, today)
     if not rows:
-        yield "LOOK AT THESE: none of the rules that do not need a judge."
+        yield _nothing_words(facts)
         return
     yield f"LOOK AT THESE {len(rows)}"
-    label_width = _label_width(rows, number_of_files)
+    label_width = _label_width(rows, _number_of_files(facts))
     for row in rows:
         yield from _labelled(row.label, label_width, [row.text, *row.evidence])
 
 
-def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]:
+def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) -> Iterator[str]:
     for part, rules in rules_by_part.items():
         if part is Part.LOOK or not rules:
             continue
         yield f"{part.upper()} {len(rules)}"
         for rule in rules:
             yield from _labelled(
-                rule.place, len(rule.place), [plain_words(rule.text), *known_words(rule)]
+                rule.place, len(rule.place), [plain_words(rule.text), *known_words(rule, speech)]
             )
     change = change_of([rule for rules in rules_by_part.values() for rule in rules])
     if change is not None:
         yield f"Rules followed since they were written: {change:+} percentage points."
+
+
+def _whole_facts(facts: PageFacts) -> Iterator[str]:
+    if facts.facts:
+        yield f"FACTS {sum(heading.facts for heading in facts.facts)}"
+    for row in fact_rows(facts):
+        yield from _labelled(row.label, len(row.label), [f"{row.text}, {row.evidence[0]}"])
 
 
 def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:
@@ -221,14 +241,3 @@ def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[st
         for line in broken(text, max(20, WIDTH - label_width - 2)):
             yield f"{shown}  {line}"
             shown = " " * label_width
-
-
-def _fact_line(heading: HeadingFacts) -> str:
-    """Return the facts of a heading in a line; a long heading is cut, its figures are not."""
-    figures = (
-        f"{counted(heading.facts, 'fact')}, {heading.tokens:,} tokens, "
-        f"touched in {counted(heading.touched, 'session')}"
-    )
-    frame = f"FACTS {heading.place}  : {figures}"
-    name = cut(heading.heading or "(no heading)", max(12, WIDTH - width(frame)))
-    return f"FACTS {heading.place}  {name}: {figures}"

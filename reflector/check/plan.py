@@ -28,6 +28,7 @@ from reflector.project import Project
 from reflector.reflection.checking import ROOM
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
+from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 from reflector.transcripts.readers import Reader, option_of
 
@@ -241,8 +242,8 @@ def skipped_words(plan: Plan) -> Iterator[str]:
         if judge not in JUDGES:
             reason = f"{title} cannot judge. Choose another judge"
         if judge not in faults:
-            sessions = f"{title} session{'s' if len(barred) > 1 else ''}"
-            yield f"{len(barred):,} {sessions} skipped: {reason} (--judge NAME)."
+            sessions = counted(len(barred), f"{title} session")
+            yield f"{sessions} skipped: {reason} (--judge NAME)."
 
 
 def unfit_agents(plan: Plan) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ from reflector.check.adapter import Judged, page_facts
 from reflector.check.facts import PageFacts, Repeated
 from reflector.check.page import HEIGHT, WIDTH
 from reflector.check.plan import Look, Plan
-from reflector.check.rows import counted, rows_of
+from reflector.check.rows import rows_of
 from reflector.git import repository
 from reflector.locate import agent_folder
 from reflector.mistakes import Mistake
@@ -28,9 +28,9 @@ from reflector.playbook_files.births import births_of
 from reflector.playbook_files.watching import Advice, advice_of
 from reflector.project import Project, project_of
 from reflector.sessions import checks
-from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts
+from reflector.sessions.found_transcripts import FoundTranscript, every_transcript
+from reflector.text.phrases import counted
 from reflector.text.width import cut, width
-from reflector.transcripts.readers import is_subagents, stores
 
 #: Days of sessions in the table.
 _DAYS = 30
@@ -105,17 +105,10 @@ def project_table(each: Each, today: date) -> list[str]:
 def _sessions(each: Each, oldest: float) -> Iterator[tuple[Path, list[FoundTranscript]]]:
     """Yield each project in which agents worked since a time, with its sessions."""
     by_root: dict[Path, list[FoundTranscript]] = defaultdict(list)
-    found = (
-        file
-        for store in stores()
-        if store.kept.folder.is_dir()
-        for file in find_transcripts(store.kept.folder, store.kept.pattern)
-    )
-    for file in each(found):
+    for file in each(every_transcript()):
         with suppress(OSError, ValueError):
             folder = Path(file.cwd)
-            is_new = file.path.stat().st_mtime >= oldest
-            if is_new and folder.is_absolute() and folder.is_dir() and not is_subagents(file.path):
+            if folder.is_dir() and file.path.stat().st_mtime >= oldest:
                 by_root[project_of(folder.resolve())].append(file)
     yield from by_root.items()
 

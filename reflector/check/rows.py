@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from typing import NamedTuple
 
 from reflector.check.facts import Counts, PageFacts, Repeated, RuleFacts
+from reflector.text.phrases import counted, on_day, plain_words
 
 #: The least share of occasions at which a rule counts as followed.
 FOLLOWED_SHARE = 0.8
-#: The fewest sessions of which "followed before it existed" is claimed.
+#: The fewest sessions of which "followed before it existed" is claimed, or "touched in none".
 _FEWEST = 5
-_DAYS_OF_WEEK = timedelta(days=6)
+#: The most rules of a page without a rule to look at.
+_MOST_KNOWN = 3
 
 
 class Part(StrEnum):
@@ -55,13 +57,13 @@ class Signal(NamedTuple):
 class Row:
     """A row to look at: a rule, or a sentence in no rule, with its evidence, the strongest first.
 
-    rank  of its kind, then its count: rows are ordered by it
+    rank  of its kind, then its count: rows to look at are ordered by it
     """
 
     label: str
     text: str
     evidence: tuple[str, ...]
-    rank: tuple[int, int]
+    rank: tuple[int, int] = (0, 0)
 
 
 def part_of(rule: RuleFacts) -> Part:
@@ -108,11 +110,23 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
     return Row(rule.place, plain_words(rule.text), evidence, rank)
 
 
-def plain_words(text: str) -> str:
-    """Return the text of a rule without the signs of Markdown for bold type; code keeps them."""
-    parts = text.split("`")
-    parts[::2] = [prose.replace("**", "") for prose in parts[::2]]
-    return "`".join(parts)
+def quiet_rows(facts: PageFacts, today: date) -> list[Row]:
+    """Return the counts of a page without a rule to look at: of some rules, and of the facts if
+    there are enough sessions.
+    """
+    speech = Speech(facts.agent, today)
+    known = ((rule, tuple(known_words(rule, speech))) for rule in facts.rules)
+    rows = [Row(rule.place, plain_words(rule.text), words) for rule, words in known if words]
+    headings = fact_rows(facts) if facts.sessions >= _FEWEST else ()
+    return [*rows[:_MOST_KNOWN], *headings]
+
+
+def fact_rows(facts: PageFacts) -> Iterator[Row]:
+    """Yield a row for the facts of each heading, first the longest that no session touched."""
+    for heading in sorted(facts.facts, key=lambda heading: (heading.touched, -heading.tokens)):
+        size = f"{counted(heading.facts, 'fact')}, {heading.tokens:,} tokens"
+        touched = _share_words("touched in", (heading.touched, facts.sessions))
+        yield Row(heading.place, f"{heading.heading or '(no heading)'}: {size}", (touched,))
 
 
 def _repeated_row(repeated: Repeated) -> Row:
@@ -120,26 +134,9 @@ def _repeated_row(repeated: Repeated) -> Row:
     return Row("+", f'"{repeated.words}"', (evidence,), (_REPEATED_RANK, -repeated.sessions))
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
-
-
 def counted_occasion(number: int, rule: RuleFacts) -> str:
     """Return a number of sessions with the occasion of a rule."""
     return counted(number, "session") + rule.occasion.removeprefix("sessions")
-
-
-def day_words(day: date, today: date) -> str:
-    """Return a day in a sentence: today, on Friday, on 3 Oct."""
-    if day == today:
-        return "today"
-    if day == today - timedelta(days=1):
-        return "yesterday"
-    if today - _DAYS_OF_WEEK <= day < today:
-        return f"on {day:%A}"
-    year = f" {day.year}" if day.year != today.year else ""
-    return f"on {day.day} {day:%b}{year}"
 
 
 def followed_words(rule: RuleFacts) -> str:
@@ -176,17 +173,22 @@ def _why_a_judge(rule: RuleFacts) -> str:
     return "a session can follow it unseen"
 
 
-def known_words(rule: RuleFacts) -> Iterator[str]:
+def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
     """Yield the counts of a rule that is not to look at. Of one that needs a judge, they are
-    information, and only those of sessions that show it.
+    information, and only those of sessions that show it. A rule without a session has the counts
+    of the sessions before it.
     """
     part = part_of(rule)
     if rule.result:
         yield f"result: {rule.result}"
     if part is Part.FOLLOWED or (part is Part.JUDGE and rule.judged_since.followed):
         yield f"followed in {followed_words(rule)}"
-    elif part is Part.NEW and (words := followed_words(rule)):
-        yield words
+    elif part is Part.NEW:
+        earlier = rule.earlier()
+        signals = [signal.words(earlier, speech) for signal in signals_of(earlier)]
+        yield from (
+            f"before the rule: {words}" for words in signals or known_words(earlier, speech)
+        )
     elif part is Part.JUDGE and not rule.forbids:
         yield from (
             _seen_words(deed, number, rule)
@@ -300,7 +302,7 @@ def _said_words(rule: RuleFacts, speech: Speech) -> str:
     words = _share_words("you said it again in", (rule.counts.said, rule.counts.sessions))
     if rule.last_said is None:
         return words
-    return f"{words}, last {day_words(rule.last_said.day, speech.today)}"
+    return f"{words}, last {on_day(rule.last_said.day, speech.today)}"
 
 
 def _breaches(rule: RuleFacts, counts: Counts) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from reflector.check.answer import LinesJson, answer_of, compressed_files
+from reflector.check.answer import LinesJson, answer_of
 from reflector.check.closing import closing, cost_words, spent_words
 from reflector.check.facts import PageFacts
 from reflector.check.page import page_lines
@@ -35,7 +35,7 @@ from reflector.check.source import advice_to_check, no_line_words
 from reflector.cli.app import Place
 from reflector.cli.judge import one_run
 from reflector.cli.options import DAY, READ_FILE, agreed, json_option, judge_option, yes_option
-from reflector.cli.output import counted, counting, day_words, note, print_json, progress, safe
+from reflector.cli.output import counting, day_words, note, print_json, progress, safe
 from reflector.cli.sessions import compressed_words
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -45,6 +45,8 @@ from reflector.judges.registry import described, judge_settings
 from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions import checks
+from reflector.sessions.found_transcripts import compressed_by_agent
+from reflector.text.phrases import counted
 
 _EACH = partial(counting, what="reading your agents' sessions")
 
@@ -176,7 +178,7 @@ def _notes(
 ) -> Iterator[str]:
     """Yield the troubles: sessions that nobody reads, and files that are not read."""
     yield from skipped_words(look.plan)
-    yield from (compressed_words(title, paths) for title, paths in compressed_files().items())
+    yield from (compressed_words(title, paths) for title, paths in compressed_by_agent().items())
     unread = [text for text in answer.left_out if text.startswith("not ")]
     if whole:
         yield from answer.left_out

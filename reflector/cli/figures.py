@@ -22,7 +22,7 @@ from reflector.audit.worked import UNKNOWN, Worked, WorkedModels
 from reflector.cli.app import Place
 from reflector.cli.lessons import print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question
-from reflector.cli.output import counted, note, print_csv, print_json, safe, shaped, short_id, table
+from reflector.cli.output import note, print_csv, print_json, safe, shaped, short_id, table
 from reflector.cli.status import month_words
 from reflector.embed.lessons.book import Figures, figures
 from reflector.embed.lessons.history import changed_lessons
@@ -34,6 +34,7 @@ from reflector.playbook.bullet import COUNTINGS
 from reflector.playbook.evidence import FEWEST
 from reflector.playbook.names import SECTIONS
 from reflector.sessions.overview import MonthJson, month_of
+from reflector.text.phrases import counted
 
 #: Lines of a kind, and rows of a query, that a person is shown; a machine gets all.
 _MOST = 20

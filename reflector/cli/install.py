@@ -13,7 +13,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.judge import ask_who, end_first, estimate_words
-from reflector.cli.output import counted, note, safe
+from reflector.cli.output import note, safe
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
@@ -25,6 +25,7 @@ from reflector.locate import AGENT_FILES
 from reflector.playbook.document import load
 from reflector.playbook_files.kept_copies import read_playbook
 from reflector.settings_file import store_setting
+from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope

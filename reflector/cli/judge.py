@@ -16,7 +16,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
-from reflector.cli.output import counted, note, print_json, safe, table
+from reflector.cli.output import note, print_json, safe, table
 from reflector.config import CONSENT, Config, load_config, place_of, users_config
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
@@ -26,6 +26,7 @@ from reflector.judges.offers import Candidate, Estimate, Offer
 from reflector.judges.registry import described, judge_kind
 from reflector.prices import estimated_cost, price_words
 from reflector.reflection.checking import ROOM
+from reflector.text.phrases import counted
 
 _VERDICTS = {"helpful", "harmful", "neutral"}
 #: The judges that ask nobody.

@@ -12,15 +12,7 @@ import click
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, dry_run_option, json_option, judge_option
-from reflector.cli.output import (
-    counted,
-    note,
-    os_error_words,
-    print_json,
-    progress,
-    short_id,
-    table,
-)
+from reflector.cli.output import note, os_error_words, print_json, progress, short_id, table
 from reflector.cli.reflect import print_judged
 from reflector.embed.gated import measure
 from reflector.embed.gated.log import canonical_line
@@ -35,6 +27,7 @@ from reflector.project import checked_dataset
 from reflector.reflection.checking import recount
 from reflector.reflection.standing import reparse as read_again
 from reflector.sessions.judging import JudgedCase, judge_cases, judge_sessions
+from reflector.text.phrases import counted
 
 _MOST_PROBLEMS = 20
 

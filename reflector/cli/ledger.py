@@ -28,16 +28,7 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import (
-    counted,
-    note,
-    print_json,
-    progress,
-    safe,
-    shaped,
-    short_time,
-    table,
-)
+from reflector.cli.output import note, print_json, progress, safe, shaped, short_time, table
 from reflector.exchange import backup as backups, transfer
 from reflector.files import read_bounded
 from reflector.ledger import grants as granting
@@ -58,6 +49,7 @@ from reflector.sessions.replacing import (
     take_project,
 )
 from reflector.sessions.seen_head import missed, newest_seen
+from reflector.text.phrases import counted
 from reflector.text.secrets import quote
 from reflector.trials.trial import (
     noted,

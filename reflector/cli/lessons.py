@@ -10,7 +10,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, SECTION, Question, question, why_option
-from reflector.cli.output import counted, event_table, safe, shaped, short_id, table
+from reflector.cli.output import event_table, safe, shaped, short_id, table
 from reflector.embed.lessons import recall as recalling
 from reflector.embed.lessons.book import BACKGROUND, Lesson, lesson_book
 from reflector.embed.lessons.history import events_of
@@ -19,6 +19,7 @@ from reflector.events.event import Event
 from reflector.events.lessons import POLARITY
 from reflector.playbook.change import Change
 from reflector.text.bounds import visible
+from reflector.text.phrases import counted
 
 #: What people and agents say of a lesson, as a kind of outcome.
 SAID = {"good": "success", "bad": "failure"}

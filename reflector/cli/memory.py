@@ -17,7 +17,6 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import last_time
 from reflector.cli.output import (
-    counted,
     day_words,
     note,
     print_difference,
@@ -53,6 +52,7 @@ from reflector.memory.restoring import (
     restore,
     words_of_undo,
 )
+from reflector.text.phrases import counted
 
 _SCOPES: tuple[Scope, ...] = ("project", "user")
 

@@ -382,11 +382,6 @@ def short_id(value: str | None) -> str:
     return (value or "")[:8]
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 bullet`, `2 bullets`."""
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
-
-
 def span(first: int, last: int) -> str:
     """Return the positions from one to another as a command takes them: `41`, `41..43`."""
     return str(first) if first == last else f"{first}..{last}"

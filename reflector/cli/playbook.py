@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.options import DAY, SECTION, Question, question
-from reflector.cli.output import NONE, counted, day_words, note, shaped, table
+from reflector.cli.output import NONE, day_words, note, shaped, table
 from reflector.events.event import BULLET_CHECKED, written
 from reflector.events.state import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import FEWEST
+from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked, CheckedLine, QuotedVerdict

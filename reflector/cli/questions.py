@@ -40,7 +40,6 @@ from reflector.cli.options import (
     question,
 )
 from reflector.cli.output import (
-    counted,
     event_table,
     json_of,
     note,
@@ -62,6 +61,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
 from reflector.playbook_files.places import name_at, places
+from reflector.text.phrases import counted
 from reflector.transcripts.citations import CALLED_WRONG
 
 if TYPE_CHECKING:

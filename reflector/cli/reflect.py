@@ -10,7 +10,7 @@ from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.judge import one_run
 from reflector.cli.options import dry_run_option, json_option, judge_option, yes_option
-from reflector.cli.output import counted, note, print_json, safe, short_id, table
+from reflector.cli.output import note, print_json, safe, short_id, table
 from reflector.cli.sessions import run_drain
 from reflector.curator.listening import learned_words, propose_learned
 from reflector.events.event import TRAJECTORY_RECORDED
@@ -22,6 +22,7 @@ from reflector.reflection.recorder import Reflected
 from reflector.reflection.runner import Runner
 from reflector.sessions.drain import Drained, runner_of
 from reflector.sessions.judging import judge_sessions, surplus_of_today
+from reflector.text.phrases import counted
 
 
 @click.command()

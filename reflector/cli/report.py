@@ -12,10 +12,11 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import FILE, Question, as_of_option, past
-from reflector.cli.output import counted, print_lines, waiting
+from reflector.cli.output import print_lines, waiting
 from reflector.cli.playbook import ORDERS, Uses
 from reflector.files import write_named
 from reflector.text.bounds import clean
+from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
     from reflector.report.page import Page

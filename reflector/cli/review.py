@@ -40,16 +40,7 @@ from reflector.cli.options import (
     json_option,
     why_option,
 )
-from reflector.cli.output import (
-    counted,
-    note,
-    print_facts,
-    print_json,
-    safe,
-    short_id,
-    short_time,
-    table,
-)
+from reflector.cli.output import note, print_facts, print_json, safe, short_id, short_time, table
 from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.files import Changed
 from reflector.ledger.store import Ledger
@@ -62,6 +53,7 @@ from reflector.reflection.aftermath import aftermath, evidence
 from reflector.reflection.standing import OpenCitation, citation_of, citations
 from reflector.refusal import Refusal
 from reflector.sessions.judging import give_up as give_up_session, give_verdict
+from reflector.text.phrases import counted
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript

@@ -13,7 +13,6 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import DAY, PATH, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import (
-    counted,
     counting,
     note,
     os_error_words,
@@ -29,6 +28,7 @@ from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
 from reflector.sessions.intake import WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
+from reflector.text.phrases import counted
 from reflector.transcripts.readers import Reader, option_of, readers
 from reflector.transcripts.reading import recognise
 

@@ -16,7 +16,6 @@ from reflector.audit.dropped import MOST
 from reflector.cli.app import Place
 from reflector.cli.options import json_option
 from reflector.cli.output import (
-    counted,
     day_words,
     note,
     print_facts,
@@ -37,6 +36,7 @@ from reflector.sessions.overview import (
     overview,
     own_ledgers,
 )
+from reflector.text.phrases import counted
 
 #: Dropped verdicts that are shown.
 _MOST_DROPPED = 3

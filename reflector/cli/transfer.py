@@ -26,7 +26,6 @@ from reflector.cli.options import (
     yes_option,
 )
 from reflector.cli.output import (
-    counted,
     note,
     print_csv,
     print_json,
@@ -56,6 +55,7 @@ from reflector.sessions import machines
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.injection import headings_of, moved_text, told_text
 from reflector.sessions.loaded import tell_recorded
+from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 from reflector.trials.trial import Trial
 

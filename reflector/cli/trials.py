@@ -17,21 +17,13 @@ from reflector.cli.options import (
     json_option,
     yes_option,
 )
-from reflector.cli.output import (
-    counted,
-    note,
-    print_facts,
-    print_json,
-    progress,
-    safe,
-    short_time,
-    table,
-)
+from reflector.cli.output import note, print_facts, print_json, progress, safe, short_time, table
 from reflector.files import append_named, read_bounded
 from reflector.handover import open_own, read_own
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.mirrors import mirrors
 from reflector.playbook_files.watching import exempt
+from reflector.text.phrases import counted
 from reflector.trials.outcome import OUTCOMES
 from reflector.trials.plan import Plan, plan
 from reflector.trials.statistics import Arm

@@ -63,6 +63,7 @@ from reflector.reflection import recorder as events_of
 from reflector.reflection.recorder import Failure, Recorder, Reflected
 from reflector.reflection.window import row_of_window, tags_of
 from reflector.text.bounds import encodable
+from reflector.text.phrases import counted
 from reflector.text.secrets import quote, redact
 
 #: The fields of an insight besides its key sentence.
@@ -247,8 +248,7 @@ def _reflected(recorder: Recorder, window: WindowRow, asking: _Asking, answers: 
         return recorder.fail(window, Failure("request", "there is nothing to ask"))
     events = _talk_events(recorder.ledger, asking.recorded, answers, asking.last_answer)
     recorder.ledger.append(events)
-    count = len(answers.insights)
-    insights = f"{count} insight{'' if count == 1 else 's'}"
+    insights = counted(len(answers.insights), "insight")
     verdicts = [f"{evaluation.bullet_id} {evaluation.tag}" for evaluation in answers.evaluations]
     detail = ", ".join([insights, *verdicts])
     return Reflected(window.session_id, window.event_id, "completed", detail)

@@ -26,6 +26,7 @@ from reflector.playbook.evidence import HARMS
 from reflector.playbook.names import SECTIONS
 from reflector.report import charts, pictures
 from reflector.report.page import MOST_LINKS, MOST_ROWS, MOST_RULES, Page
+from reflector.text.phrases import counted
 from reflector.text.secrets import quote
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -63,7 +64,7 @@ def page_html(page: Page, *, share: bool = False) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": _number, "day": _day, "percent": _percent, "judge": _judge}
-    environment.filters |= {"cut": cut, "counted": _counted}
+    environment.filters |= {"cut": cut, "counted": counted}
     environment.filters["rich"] = rich
     style = _TEMPLATES.joinpath("page.css").read_text("utf-8")
     script = _TEMPLATES.joinpath("page.js").read_text("utf-8")
@@ -112,10 +113,6 @@ def _hash(text: str) -> str:
 
 def _judge(name: str) -> str:
     return "by hand" if name == HUMAN else name
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _number(value: float | None) -> str:

@@ -45,6 +45,7 @@ from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.sessions.last_session import leave_first
 from reflector.sessions.order import Order, keep_order, live_order, remove_order
 from reflector.text.bounds import clean
+from reflector.text.phrases import counted
 from reflector.transcripts.readers import option_of
 
 _MOST_SESSIONS = 10
@@ -270,10 +271,8 @@ def _leave_words(
     }
     parts = []
     if readings:
-        number = len({event.session_id for event in readings.values()})
-        parts.append(
-            f"{number} session{'s' if number > 1 else ''} read: {_verdicts(ledger, readings)}"
-        )
+        read = {event.session_id for event in readings.values()}
+        parts.append(f"{counted(len(read), 'session')} read: {_verdicts(ledger, readings)}")
     parts += filter(None, [waiting_words(closed)])
     if parts:
         words = ", ".join(parts)

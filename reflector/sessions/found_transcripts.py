@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from reflector.project import project_of
 from reflector.transcripts.heads import read_head
-from reflector.transcripts.readers import stores
+from reflector.transcripts.readers import is_subagents, stores
 
 _COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
 #: Files beside the transcripts that are not transcripts.
@@ -60,6 +60,14 @@ def find_transcripts(
             yield look_at(path) if cwd is None else FoundTranscript(path, cwd, "", size)
 
 
+def every_transcript() -> Iterator[FoundTranscript]:
+    """Yield the transcripts of every project on this machine, without those of subagents."""
+    for store in stores():
+        for file in find_transcripts(store.kept.folder, store.kept.pattern):
+            if Path(file.cwd).is_absolute() and not is_subagents(file.path):
+                yield file
+
+
 def compressed(folders: Iterable[Path]) -> list[Path]:
     """Return the compressed transcripts below some folders, which are not read: of any project."""
     files: list[Path] = []
@@ -68,6 +76,15 @@ def compressed(folders: Iterable[Path]) -> list[Path]:
             named = (path for path in folder.rglob("*.json*") if path.suffix in _COMPRESSED)
             files += filter(Path.is_file, named)
     return sorted(files)
+
+
+def compressed_by_agent() -> dict[str, list[Path]]:
+    """Return the compressed transcripts of any project, by the name of their agent."""
+    files: dict[str, list[Path]] = {}
+    for store in stores():
+        if paths := compressed([store.kept.folder]):
+            files.setdefault(store.reader.name, []).extend(paths)
+    return files
 
 
 def look_at(path: Path) -> FoundTranscript:

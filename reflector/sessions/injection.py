@@ -36,6 +36,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose
+from reflector.text.phrases import counted
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import Telling, telling_of
 from reflector.trials.placebo import placebo_text
@@ -109,7 +110,7 @@ class Injection(NamedTuple):
         """The number of bullets, for the user; "" for an empty text."""
         count = self.shown + self.left_out
         cut = f", {self.shown} shown" if self.left_out else ""
-        return f"playbook: {count} rule{'' if count == 1 else 's'}{cut}" if self.text else ""
+        return f"playbook: {counted(count, 'rule')}{cut}" if self.text else ""
 
 
 class Trouble(NamedTuple):

@@ -18,6 +18,7 @@ from reflector import handover
 from reflector.files import write_durably
 from reflector.locate import own_folder
 from reflector.text.bounds import clean
+from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
     from reflector.reflection.recorder import Reflected
@@ -128,7 +129,7 @@ def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) 
     file if there is nothing to decide.
     """
     proposals = "1 proposal waits" if count == 1 else f"{count} proposals wait"
-    memory = f"your agent changed {files} memory file{'s' if files > 1 else ''}"
+    memory = f"your agent changed {counted(files, 'memory file')}"
     words = ", ".join([proposals] * (count > 0) + [memory] * (files > 0))
     command = "reflector --user review" if is_users else "reflector review"
     line = f"{words}: {command}\n".encode()

@@ -25,6 +25,7 @@ from reflector.playbook_files.playbook_json import (
 from reflector.project import Project
 from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
+from reflector.text.phrases import counted
 from reflector.trials.trial import Trial, keep_note, running, trial_place
 
 #: Prints notes, each once.
@@ -126,14 +127,14 @@ def offer(project: Project) -> Offer:
     if file.exists():
         seen = entries.inspect_file(file, project.place.playbook)
         span = f"{seen.first[:10]} to {seen.last[:10]}"
-        words = f"{file}: origin {seen.origin}, {_events(seen.position)}, {span}"
+        words = f"{file}: origin {seen.origin}, {counted(seen.position, 'event')}, {span}"
         return Offer(words, "Is this ledger yours?")
     entry = entries.entry_in_force(project.place)
     end = entries.copy_end(project.root)
     if entry is not None and end.position:
         words = (
-            f"{file} is missing; the copy of this ledger has {_events(end.position)} of the "
-            f"origin {entry.origin}"
+            f"{file} is missing; the copy of this ledger has {counted(end.position, 'event')} "
+            f"of the origin {entry.origin}"
         )
         return Offer(words, "Put it back?")
     raise LedgerUnavailable(
@@ -168,7 +169,3 @@ def go_on(project: Project, note: Notes) -> Trial | None:
         pipeline.write()
     note(pipeline.notes)
     return trial
-
-
-def _events(count: int) -> str:
-    return f"{count:,} event{'' if count == 1 else 's'}"

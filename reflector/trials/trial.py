@@ -51,6 +51,7 @@ from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.mistakes import Finding, Mistake
 from reflector.reflection.window import own_messages
+from reflector.text.phrases import counted
 from reflector.transcripts.reading import UnknownTranscript
 from reflector.trials.draw import MILLION, PLACEBO_SHARE, is_placebo, is_withheld
 from reflector.trials.outcome import OUTCOMES, joined_facts, outcome_event, read_outcome
@@ -540,7 +541,7 @@ def _sentence(
 def _length_words(weeks: int | None) -> str:
     rest = "would not end within a year"
     if weeks:
-        rest = f"end in about {weeks} more week{'s' if weeks != 1 else ''}"
+        rest = f"end in about {counted(weeks, 'more week')}"
     return f"; half of such trials {rest}"
 
 

@@ -10,15 +10,15 @@ from reflector.check.facts import Reminder, RuleFacts
 from reflector.check.rows import (
     SIGNALS,
     Part,
+    Speech,
     category_words,
     change_of,
-    day_words,
     is_followed_before,
     known_words,
     part_of,
-    plain_words,
     rows_of,
 )
+from reflector.text.phrases import on_day, plain_words
 from tests.check.facts import TODAY, answers, counts, page, rule
 
 _RUNS: dict[str, Any] = {
@@ -113,7 +113,7 @@ def test_rule_belongs_to_one_part(facts: RuleFacts, part: Part) -> None:
     ],
 )
 def test_day_is_in_words(day: date, words: str) -> None:
-    assert day_words(day, TODAY) == words
+    assert on_day(day, TODAY) == words
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
 )
 def test_number_agrees_with_its_noun(sessions: int, words: str) -> None:
     counted = rule(has_words=True, names_command=True, since=counts(sessions, run=1))
-    assert [*known_words(counted)] == [words]
+    assert [*known_words(counted, Speech("Claude", TODAY))] == [words]

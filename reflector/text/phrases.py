@@ -1,0 +1,31 @@
+"""Small phrases of sentences: a number with its noun, a day, and a text without its markup."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+_DAYS_OF_WEEK = timedelta(days=6)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 rule`, `2,000 rules`."""
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def on_day(day: date, today: date) -> str:
+    """Return a day in a sentence: today, on Friday, on 3 Oct, on 3 Oct 2025."""
+    if day == today:
+        return "today"
+    if day == today - timedelta(days=1):
+        return "yesterday"
+    if today - _DAYS_OF_WEEK <= day < today:
+        return f"on {day:%A}"
+    year = f" {day.year}" if day.year != today.year else ""
+    return f"on {day.day} {day:%b}{year}"
+
+
+def plain_words(text: str) -> str:
+    """Return the text of a rule without the signs of Markdown for bold type; code keeps them."""
+    parts = text.split("`")
+    parts[::2] = [prose.replace("**", "") for prose in parts[::2]]
+    return "`".join(parts)
