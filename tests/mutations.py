@@ -1641,6 +1641,12 @@ MUTATIONS = [
         "None",
         KEPT_FILE,
     ),
+    Mutation(
+        "reflector/instructions/kinds.py",
+        "(?: ?[/,&] ?§)*",
+        "",
+        ("tests/instructions/test_units.py",),
+    ),
     # Counts of a page without a rule to look at.
     Mutation(
         "reflector/check/rows.py",

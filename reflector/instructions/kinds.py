@@ -51,7 +51,7 @@ _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|https?://\S+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’/-][^\W\d_]+)*|§")
 _LABEL = re.compile(r"[^.:：|]{1,60}?(?:[:：]|\s\|)\s*(?=\S)")
-_GLOSS = re.compile(r"(?:§|[^\W\d_][\w /&§().-]{0,40}?)(?::|：|\s[—–-]{1,2}\s)")
+_GLOSS = re.compile(r"(?:§(?: ?[/,&] ?§)*|[^\W\d_][\w /&§().-]{0,40}?)(?::|：|\s[—–-]{1,2}\s)")
 _CLAUSE = re.compile(r"[.!?;:()—–→。！？；：，、（）|]|\s-\s")
 _CONTRAST = re.compile(
     r"§,? (?:not|over|never) §|[❌🚫⛔]|\b(?:NOT|ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE"

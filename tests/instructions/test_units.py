@@ -86,6 +86,7 @@ def test_unit_has_heading_and_lead_in() -> None:
         ("Always:\n- green tests\n", "rule"),
         ("## Rules\n- [the docs](x.md)\n", "fact"),
         ("- `src/`\n", "fact"),
+        ("- `push()` / `pop()` - Add and remove items of the queue\n", "fact"),
         ("- Lint: `make lint`\n", "command"),
         ("- Lint: `make lint`, never by hand\n", "rule"),
         ("## Commands\n- Use `make lint` for it\n", "command"),
