@@ -32,7 +32,7 @@ CLASSES = {
     "D3": "the same list of tags applied twice",
     "D4": "one session reflected on more than once",
     "D5": "records of one transcript under two session ids",
-    "D6": "overlapping windows of one session",
+    "D6": "overlapping parts of one session",
 }
 _MAX_EXAMPLES = 5
 

@@ -117,8 +117,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
         windows = list(ledger.events(types=WINDOW_TYPES, session_id=id))
         if not windows:
             raise UnknownReference(
-                f"session {id} does not have a recorded window, so the session does not count; "
-                f"see `reflector show {id}`"
+                f"session {id} was not recorded, so it does not count; see `reflector show {id}`"
             )
         return Target(kind, id, windows)
     event = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)

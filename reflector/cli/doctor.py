@@ -151,7 +151,7 @@ def _status_lines(status: StatusJson) -> Iterator[str]:
     The text of an error may quote what was read; its stage, or its first words, are enough.
     """
     queue = status.spool
-    counts = {f"windows {state}": count for state, count in status.windows.items()}
+    counts = {f"session parts {state}": count for state, count in status.windows.items()}
     counts |= {
         "proposals": status.proposals,
         "deliveries pending": queue.pending,

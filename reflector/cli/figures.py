@@ -181,7 +181,7 @@ def _print_stats(found: Stats, overruled: Mapping[str, int]) -> None:
     states = ", ".join(f"{number} {state}" for state, number in sorted(found.states.items()))
     sums = (
         f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, "
-        f"{counted(found.windows, 'window')}"
+        f"{counted(found.windows, 'part')}"
     )
     click.echo(f"{sums} ({states})" if states else sums)
     for kind, groups in found.groups.items():

@@ -170,7 +170,7 @@ def _show_session(asked: Question, session_id: str) -> None:
         return
     click.echo(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
-    click.echo(f"{counted(len(states), 'window')}: {', '.join(states)}")
+    click.echo(f"{counted(len(states), 'part')}: {', '.join(states)}")
     if story.tokens:
         click.echo(_cost(story))
     for window in story.windows:

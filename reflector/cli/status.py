@@ -147,7 +147,7 @@ class _Rows(NamedTuple):
             cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
             yield "at start", f"{counted(told.bullets, 'rule')} {cost}"
         windows = (f"{count} {name}" for name, count in sorted(state.windows.items()))
-        yield "windows", ", ".join(windows) or "none"
+        yield "sessions", ", ".join(windows) or "none"
         yield from self._dropped()
         if change := state.model:
             agent = change.agent or "your agent"

@@ -433,9 +433,8 @@ def _print_merged(place: Place, merged: Merged) -> None:
             "blame`."
         )
     if merged.overlapping:
-        shared = (
-            f"{counted(merged.overlapping, 'window')} of the file and of this ledger share records"
-        )
+        parts = counted(merged.overlapping, "session part")
+        shared = f"{parts} of the file and of this ledger share records"
         note(f"{shared}; `reflector stats --doubles` lists double counts.")
     if merged.merged_at is not None:
         note(f"Undo: {place.command('undo', str(merged.merged_at))}")

@@ -339,7 +339,7 @@ def _windows(ledger: Ledger, project: Project) -> Check:
     if waiting:
         text = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged"
         return Check("reflections", text, "reflector reflect", *_draining(project))
-    return Check("reflections", f"{_counted(sum(windows.values()), 'session window')}, none open")
+    return Check("reflections", f"{_counted(sum(windows.values()), 'session part')}, none open")
 
 
 def _speakers(ledger: Ledger) -> Iterator[Check]:

@@ -39,7 +39,7 @@ _MAX_SETTINGS_BYTES = 4 << 20
 #: Why no model is asked about a project.
 NEVER_READ = "no model may read this folder (setting never)"
 #: Why most windows are not reflected on.
-CITES_NOTHING = "the window does not cite a rule"
+CITES_NOTHING = "it does not cite a rule"
 _UNKNOWN_BUDGET = (
     "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove "
     "it, or set monthly_tokens to 0"

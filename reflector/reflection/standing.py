@@ -106,7 +106,7 @@ def settle_tags(
             settled.tags.append(tag)
         for judgement in earlier:
             if _is_overturned(ledger, tag, judgement):
-                reason = f"replaced by the verdict {tag.tag} on a later window of the session"
+                reason = f"replaced by the verdict {tag.tag} on a later part of the session"
                 settled.retractions.append(
                     _retraction(ledger, judgement, reason, judgement.tag.actor, reflection_id)
                 )

@@ -309,7 +309,7 @@ def test_report_for_an_issue_has_no_private_word(agent: Agent, tmp_path: Path) -
     ):
         assert kept not in told
     assert (
-        "\nwindows completed: 1, proposals: 0, deliveries pending: 0, waiting: 0, failed: 1, "
+        "\nsession parts completed: 1, proposals: 0, deliveries pending: 0, waiting: 0, failed: 1, "
         "broken: 0, "
     ) in told
     settings = "setting base_url (user)\n|setting model (environment)\n|idle_minutes (user) = 7"

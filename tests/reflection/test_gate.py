@@ -85,7 +85,7 @@ NOW = datetime(2026, 11, 28, 15, 30, tzinfo=UTC)
             "the monthly budget is spent: 5,000 of 5,000 tokens (setting monthly_tokens)",
             "this month's budget is spent; judging continues on 1 December",
         ),
-        ("the window does not cite a rule", ""),
+        ("it does not cite a rule", ""),
     ],
     ids=["a day", "a month", "another reason"],
 )
@@ -137,8 +137,8 @@ def test_a_gate_says_what_is_left_or_why(
         ([SPENT], True),
         (["what is left of the budget is too little: template and playbook take 9"], True),
         (["the project is not among `projects` in your own configuration file"], False),
-        ([SPENT, "the window does not cite a rule"], False),
-        (["the window does not cite a rule", SPENT], True),
+        ([SPENT, "it does not cite a rule"], False),
+        (["it does not cite a rule", SPENT], True),
     ],
 )
 def test_what_was_last_skipped_for_a_budget_waits(
@@ -168,7 +168,7 @@ def test_what_was_last_skipped_for_a_budget_waits(
     ("fields", "said"),
     [
         *(({"live": False, "forced": forced}, "the playbook is empty") for forced in (False, True)),
-        ({"cited": False, "is_model": False}, "the window does not cite a rule"),
+        ({"cited": False, "is_model": False}, "it does not cite a rule"),
         *(
             (fields, None)
             for fields in ({"cited": False}, {"cited": False, "forced": True}, {"is_model": False})

@@ -114,7 +114,7 @@ def test_later_word_overturns_an_early_verdict(cut: Cut, backend: RulesBackend) 
     assert (first.tag, first.disposition, second.tag) == ("helpful", "retracted", "neutral")
     assert first.uncounted_by.actor == backend.name
     assert first.uncounted_by.reason == (
-        "replaced by the verdict neutral on a later window of the session"
+        "replaced by the verdict neutral on a later part of the session"
     )
 
 

@@ -134,7 +134,7 @@ def rationale(verdict: Judged) -> str:
 
 def _analysis(verdicts: dict[str, Judged]) -> str:
     if not verdicts:
-        return "Nothing to judge: the window does not cite a rule of the playbook."
+        return "Nothing to judge: this part of the session does not cite a rule of the playbook."
     counts = Counter(verdict.tag for verdict in verdicts.values())
     each = ", ".join(f"{counts[tag]} {tag}" for tag in VERDICTS if counts[tag])
     noun = "bullet" if len(verdicts) == 1 else "bullets"
