@@ -1647,18 +1647,32 @@ MUTATIONS = [
         "",
         ("tests/instructions/test_units.py",),
     ),
+    Mutation(
+        "reflector/check/adapter.py",
+        "not names_case(line.heading)",
+        "True",
+        ("tests/check/test_evidence.py",),
+    ),
     # Counts of a page without a rule to look at.
     Mutation(
         "reflector/check/rows.py",
-        "fact_rows(facts) if facts.sessions >= _FEWEST else ()",
-        "fact_rows(facts)",
+        "row.evidence and facts.sessions >= _FEWEST",
+        "row.evidence",
         PAGES,
     ),
     Mutation(
         "reflector/check/rows.py",
-        "(heading.touched, -heading.tokens)",
+        "(heading.used or 0, -heading.tokens)",
         "-heading.tokens",
         PAGES,
+    ),
+    Mutation(CHECK_ROWS, "key=lambda rule: rule.counts.ran", "key=lambda rule: 0", PAGES),
+    Mutation(FREE_COUNTS, "is_run and self.counting.named > 0", "is_run", COUNTED_FREELY),
+    Mutation(
+        FREE_COUNTS,
+        "if key not in by_rule and counting.named",
+        "if key not in by_rule",
+        COUNTED_FREELY,
     ),
     Mutation("reflector/check/facts.py", "since=self.before,", "since=self.since,", PAGES),
     # Lessons: a fold in the order in which things happened, of what was not retracted.

@@ -33,6 +33,7 @@ from reflector.check.lines import place_of
 from reflector.check.plan import Look
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
+from reflector.counts.occasions import names_case
 from reflector.counts.rules import Rule, rule_of
 from reflector.events import event as ev
 from reflector.events.event import time_of
@@ -80,14 +81,15 @@ def _counted(line: Line, rule: RuleCount) -> RuleFacts:
     """Return a rule with its free counts."""
     said = rule.last_said
     at = time_of(said.timestamp) if said is not None else None
+    is_general = not names_case(line.heading)
     return RuleFacts(
         place=place_of(line),
         text=line.text,
         since=_counts(rule.since, rule.occasion),
         before=_counts(rule.before, rule.occasion),
         unknown=_counts(rule.unknown, rule.occasion),
-        forbids=rule.forbids,
-        has_words=rule.has_words,
+        forbids=is_general and rule.forbids,
+        has_words=is_general and rule.has_words,
         names_command=rule.names_command,
         occasion=rule.occasion,
         is_before=rule.counting.is_before,
@@ -104,6 +106,7 @@ def _counts(tally: Tally, occasion: str) -> Counts:
         came_up,
         tally.run,
         tally.written,
+        tally.ran,
         tally.said,
         tally.against,
         tally.done,
@@ -194,7 +197,7 @@ def page_facts(
     return PageFacts(
         files=tuple(_file(name, advice) for name in advice.files),
         rules=tuple(rule.with_result(words.get(rule.place, "")) for rule in rules),
-        facts=tuple(_headings(advice.lines, counts.touched)),
+        facts=tuple(_headings(advice.lines, counts.used)),
         repeated=tuple(Repeated(row.newest.words, row.sessions) for row in counts.repeated),
         sessions=len(counts.starts),
         first=min(starts).astimezone().date() if starts else None,
@@ -247,8 +250,8 @@ def _answers(checked: CheckedLine | None) -> Answers:
     return Answers(checked.sessions, checked.relevant, checked.follows, checked.helps)
 
 
-def _headings(lines: Sequence[Line], touched: Mapping[int, set[str]]) -> Iterator[HeadingFacts]:
-    """Yield the facts of each heading, with the number of sessions that touched one of them."""
+def _headings(lines: Sequence[Line], used: Mapping[int, set[str]]) -> Iterator[HeadingFacts]:
+    """Yield the facts of each heading, with the number of sessions that used one of them."""
     by_heading: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         if not line.is_rule:
@@ -256,6 +259,8 @@ def _headings(lines: Sequence[Line], touched: Mapping[int, set[str]]) -> Iterato
             by_heading.setdefault(key, []).append(line)
     for (_, heading), facts in by_heading.items():
         tokens = sum(context_tokens(line.text) for line in facts)
-        by_fact = [touched.get(_fact_of(line).key, set()) for line in facts]
-        sessions = len(set().union(*by_fact))
-        yield HeadingFacts(place_of(facts[0]), heading, len(facts), tokens, sessions)
+        by_fact = [used.get(_fact_of(line).key) for line in facts]
+        sessions = len(set().union(*filter(None, by_fact)))
+        is_known = sessions > 0 or None not in by_fact
+        place = place_of(facts[0])
+        yield HeadingFacts(place, heading, len(facts), tokens, sessions if is_known else None)

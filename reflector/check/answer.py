@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -19,7 +19,7 @@ from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook_files.watching import Advice, Line
 from reflector.project import Project
 from reflector.sessions import checks
-from reflector.sessions.found_transcripts import FoundTranscript, compressed_by_agent
+from reflector.sessions.found_transcripts import compressed_by_agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def answer_of(
         files=advice.files,
         scopes=advice.scopes,
         left_out=[*advice.omitted],
-        sessions=by_agent(look.sessions),
+        sessions=Counter(checks.reader_of(file).name for file in look.sessions),
         since_edit=facts.since_edit,
         compressed={title: len(paths) for title, paths in compressed_by_agent().items()},
         questions=look.plan.questions - ran.asked,
@@ -164,8 +164,3 @@ def _line(rule: RuleFacts, facts: PageFacts, command: Callable[..., str]) -> Lin
         quotes=rule.quotes,
         act=command("edit", rule.name) if rule.name and is_bullet else f"edit {rule.place}",
     )
-
-
-def by_agent(files: Iterable[FoundTranscript]) -> Mapping[str, int]:
-    """Return how many transcripts there are of each agent."""
-    return Counter(checks.reader_of(file).name for file in files)

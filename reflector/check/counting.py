@@ -56,8 +56,8 @@ class Tally:
     run, written  the agent ran or wrote a token of it; if it has an occasion and does not only
                   forbid, where the occasion came up, and before it if it asks for that
     done     it did the rule, as far as counts show: it ran it; of "use A, not B" it wrote A, too
+    ran      the agent ran the command that the rule asks for, at any time
     said     you said it again
-    named    you named a token of it
     against  the agent ran or wrote a token that it speaks against beside others
     """
 
@@ -65,8 +65,8 @@ class Tally:
     came_up: int = 0
     run: int = 0
     written: int = 0
+    ran: int = 0
     said: int = 0
-    named: int = 0
     against: int = 0
     done: int = 0
 
@@ -143,11 +143,11 @@ class RuleCount:
         is_asked_for = came_up or self.forbids
         period.sessions += 1
         period.came_up += came_up
+        period.ran += is_run and self.counting.named > 0
         period.run += is_asked_for and ran
         period.done += is_asked_for and (ran or (self.is_choice and acts & named > 0))
         period.written += is_asked_for and marks.written & named > 0
         period.said += marks.said & AGAIN
-        period.named += marks.said > AGAIN
         self.breaches |= acts & against
         period.against += not self.forbids and acts & against > 0
 
@@ -175,14 +175,14 @@ class RuleCount:
 class Counted(NamedTuple):
     """The counts of rules by their keys, and your sentences that are in no rule.
 
-    touched  by the key of a fact, the sessions in which the agent ran or wrote a token of it
+    used     by the key of a fact with tokens, the sessions in which the agent ran or wrote one
     starts   of each session in which the agent worked, as far as its transcript is kept; None for
              an unknown time
     """
 
     by_rule: Mapping[int, RuleCount]
     repeated: list[Repeated]
-    touched: Mapping[int, set[str]]
+    used: Mapping[int, set[str]]
     starts: list[datetime | None]
 
 
@@ -210,14 +210,16 @@ def counts_of(
     by_rule = {
         key: RuleCount(counting) for key, counting in countings.items() if not counting.rule.is_fact
     }
-    touched: dict[int, set[str]] = {key: set() for key in countings.keys() - by_rule.keys()}
+    used: dict[int, set[str]] = {
+        key: set() for key, counting in countings.items() if key not in by_rule and counting.named
+    }
     files = _count_files(project, cache, sessions)
     by_session = dict[str, PartCounts]()
     for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
     for session_id, session in (kept_counts(project) | by_session).items():
-        for key in touched.keys() & session.marks:
-            touched[key].add(session_id)
+        for key in used.keys() & session.marks:
+            used[key].add(session_id)
         began = time_of(session.began)
         for key in by_rule.keys() & session.rules if session.steps else ():
             rule = by_rule[key].counting.rule
@@ -225,7 +227,7 @@ def counts_of(
             by_rule[key].add(period, session.marks.get(key, Marks()))
     sentences = list(_add_quotes(files, by_rule))
     starts = [time_of(session.began) for session in by_session.values() if session.steps]
-    return Counted(by_rule, repeated(sentences), touched, starts)
+    return Counted(by_rule, repeated(sentences), used, starts)
 
 
 def kept_counts(project: Project) -> dict[str, PartCounts]:

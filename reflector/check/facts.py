@@ -22,7 +22,8 @@ class Counts:
 
     sessions  of the period
     came_up   sessions in which the occasion of the rule came up
-    run, written  sessions in which the agent ran it, and wrote it
+    run, written  sessions in which the agent ran it, and wrote it, at the occasion if one is known
+    ran       sessions in which the agent ran it at any time
     said      sessions in which you said it
     against   sessions in which it ran or wrote a part of it that the rule speaks against, as in
               "use pnpm, not npm"
@@ -33,6 +34,7 @@ class Counts:
     came_up: int = 0
     run: int = 0
     written: int = 0
+    ran: int = 0
     said: int = 0
     against: int = 0
     done: int = 0
@@ -73,7 +75,8 @@ class RuleFacts:
     tokens    of context at each start
     name      of its bullet; None before the ledger has it
     forbids   whether the agent breaks it if its calls contain it
-    has_words  whether calls can contain a command, a path or an identifier of it
+    has_words  whether calls can contain a command, a path or an identifier of it. They show
+              nothing of a rule below a heading that names a case, as in "When you release"
     names_command  whether it names a command to run
     occasion  the sessions in which it came up, as in "sessions that committed"; "" if unknown
     is_before  whether it asks for a command before the occasion
@@ -149,13 +152,15 @@ class FileFacts:
 class HeadingFacts:
     """The facts below one heading: their tokens, and the sessions whose calls contain a command,
     a path or an identifier of one of them.
+
+    used  None if that is unknown: some facts have only words
     """
 
     place: str
     heading: str
     facts: int
     tokens: int
-    touched: int = 0
+    used: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,6 @@ WIDTH = 80
 HEIGHT = 22
 _MOST_FILES = 3
 _INDENT = 6
-#: The most lines of counts if there is nothing to look at.
-_MOST_QUIET = 8
 _ALL = "check --all"
 
 
@@ -95,9 +93,9 @@ def _look(facts: PageFacts, today: date, room: int) -> Iterator[str]:
         yield from _rows_in(room, rows, facts)
         return
     yield _nothing_words(facts)
-    if facts.sessions and (rows := quiet_rows(facts, today)):
+    if rows := quiet_rows(facts, today):
         yield "COUNTED SO FAR"
-        yield from _rows_in(min(room - 1, _MOST_QUIET), rows, facts)
+        yield from _rows_in(room - 1, rows, facts)
 
 
 def _rows_in(room: int, rows: Sequence[Row], facts: PageFacts) -> Iterator[str]:
@@ -119,13 +117,11 @@ def _nothing_words(facts: PageFacts) -> str:
     """Return why there is nothing to look at."""
     if not facts.rules:
         return "These files do not contain a rule that a session could follow or break."
-    if not facts.sessions:
-        return "LOOK AT THESE: none, because no session of this folder was found."
-    if not any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
-        is_older = any(rule.before.sessions for rule in facts.rules)
-        reason = "every session is older than these rules" if is_older else "nothing was counted"
-        return f"LOOK AT THESE: none, because {reason}."
-    return "LOOK AT THESE: none of the rules that do not need a judge."
+    if any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
+        return "LOOK AT THESE: none. No count shows a broken rule."
+    is_older = any(rule.before.sessions for rule in facts.rules)
+    reason = "every session is older than these rules" if is_older else "nothing was counted"
+    return f"LOOK AT THESE: none, because {reason}."
 
 
 def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
@@ -231,7 +227,7 @@ def _whole_facts(facts: PageFacts) -> Iterator[str]:
     if facts.facts:
         yield f"FACTS {sum(heading.facts for heading in facts.facts)}"
     for row in fact_rows(facts):
-        yield from _labelled(row.label, len(row.label), [f"{row.text}, {row.evidence[0]}"])
+        yield from _labelled(row.label, len(row.label), [", ".join([row.text, *row.evidence])])
 
 
 def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ from reflector.project import Project, project_of
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript, every_transcript
 from reflector.text.phrases import counted
-from reflector.text.width import cut, width
+from reflector.text.width import cut, filled, width
 
 #: Days of sessions in the table.
 _DAYS = 30
@@ -176,13 +176,6 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths[0] = min(widths[0], max(spare - widths[1], spare // 2))
     widths[1] = min(widths[1], spare - widths[0])
     for row in rows:
-        cells = [
-            _padded(cut(cell, widths[column]), widths[column])
-            for column, cell in enumerate(row[:2])
-        ]
+        cells = [filled(cell, widths[column]) for column, cell in enumerate(row[:2])]
         cells += [f"{cell:>{widths[column]}}" for column, cell in enumerate(row[2:], start=2)]
         yield "  ".join(cells).rstrip()
-
-
-def _padded(text: str, columns: int) -> str:
-    return text + " " * (columns - width(text))

@@ -18,10 +18,10 @@ from reflector.text.phrases import counted, on_day, plain_words
 
 #: The least share of occasions at which a rule counts as followed.
 FOLLOWED_SHARE = 0.8
-#: The fewest sessions of which "followed before it existed" is claimed, or "touched in none".
+#: The fewest sessions of which "followed before it existed" is claimed, or "used in none".
 _FEWEST = 5
-#: The most rules of a page without a rule to look at.
-_MOST_KNOWN = 3
+#: The most rules, and the most facts, of a page without a rule to look at.
+_MOST_QUIET = 3
 
 
 class Part(StrEnum):
@@ -111,32 +111,32 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
 
 
 def quiet_rows(facts: PageFacts, today: date) -> list[Row]:
-    """Return the counts of a page without a rule to look at: of some rules, and of the facts if
-    there are enough sessions.
+    """Return the counts of a page without a rule to look at: of some rules, first those whose
+    command ran least, and of some facts if there are enough sessions.
     """
     speech = Speech(facts.agent, today)
-    known = ((rule, tuple(known_words(rule, speech))) for rule in facts.rules)
-    rows = [Row(rule.place, plain_words(rule.text), words) for rule, words in known if words]
-    headings = fact_rows(facts) if facts.sessions >= _FEWEST else ()
-    return [*rows[:_MOST_KNOWN], *headings]
+    others = (rule for rule in facts.rules if part_of(rule) is not Part.FOLLOWED)
+    known = [
+        Row(rule.place, plain_words(rule.text), tuple(known_words(rule, speech)))
+        for rule in sorted(others, key=lambda rule: rule.counts.ran)
+    ]
+    rows = [row for row in known if row.evidence]
+    headings = [row for row in fact_rows(facts) if row.evidence and facts.sessions >= _FEWEST]
+    return [*rows[:_MOST_QUIET], *headings[:_MOST_QUIET]]
 
 
 def fact_rows(facts: PageFacts) -> Iterator[Row]:
-    """Yield a row for the facts of each heading, first the longest that no session touched."""
-    for heading in sorted(facts.facts, key=lambda heading: (heading.touched, -heading.tokens)):
+    """Yield a row for the facts of each heading, first the longest that no session used."""
+    for heading in sorted(facts.facts, key=lambda heading: (heading.used or 0, -heading.tokens)):
         size = f"{counted(heading.facts, 'fact')}, {heading.tokens:,} tokens"
-        touched = _share_words("touched in", (heading.touched, facts.sessions))
-        yield Row(heading.place, f"{heading.heading or '(no heading)'}: {size}", (touched,))
+        used = _share_words("used in", (heading.used or 0, facts.sessions))
+        evidence = () if heading.used is None else (used,)
+        yield Row(heading.place, f"{heading.heading or '(no heading)'}: {size}", evidence)
 
 
 def _repeated_row(repeated: Repeated) -> Row:
     evidence = f"not in a rule; you said it in {counted(repeated.sessions, 'session')}"
     return Row("+", f'"{repeated.words}"', (evidence,), (_REPEATED_RANK, -repeated.sessions))
-
-
-def counted_occasion(number: int, rule: RuleFacts) -> str:
-    """Return a number of sessions with the occasion of a rule."""
-    return counted(number, "session") + rule.occasion.removeprefix("sessions")
 
 
 def followed_words(rule: RuleFacts) -> str:
@@ -160,23 +160,20 @@ def category_words(rule: RuleFacts) -> str:
 def _why_a_judge(rule: RuleFacts) -> str:
     if rule.judged_since.asked:
         return "a judge has read too few sessions"
-    if not rule.has_words:
-        return "calls cannot show it"
     if not rule.counts.sessions:
         return "nothing was counted"
     if rule.forbids:
-        return "calls can show only that it was broken"
+        return "the agent's calls can show only that it was broken"
     if rule.lacks_start:
-        return "a transcript begins in mid-session"
+        return "a session with its occasion lacks its beginning"
     if rule.names_command:
         return "it is unknown when it applies"
-    return "a session can follow it unseen"
+    return "the agent's calls cannot show it"
 
 
 def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
-    """Yield the counts of a rule that is not to look at. Of one that needs a judge, they are
-    information, and only those of sessions that show it. A rule without a session has the counts
-    of the sessions before it.
+    """Yield the counts of a rule that is not to look at. A rule without a session has the counts of
+    the sessions before it.
     """
     part = part_of(rule)
     if rule.result:
@@ -189,20 +186,10 @@ def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
         yield from (
             f"before the rule: {words}" for words in signals or known_words(earlier, speech)
         )
-    elif part is Part.JUDGE and not rule.forbids:
-        yield from (
-            _seen_words(deed, number, rule)
-            for deed, number in (("run", rule.counts.run), ("written", rule.counts.written))
-            if number
-        )
+    elif rule.counts.ran:
+        yield _share_words("run in", (rule.counts.ran, rule.counts.sessions))
     if is_followed_before(rule):
         yield "also followed before this line existed"
-
-
-def _seen_words(deed: str, number: int, rule: RuleFacts) -> str:
-    if rule.occasion:
-        return f"{deed} in {counted_occasion(number, rule)}"
-    return _share_words(f"{deed} in", (number, rule.counts.sessions))
 
 
 def is_followed_before(rule: RuleFacts) -> bool:
@@ -294,10 +281,6 @@ def _before_words(share: tuple[int, int]) -> str:
     return f"; before the rule, in {number:,} of {total:,}" if total else ""
 
 
-def _said(rule: RuleFacts) -> int:
-    return rule.counts.said
-
-
 def _said_words(rule: RuleFacts, speech: Speech) -> str:
     words = _share_words("you said it again in", (rule.counts.said, rule.counts.sessions))
     if rule.last_said is None:
@@ -333,9 +316,10 @@ def _missed(rule: RuleFacts) -> int:
 def _missed_words(rule: RuleFacts, _: Speech) -> str:
     counts = rule.counts
     verb = "run first" if rule.is_before else "run"
-    words = f"{verb} in {counts.run:,} of {counted_occasion(counts.came_up, rule)}"
+    occasion = rule.occasion.removeprefix("sessions")
+    words = _share_words(f"{verb} in", (counts.run, counts.came_up), occasion.lstrip())
     if counts.came_up == 1:
-        words = f"not {verb} in the only session{rule.occasion.removeprefix('sessions')}"
+        words = f"not {verb} in the only session{occasion}"
     return words + _before_words((rule.before.run, rule.before.came_up))
 
 
@@ -353,7 +337,7 @@ def _doubted_words(rule: RuleFacts, _: Speech) -> str:
 SIGNALS: Sequence[Signal] = (
     Signal("broken", _broken, _broken_words),
     Signal("harmful", _harmed, _harmed_words),
-    Signal("said again", _said, _said_words),
+    Signal("said again", lambda rule: rule.counts.said, _said_words),
     Signal("forbidden", _breached, _breached_words),
     Signal("not run", _missed, _missed_words),
     Signal(

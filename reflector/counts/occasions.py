@@ -118,10 +118,19 @@ _LANGUAGES = {
     r"\bSQL\b": r"\.sql$",
     r"\bMarkdown\b": r"\.mdx?$",
 }
+#: A heading that names the case in which its rules apply: "When Modifying Strategies".
+_CASE = re.compile(
+    r"(?:when(?:ever)?|while|before|after|if|during)\b|当|當|.*[时時]$", re.IGNORECASE
+)
 _SUCH_FILES = "sessions that changed such files"
 _CODE = re.compile(r"`[^`\n]*`")
 #: The parts of a pattern of files, escaped, and their expressions.
 _PATTERN = {r"\*\*/": r"(?:.+/)?", r"\*\*": r".+", r"\*": r"[^/]*"}
+
+
+def names_case(heading: str) -> bool:
+    """Return whether a heading names the case in which its rules apply."""
+    return _CASE.match(heading.strip()) is not None
 
 
 def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:

@@ -27,6 +27,12 @@ def cut(text: str, columns: int) -> str:
     return text + "…"
 
 
+def filled(text: str, columns: int) -> str:
+    """Return a text that takes exactly some columns: cut, or with spaces at its end."""
+    shown = cut(text, columns)
+    return shown + " " * (columns - width(shown))
+
+
 def around(text: str, word: str, columns: int) -> str:
     """Return a text that takes at most some columns; if it is cut, the first place of a word in it
     is shown with what is before and after it.

@@ -56,30 +56,34 @@ def test_each_session_is_in_its_period(project: Project, tmp_path: Path) -> None
         project, [LINT], files, lambda _, started: "since" if started > cut else "before"
     )
     count = counted.by_rule[LINT.key]
-    assert (count.since, count.before) == (Tally(2, 2, 1, done=1), Tally(1, 1, 1, done=1))
+    assert (count.since, count.before) == (
+        Tally(2, 2, 1, ran=1, done=1),
+        Tally(1, 1, 1, ran=1, done=1),
+    )
     assert count.occasion == "sessions that committed"
 
 
 def test_run_counts_where_occasion_came_up(project: Project, tmp_path: Path) -> None:
     files = _found(tmp_path, _linted(1), Session("s-2").runs("make lint", ""))
-    assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally(2, 1, 1, done=1)
+    assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally(2, 1, 1, ran=2, done=1)
 
 
 def test_command_after_the_occasion_is_late(project: Project, tmp_path: Path) -> None:
     session = Session("s-1").runs("git commit -m x", "").runs("make lint", "ok")
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
-    assert count.since == Tally(1, 1)
+    assert count.since == Tally(1, 1, ran=1)
 
 
 def test_forbidden_command_has_no_order(project: Project, tmp_path: Path) -> None:
     rule = rule_of("Never run `git push --force` before you open a pull request.")
     files = _found(tmp_path, Session("s-1").runs("git push --force", ""))
-    assert _counts(project, files, rule).by_rule[rule.key].since.run == 1
+    tally = _counts(project, files, rule).by_rule[rule.key].since
+    assert (tally.run, tally.ran) == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("marks", "tally"),
-    [(Marks(run=1, came_up=1), Tally(1)), (Marks(came_up=1), Tally(1, came_up=1))],
+    [(Marks(run=1, came_up=1), Tally(1, ran=1)), (Marks(came_up=1), Tally(1, came_up=1))],
 )
 def test_kept_count_without_order_claims_nothing(marks: Marks, tally: Tally) -> None:
     count = RuleCount(rule_set([LINT]).rules[LINT.key])
@@ -90,7 +94,7 @@ def test_kept_count_without_order_claims_nothing(marks: Marks, tally: Tally) -> 
 @pytest.mark.parametrize(
     ("command", "tally"),
     [
-        ("pnpm ci", Tally(1, 1, run=1, done=1)),
+        ("pnpm ci", Tally(1, 1, run=1, ran=1, done=1)),
         ("npm ci", Tally(1, 1, against=1)),
         ("ls", Tally(1)),
     ],
@@ -170,10 +174,15 @@ def test_sentence_in_no_rule_is_repeated(project: Project, tmp_path: Path) -> No
     assert of_rule.repeated == []
 
 
-def test_fact_has_the_sessions_that_touched_it(project: Project, tmp_path: Path) -> None:
+def test_fact_has_the_sessions_that_used_it(project: Project, tmp_path: Path) -> None:
     fact = rule_of("The build is `make lint`.", is_fact=True)
     files = _found(tmp_path, _linted(1), _linted(2), Session("s-3").runs("ls", ""))
-    assert _counts(project, files, fact, NPM).touched == {fact.key: {"s-1", "s-2"}}
+    assert _counts(project, files, fact, NPM).used == {fact.key: {"s-1", "s-2"}}
+
+
+def test_fact_of_words_alone_is_not_counted(project: Project, tmp_path: Path) -> None:
+    fact = rule_of("The build tool is mise.", is_fact=True)
+    assert _counts(project, _found(tmp_path, _linted(1)), fact).used == {}
 
 
 def test_sentence_like_a_fact_is_in_no_rule(project: Project, tmp_path: Path) -> None:
@@ -205,7 +214,7 @@ def test_change_is_counted_again(project: Project, tmp_path: Path, change: str) 
     session = _linted().runs("pnpm i", "") if change == "file" else _linted()
     rules = [LINT, NPM] if change == "rule" else [LINT]
     count = _counts(project, _found(tmp_path, session), *rules).by_rule[LINT.key]
-    assert count.since == Tally(1, 1, 1, done=1)
+    assert count.since == Tally(1, 1, 1, ran=1, done=1)
 
 
 def test_damaged_cache_is_made_anew(project: Project, tmp_path: Path) -> None:
@@ -226,14 +235,14 @@ def test_deleted_transcript_counts_by_its_event(agent: Agent, project: Project) 
     found = _found(agent.home, _linted())
     before = _counts(project, found, LINT).by_rule[LINT.key]
     assert _counts(project, [], LINT).by_rule[LINT.key] == before
-    assert before.since == Tally(1, 1, 1, done=1)
+    assert before.since == Tally(1, 1, 1, ran=1, done=1)
 
 
 def test_project_without_ledger_keeps_nothing(tmp_path: Path) -> None:
     project = Project.at(tmp_path / "project")
     project.root.mkdir()
     count = _counts(project, _found(tmp_path / "files", _linted()), LINT)
-    assert count.by_rule[LINT.key].since == Tally(1, 1, 1, done=1)
+    assert count.by_rule[LINT.key].since == Tally(1, 1, 1, ran=1, done=1)
     assert list(project.root.iterdir()) == []
 
 
@@ -273,11 +282,11 @@ def test_session_without_its_begin_shows_no_order(
     session = Session("s-1").user("Go on.").runs("git commit", "ok").runs("make lint", "ok")
     session.records[0][field] = "earlier"
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
-    assert (count.since, count.lacks_start) == (Tally(sessions=1), True)
+    assert (count.since, count.lacks_start) == (Tally(sessions=1, ran=1), True)
 
 
 def test_command_in_time_needs_no_begin(project: Project, tmp_path: Path) -> None:
     session = Session("s-1").runs("make lint", "ok").runs("git commit", "ok")
     session.records[0]["parentUuid"] = "earlier"
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
-    assert (count.since, count.lacks_start) == (Tally(1, 1, 1, done=1), False)
+    assert (count.since, count.lacks_start) == (Tally(1, 1, 1, ran=1, done=1), False)

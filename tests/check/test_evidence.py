@@ -149,11 +149,26 @@ def test_changed_file_without_the_command_is_shown(agent_here: Agent) -> None:
     assert "not done  src/a.ts" in _lines(agent_here, 1, made)[1]
 
 
+def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
+    text = "# When you release\n\n- Run `make lint` before you commit.\n"
+    (agent_here.project / "CLAUDE.md").write_text(text)
+    shown = _lines(agent_here, LINT, _command("make lint"), Session("s-2").runs("git commit", ""))
+    assert shown[:2] == [
+        "counted  needs a judge, because it is unknown when it applies",
+        "         run in 1 of 2 sessions",
+    ]
+
+
 @pytest.mark.parametrize(
     ("rule", "call", "part", "shown"),
     [
         ("Run both `ruff check` and `ruff format`.", "ls", "needs a judge", ["it is unknown"]),
-        ("Never commit secrets, use `.env`.", "git commit", "needs a judge", ["follow it unseen"]),
+        (
+            "Never commit secrets, use `.env`.",
+            "git commit",
+            "needs a judge",
+            ["calls cannot show it"],
+        ),
         ("Use `retry_twice` for calls.", "ls", "never came up", ["did not come up in 2 sessions"]),
         ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
         (

@@ -106,38 +106,39 @@ def test_whole_page_shows_every_rule_in_full() -> None:
     shown = " ".join(" ".join(lines_of(replace(shop(), rules=tuple(rules)), whole=True)).split())
     missing = [each.text for each in rules if each.text not in shown]
     assert missing == []
-    assert "CLAUDE.md:2 Layout: 18 facts, 400 tokens, touched in 3 of 32 sessions" in shown
+    assert "CLAUDE.md:2 Layout: 18 facts, 400 tokens, used in 3 of 32 sessions" in shown
 
 
 def test_files_without_rules_show_their_facts() -> None:
     assert lines_of(facts_only())[2:5] == [
         "These files do not contain a rule that a session could follow or break.",
         "COUNTED SO FAR",
-        "   2  Layout: 18 facts, 400 tokens                   touched in 2 of 32 sessions",
+        "   2  Layout: 18 facts, 400 tokens                      used in 2 of 32 sessions",
     ]
 
 
 def quiet() -> PageFacts:
-    run = rule(7, has_words=True, names_command=True, since=counts(9, run=2))
+    often = rule(6, has_words=True, names_command=True, since=counts(9, ran=8))
+    run = rule(7, has_words=True, names_command=True, since=counts(9, ran=2))
     headings = (
         HeadingFacts("CLAUDE.md:2", "Layout", 18, 400, 2),
-        HeadingFacts("CLAUDE.md:30", "Hosts", 3, 50),
+        HeadingFacts("CLAUDE.md:30", "Hosts", 3, 50, 0),
     )
-    return page(run, facts=headings)
+    return page(often, run, facts=headings)
 
 
 def test_page_without_a_fault_shows_counts() -> None:
     shown = lines_of(quiet())
     assert shown[3] == "COUNTED SO FAR"
-    assert [line.split()[0] for line in shown[4:7]] == ["7", "30", "2"]
+    assert [line.split()[0] for line in shown[4:8]] == ["7", "6", "30", "2"]
     assert shown[4].endswith("run in 2 of 9 sessions")
-    assert shown[5].endswith("touched in 0 of 32 sessions")
+    assert shown[6].endswith("used in 0 of 32 sessions")
 
 
 def test_few_sessions_claim_nothing_of_facts() -> None:
     shown = "\n".join(lines_of(replace(quiet(), sessions=4)))
     assert "run in 2 of 9 sessions" in shown
-    assert "touched" not in shown
+    assert "used" not in shown
 
 
 def test_new_rule_has_the_counts_before_it() -> None:

@@ -161,12 +161,12 @@ def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     unknown = rule(**_RUNS, is_before=True, lacks_start=True)
     assert part_of(unknown) is Part.JUDGE
     assert part_of(replace(unknown, lacks_start=False)) is Part.UNSEEN
-    assert category_words(unknown).endswith("a transcript begins in mid-session")
+    assert category_words(unknown).endswith("a session with its occasion lacks its beginning")
 
 
 @pytest.mark.parametrize(
     ("sessions", "words"), [(1, "run in 1 of 1 session"), (2, "run in 1 of 2 sessions")]
 )
 def test_number_agrees_with_its_noun(sessions: int, words: str) -> None:
-    counted = rule(has_words=True, names_command=True, since=counts(sessions, run=1))
+    counted = rule(has_words=True, names_command=True, since=counts(sessions, ran=1))
     assert [*known_words(counted, Speech("Claude", TODAY))] == [words]

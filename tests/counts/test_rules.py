@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
+from reflector.counts.occasions import names_case
 from reflector.counts.rules import (
     AGAIN,
     CAME_UP,
@@ -407,3 +408,19 @@ def test_all_commands_are_needed_in_time(commands: list[str], order: int) -> Non
 )
 def test_command_is_no_occasion(rule: str, command: str) -> None:
     assert not _marks(rule, runs(command)).came_up
+
+
+@pytest.mark.parametrize(
+    ("heading", "is_case"),
+    [
+        ("When Modifying Strategies", True),
+        ("Before a release", True),
+        ("发布时", True),
+        ("Whenever", True),
+        ("Rules", False),
+        ("Iffy tests", False),
+        ("How we release when it rains", False),
+    ],
+)
+def test_heading_may_name_a_case(heading: str, is_case: bool) -> None:
+    assert names_case(heading) is is_case
