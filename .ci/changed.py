@@ -1,11 +1,12 @@
 """Runs the tests of the changes since main: `make check` runs it after the linter and the types.
 
-Four groups run, one after the other, and the first failure ends the run:
+Five groups run, one after the other, and the first failure ends the run:
 
 - changed: changed and new test files, those first that git does not know yet;
 - near: the tests of changed files. A module has the tests that bear its name, else those that
   hold its defects in tests/mutations.py, else those that import it. A module that tests share has
   the tests that import it. Other files have those of `_OF_FILES`;
+- users: the tests that import a changed file, if they are so many that they are not near;
 - gates: the tests that compare pages, keys, the layers and a release with the code;
 - rest: all others, folder by folder, those of the changed folders first.
 
@@ -32,8 +33,10 @@ import pytest
 from tests.mutations import MUTATIONS
 
 _FAILED, _NOT_RUN = 1, 3
-#: Seconds of the changed tests, of those near a change, and of the gates.
-_SECONDS = {"changed": 60.0, "near": 60.0, "gates": 30.0}
+#: Seconds of the groups. The changed tests and the near ones have to end.
+_SECONDS = {"changed": 120.0, "near": 180.0, "users": 60.0, "gates": 30.0}
+#: Importing tests that are near; of more, none says much about the file.
+_MOST_NEAR = 12
 #: Files of one folder that are listed by name.
 _MOST_NAMED = 5
 #: The rest runs only within the first seconds.
@@ -101,8 +104,8 @@ def tests_in(folder: str) -> list[str]:
     return [folder] if path.is_file() else sorted(map(str, path.rglob("test_*.py")))
 
 
-def tests_near(file: str) -> list[str]:
-    """Return the test files of a file that is not a test."""
+def tests_of(file: str) -> tuple[list[str], bool]:
+    """Return the test files of a file that is not a test, and whether they are near it."""
     of_file = [
         test
         for pattern, places in _OF_FILES.items()
@@ -112,16 +115,18 @@ def tests_near(file: str) -> list[str]:
     ]
     path = Path(file)
     if path.suffix == ".py" and path.parts[0] == "reflector":
-        return _tests_of_module(path)
-    if of_file or path.parts[0] != "tests":
-        return of_file
-    if path.suffix == ".py" and path.name != "conftest.py":
-        return _importing_tests(_module_name(path))
-    # pytest gives a conftest.py to each test of its folder, and data has no importer
-    return [*tests_in(str(path.parent)), *_importing_tests(_module_name(path))]
+        of_file = _tests_of_module(path)
+    if of_file or path.parts[0] not in ("tests", "reflector"):
+        return of_file, True
+    users = _importing_tests(_module_name(path))
+    if path.suffix != ".py" or path.name == "conftest.py":
+        # pytest gives a conftest.py to each test of its folder, and data has no importer
+        users = [*tests_in(str(path.parent)), *users]
+    return users, len(users) <= _MOST_NEAR
 
 
 def _tests_of_module(path: Path) -> list[str]:
+    """Return the tests that bear the name of a module, else those that hold its defects."""
     own = Path("tests", *path.parts[1:-1], f"test_{path.name}")
     if own.is_file():
         return [str(own)]
@@ -131,7 +136,7 @@ def _tests_of_module(path: Path) -> list[str]:
         if mutation.file == str(path)
         for test in mutation.tests
     }
-    return sorted(defects) or _importing_tests(_module_name(path))
+    return sorted(defects)
 
 
 def _module_name(path: Path) -> str:
@@ -182,7 +187,7 @@ class Group:
     """Test files that run together; `must` if the check is not done without them."""
 
     title: str
-    tests: Sequence[str]
+    tests: list[str] = field(default_factory=list)
     must: bool = False
 
 
@@ -196,8 +201,14 @@ def groups(files: Sequence[str]) -> list[Group]:
         return new
 
     own = Group("changed", fresh(filter(is_test, files)), must=True)
-    near = (test for file in files if not is_test(file) for test in tests_near(file))
-    found = [own, Group("near", fresh(near), must=True), Group("gates", fresh(_GATES))]
+    near = Group("near", must=True)
+    users = Group("users")
+    for file in files:
+        if not is_test(file):
+            tests, are_near = tests_of(file)
+            group = near if are_near else users
+            group.tests += fresh(tests)
+    found = [own, near, users, Group("gates", fresh(_GATES))]
     rooms = {str(Path(test).parent) for group in found[:2] for test in group.tests}
     folders = sorted(
         {str(Path(test).parent) for test in tests_in("tests")},

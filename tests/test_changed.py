@@ -47,7 +47,18 @@ def test_a_changed_file_has_its_tests(
     file: str, test: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(SCRIPT.parents[1])
-    assert test in CHANGED["tests_near"](file)
+    assert test in CHANGED["tests_of"](file)[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "are_near"),
+    [("reflector/quality/verdict.py", True), ("tests/conftest.py", False)],
+)
+def test_many_importers_are_not_near(
+    file: str, are_near: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SCRIPT.parents[1])
+    assert CHANGED["tests_of"](file)[1] is are_near
 
 
 def test_changed_then_near_then_gates_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,8 +100,20 @@ def _change(
         else:
             steps = apply_changes(ledger, changes, actor="human", first=first, reason=reason)
     _print(place, steps, as_json=as_json)
-    for line in (line for change in changes for line in alike_to(change, before)):
-        note(line)
+    for change in changes:
+        known = [*before, *_file_rules(place, change)]
+        for line in alike_to(change, known):
+            note(line)
+
+
+def _file_rules(place: Place, change: Change) -> list[Bullet]:
+    """Return the rules of files that agents load, as bullets of a new rule's section."""
+    if change.kind != "add" or place.user:
+        return []
+    from reflector.playbook_files.watching import advice_of
+
+    rules = advice_of(place.folder()).rules
+    return [Bullet(rule.place, change.section or "", rule.text) for rule in rules]
 
 
 def _print(place: Place, steps: Sequence[Step], *, as_json: bool) -> None:
@@ -156,15 +168,14 @@ def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
     contradicts.
     """
     section = change.section or next(
-        (one.section for one in bullets if one.name == change.name), None
+        (bullet.section for bullet in bullets if bullet.name == change.name), None
     )
     if change.kind not in ("add", "revise") or section is None:
         return []
     lines = []
-    for pair in near(
-        change.text or "", section, [one for one in bullets if one.name not in change.about]
-    ):
-        other = next(one for one in pair.bullets if one.name)
+    others = [bullet for bullet in bullets if bullet.name not in change.about]
+    for pair in near(change.text or "", section, others):
+        other = next(bullet for bullet in pair.bullets if bullet.name)
         says = "says the opposite" if pair.kind == "contradiction" else "may say the same"
         lines.append(f"{other.name} {says} ({pair.why}): {other.text}")
     return lines

@@ -112,23 +112,21 @@ def check(
                     agreed(f"Your rules, {cost_words(look.plan)}. Continue?", "", yes=yes)
                 ran = _ask(project, advice.lines, look, typed)
     answer = answer_of(project, advice, look, ran, place.command)
+    lacks_judge = judge is not None and bool(look.plan.lacks) and not ran.asked
     if as_json:
         print_json(answer.document)
     else:
         plan = Plan("") if ran.asked else look.plan
         last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
         _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
-        if judge is not None and look.plan.lacks and not ran.asked:
-            note(
-                f"{judge} was not asked, because neither the program nor the API key of this "
-                "judge is on this machine."
-            )
+        if lacks_judge:
+            note(f"{judge} did not judge: its program was not found, and no API key is set.")
         for text in _notes(place, answer.document, look, ran, whole=whole):
             note(text)
         if since is not None and not answer.facts.sessions:
             all_sessions = place.command("check")
             note(f"No session ended since {day_words(since.isoformat())}. For all: {all_sessions}")
-    if ran.failed:
+    if ran.failed or lacks_judge:
         raise click.exceptions.Exit(1)
 
 

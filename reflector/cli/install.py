@@ -96,8 +96,11 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
     is_asked = not (consent.agreed_clients() or load_config(root).asks_model)
     if is_asked and not (sys.stdin.isatty() and ask_who(place)):
-        words = estimate_words(load_config(root))
-        click.echo(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
+        if consent.installed_clients(project=root):
+            words = estimate_words(load_config(root))
+            click.echo(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
+        else:
+            click.echo("To choose a judge of which rules helped: reflector judge")
     _ask_memory(root)
 
 
@@ -193,8 +196,8 @@ def _print_removal(change: Change) -> None:
     else:
         click.echo(safe(f"{path} no longer calls reflector."))
     click.echo(
-        "Your playbooks, their history and your settings are kept. To remove the program: "
-        "uv tool uninstall reflector-ledger"
+        "Your playbooks, their history and your settings are kept. Remove the program as you "
+        "installed it, for example: uv tool uninstall reflector-ledger"
     )
     if change.backup is not None:
         click.echo(

@@ -81,7 +81,7 @@ judge_option = click.option(
     "--judge",
     type=JudgeChoice(),
     metavar="WHO",
-    help="Judge, such as rules, claude or anthropic.",
+    help="Judge, such as claude or anthropic.",
 )
 
 

@@ -427,8 +427,10 @@ def _print_events(
         upto=bounds.upto if asked.upto is None else min(bounds.upto, asked.upto),
         begin=bounds.begin,
         end=bounds.end,
-        newest=most or None,
+        newest=most + 1 if most else None,
     )
+    is_cut = 0 < most < len(events)
+    events = events[is_cut:]
     undone_at = undone(ledger)
     undo = asked.place.command("undo")
     if asked.answers(
@@ -443,6 +445,10 @@ def _print_events(
     event_table(events, summary_of, empty="No event matches.")
     if events and sys.stdout.isatty():
         note("`reflector undo POSITION` undoes a change.")
+    if is_cut:
+        note(
+            f"These are the {most} newest events. For all: {asked.place.command('log', '-n', '0')}"
+        )
 
 
 class _Topic(NamedTuple):

@@ -41,6 +41,7 @@ from reflector.playbook_files.git_versions import in_git, is_shared
 from reflector.playbook_files.kept_copies import foreign_note, kept_of_others, read_playbook
 from reflector.playbook_files.mirrors import mirrors
 from reflector.playbook_files.playbook_json import untaken
+from reflector.playbook_files.watching import watched_lines
 from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.resources import resource_dir
@@ -379,7 +380,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
             "and get a new secret"
         )
         yield Check("playbook", text, mend)
-    elif not bullets and not project.is_users:
+    elif not bullets and not project.is_users and not watched_lines(ledger):
         yield Check(
             "playbook",
             "the playbook is empty, so sessions cannot cite a rule",
