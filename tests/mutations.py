@@ -481,6 +481,12 @@ MUTATIONS = [
     Mutation(OFFERED, 'yours.layer("daily_requests") == "default"', "False", ALLOWED),
     Mutation(OFFERED, "masked_address(kind.address(config)", "masked_address('x'", ALLOWED),
     Mutation(CONSENT, "if fault := self._address_fault():", "if fault := None:", RUNNER),
+    Mutation(
+        "reflector/judges/consent.py",
+        "(name == choice.judge and address == agreed)",
+        "address == agreed",
+        ("tests/reflection/test_gate.py",),
+    ),
     Mutation(CONSENT, "min(filter(None, (limit, yours)), default=0)", "limit", RUNNER),
     Mutation(CONSENT, "folders = [self.project, *(", "folders = [self.project] and [*(", RUNNER),
     Mutation(CONSENT, "if is_model and self._is_unread(recorded)", "if False", RUNNER),

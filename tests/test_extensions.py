@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reflector import extensions
-from reflector.config import Config, ConfigError, load_config
+from reflector.config import BACKENDS, Config, ConfigError, load_config
 from reflector.judges.extensions import ExtensionClient, ExtensionJudge
 from reflector.judges.protocol import Answer, BackendError
 from reflector.reflection.gate import Gate
@@ -142,7 +142,7 @@ def test_reserved_or_invalid_name_is_refused(agent: Agent, name: str) -> None:
 
 def test_an_unlisted_judge_is_an_unknown_backend(agent: Agent, site: Path) -> None:
     ran = agent.call("config", "set", "--global", "backend", "odd-judge", code=None)
-    assert "'odd-judge'; the choices are rules, agent, anthropic, fixtures" in ran.err
+    assert f"'odd-judge'; the choices are {', '.join(BACKENDS)}" in ran.err
     assert not imported(site)
 
 

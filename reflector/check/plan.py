@@ -19,7 +19,7 @@ from reflector.config import BACKENDS, CONSENT, Config
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES, most_at_once
 from reflector.judges.client_versions import client_fault
-from reflector.judges.offers import priced_model
+from reflector.judges.offers import APIS, priced_model
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
 from reflector.playbook_files.births import Births, births_of
 from reflector.playbook_files.watching import Line, watching
@@ -32,8 +32,6 @@ from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 from reflector.transcripts.readers import Reader, option_of
 
-#: The judges that are asked over the network, not by an agent.
-APIS = tuple(name for name, is_model in BACKENDS.items() if is_model and name != "agent")
 #: The one that is asked if the user has no agent that can judge, and the command that names it.
 DEFAULT_API = "anthropic"
 _API_COMMAND = f"export ANTHROPIC_API_KEY=… && reflector check --judge {DEFAULT_API}"

@@ -239,11 +239,14 @@ class Choice:
     backend  the setting that the answer brought, "" for none
     address  of the API that the user saw, "" for its maker's own; null if it was not about an API
     id       random, so that an order of this answer ends with it; "" if every order has ended
+    judge    the judge that the user allowed; the address belongs to it. An older answer about an
+             API is about `anthropic`
     """
 
     backend: str = ""
     address: str | None = None
     id: str = ""
+    judge: str = "anthropic"
 
 
 def keep_choice(choice: Choice) -> None:
@@ -259,6 +262,7 @@ def chosen() -> Choice:
         str(kept.get("backend", "")),
         None if address is None else str(address),
         str(kept.get("id", "")),
+        str(kept.get("judge", Choice().judge)),
     )
 
 
@@ -278,8 +282,10 @@ def address_fault(
             f"the environment names the API {masked_address(address, maker)}, but you chose "
             f"another judge; to let the API judge, {way_out}"
         )
-    if agreed is None or address == agreed:
+    if agreed is None or (name == choice.judge and address == agreed):
         return None
+    if name != choice.judge:
+        return f"you allowed {choice.judge} to judge, not {name}; to allow it, {way_out}"
     return (
         f"you allowed {masked_address(agreed, maker)} to judge, but the API is now "
         f"{masked_address(address, maker)}; to allow it, {way_out}"

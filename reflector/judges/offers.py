@@ -269,9 +269,9 @@ def _choose(backend: str, project: Path, address: str | None = None) -> None:
     former = consent.chosen()
     answer_id = former.id or token_hex(8)
     if users_config().backend == backend:
-        consent.keep_choice(Choice(former.backend, address, answer_id))
+        consent.keep_choice(Choice(former.backend, address, answer_id, backend))
         return
-    consent.keep_choice(Choice(backend, address, answer_id))
+    consent.keep_choice(Choice(backend, address, answer_id, backend))
     store_setting(project, "backend", backend, for_all=True)
 
 

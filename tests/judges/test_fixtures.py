@@ -172,7 +172,7 @@ def test_each_backend_name_has_its_row_of_docs(
     [
         (
             Config(backend="oracle"),
-            "'oracle' is not a backend; the backends are rules, agent, anthropic, fixtures",
+            f"'oracle' is not a backend; the backends are {', '.join(BACKENDS)}",
         ),
         *(
             (Config(backend="fixtures", fixtures=name), "fixtures")

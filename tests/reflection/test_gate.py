@@ -431,6 +431,16 @@ def test_another_address_is_only_asked_by_hand(
         )
 
 
+def test_consent_is_for_one_api_alone(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    keep_choice(Choice("another", "", "1", "another"))
+    reason = check(ledger, recorded(ledger, tmp_path, "SessionEnd"), gate(monthly_tokens=0))
+    assert reason is not None
+    assert "you allowed another to judge, not anthropic" in reason
+
+
 @pytest.mark.parametrize(
     ("choice", "layer", "is_asked"),
     [
