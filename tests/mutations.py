@@ -1659,6 +1659,12 @@ MUTATIONS = [
         "True",
         ("tests/check/test_evidence.py",),
     ),
+    Mutation(
+        "reflector/sessions/checks.py",
+        "if session_id in counted:",
+        "if False:",
+        ("tests/cli/test_check.py::test_session_in_two_files_is_priced_once",),
+    ),
     # Counts of a page without a rule to look at.
     Mutation(
         "reflector/check/rows.py",

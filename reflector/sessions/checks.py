@@ -264,10 +264,14 @@ def questions(
     are left; `judge` and `again` as for `todo`.
     """
     asked = []
+    counted = set[str]()
     for file, names in sessions:
         session_id = known.get((str(file.path), file.bytes))
         count = 1
+        if session_id in counted:  # the session has several files
+            continue
         if session_id is not None:
+            counted.add(session_id)
             count = len(list(todo(ledger, session_id, names, judge, again=again)))
         if count:
             asked.append((file, count))

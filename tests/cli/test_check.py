@@ -522,6 +522,13 @@ def test_session_without_a_step_is_not_asked_about(fresh: Agent) -> None:
     assert (sum(found["sessions"].values()), found["questions"]) == (5, 4)
 
 
+def test_session_in_two_files_is_priced_once(fresh: Agent) -> None:
+    other = Session("s-0").user("Go on, please.").agent("I go on with the cart.")
+    path = leave(fresh, "s-0-part", other)
+    fresh.call("ingest", path, *sorted(path.parent.glob("s-?.jsonl")))
+    assert fresh.json("check", "--dry-run")["questions"] == 5
+
+
 def test_rules_of_the_playbook_are_checked(fresh: Agent) -> None:
     rules = "- Never mock the database\n- Run the tests before you commit\n"
     (fresh.project / "CLAUDE.md").write_text(rules)
