@@ -650,7 +650,12 @@ MUTATIONS = [
     ),
     Mutation(LINES, "< _LEAST_LIKENESS", "<= 1", LINED),
     Mutation(MIRRORS, " or _is_remembered(ledger, project, name, marked.body)", "", MIRRORED),
-    Mutation(LINES, '        return {"watched": True}\n', "        return {}\n", LINED),
+    Mutation(
+        LINES,
+        'return {"watched": True, "origin": line.file if line else ""}',
+        "return {}",
+        LINED,
+    ),
     Mutation(MOVING, "    if is_undone and all(cut", "    if all(cut", MOVED),
     Mutation(MOVING, 'if content_digest(now) != move.facts["after"]:', "if False:", MOVED),
     Mutation(MOVING, "if not same.issubset(", "if same.isdisjoint(", MOVED),
@@ -1664,6 +1669,12 @@ MUTATIONS = [
         "if session_id in counted:",
         "if False:",
         ("tests/cli/test_check.py::test_session_in_two_files_is_priced_once",),
+    ),
+    Mutation(
+        "reflector/playbook_files/watching.py",
+        "types=[ev.BULLET_ADDED, ev.BULLET_RESTORED]",
+        "types=[ev.BULLET_ADDED]",
+        ("tests/playbook_files/test_watching.py",),
     ),
     # Counts of a page without a rule to look at.
     Mutation(

@@ -427,11 +427,11 @@ def watch(ledger: Ledger, watching: Watching, actor: str = ACTOR) -> None:
 
 def _facts(change: Change, lines: Mapping[str, Line]) -> dict[str, object]:
     """Return what the event of a line holds besides its change."""
+    line = lines.get(change.name or "")
     if change.kind == "restore":
-        return {"watched": True}
+        return {"watched": True, "origin": line.file if line else ""}
     if change.kind != "add":
         return {}
-    line = lines.get(change.name or "")
     return {"watched": True, "heading": line.heading if line else ""}
 
 
@@ -485,7 +485,7 @@ def watched_lines(ledger: Ledger) -> list[Line]:
     """
     rows = _watched(ledger.rows())
     file_of = files_of(ledger) if rows else {}
-    return [Line(file_of[row.name], 0, row.section, row.text, row.name) for row in rows]
+    return [Line(file_of.get(row.name, ""), 0, row.section, row.text, row.name) for row in rows]
 
 
 def _watched(rows: Iterable[BulletRow]) -> list[BulletRow]:
@@ -540,10 +540,12 @@ def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[C
 
 
 def files_of(ledger: Ledger) -> dict[str, str]:
-    """Return the file that each watched bullet was found in first."""
-    added = [event.data or {} for event in ledger.events(types=[ev.BULLET_ADDED])]
-    watched = [data for data in added if data.get("watched")]
-    return {str(data["name"]): str(data.get("origin")) for data in watched}
+    """Return the file in which each watched bullet was found last: as a new line, or as one that
+    came back.
+    """
+    events = ledger.events(types=[ev.BULLET_ADDED, ev.BULLET_RESTORED])
+    found = [event.data for event in events if event.data and event.data.get("watched")]
+    return {str(data["name"]): str(data["origin"]) for data in found if data.get("origin")}
 
 
 def _like(line: Line, row: BulletRow) -> float:

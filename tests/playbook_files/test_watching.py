@@ -8,13 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from reflector.changes.apply import apply_changes
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.markdown import load_markdown
-from reflector.playbook_files.watching import Watching, advice_of, exempt, watch, watching
+from reflector.playbook_files.watching import (
+    Watching,
+    advice_of,
+    exempt,
+    watch,
+    watched_lines,
+    watching,
+)
 from reflector.sessions.checks import sessions_of
 from tests.road.sessions import Session
+
+REMOVE = Change("remove", "pat-001")
 
 
 @pytest.fixture
@@ -216,6 +226,18 @@ def test_reworded_line_without_spaces_keeps_its_name(root: Path, before: str, af
         write(root, CLAUDE=f"- {after}\n- 回答要简短，别写客套话\n")
         changes = [change for change, _ in watching(ledger, advice_of(root).lines).changes]
     assert [(one.kind, one.text) for one in changes] == [("revise", after)]
+
+
+def test_removed_rule_comes_back_in_a_file(root: Path, ledger: Ledger) -> None:
+    for change in (Change("add", section="pat", text="Run the tests first"), REMOVE):
+        apply_changes(ledger, [change], actor="human")
+    write(root, CLAUDE="- Run the tests first\n")
+    rules = advice_of(root).rules
+    watch(ledger, watching(ledger, rules))
+    assert [(line.name, line.file) for line in watched_lines(ledger)] == [("pat-001", "CLAUDE.md")]
+    write(root, CLAUDE="- Answer in English\n")
+    changes = watching(ledger, advice_of(root).rules).changes
+    assert (REMOVE, "CLAUDE.md") in changes
 
 
 def test_withheld_bullet_is_found_between_letters(root: Path) -> None:
