@@ -299,7 +299,8 @@ def _blame_rule(asked: Question, name: str) -> None:
         click.echo(safe(f"It was {row.end}. Its verdicts also count for that rule: {into}"))
     elif row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
-        click.echo(safe(f"It is in {where or 'your file'}."))
+        counts = f" Its counts: {asked.place.command('blame', where)}" if where else ""
+        click.echo(safe(f"It is in {where or 'your file'}.{counts}"))
     elif row.end:
         click.echo(safe(f"It {'is' if row.is_rule else 'was'} {row.end}."))
     marks = recent(steps, asked.then or Past(asked.ledger))
