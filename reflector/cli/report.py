@@ -109,8 +109,7 @@ def _lines(
     changed = len(page.memory.files)
     if changed:
         lines.append(
-            f"memory {counted(changed, 'file')} changed, {counted(page.memory.undone, 'change')} "
-            "undone"
+            f"memory changes of {counted(changed, 'file')} recorded, {page.memory.undone:,} undone"
         )
     if summary.questions:
         lines.append(f"judge {counted(summary.questions, 'question')}, ${summary.cost:.2f}")

@@ -195,7 +195,7 @@ def test_report_counts_lines_that_came_back(project: Agent) -> None:
     printed = project.call("report", "--out", path).out
     row = '<th scope="row">CLAUDE.md</th>'
     numbers = re.findall(r'<td class="n">(\d+)</td>', path.read_text().partition(row)[2])
-    assert "memory 1 file changed, 0 changes undone" in printed
+    assert "memory changes of 1 file recorded, 0 undone" in printed
     assert numbers[:3] == ["2", "1", "1"]
 
 
