@@ -221,12 +221,11 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
         ran = session.words.get(f"{_RAN} against")
         yield "used", ran or session.words.get(f"{_WROTE} against", _Words())
     is_due = alone.occasion and alone.names_command
-    is_written = tally.written and not is_due
-    did = _RAN if tally.run else _WROTE if is_written else ""
-    if did:
-        yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", _Words())
-    elif is_due and tally.came_up and not tally.against:
+    if is_due and tally.came_up and not (tally.run or tally.against):
         yield _NOT_DONE, session.words.get("occasion", _Words())
+    elif tally.run or tally.ran or (tally.written and not is_due):
+        did = _RAN if tally.run or tally.ran else _WROTE
+        yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", _Words())
 
 
 def _summary(rule: RuleFacts, speech: Speech) -> Iterator[str]:

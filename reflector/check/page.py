@@ -20,6 +20,7 @@ from reflector.check.rows import (
     fact_rows,
     followed_words,
     known_words,
+    part_of,
     parts,
     quiet_rows,
     rows_of,
@@ -100,7 +101,7 @@ def _look(facts: PageFacts, today: date, room: int) -> Iterator[str]:
 
 def _rows_in(room: int, rows: Sequence[Row], facts: PageFacts) -> Iterator[str]:
     """Yield as many rows as the room allows, and how many more there are."""
-    label_width = _label_width(rows, _number_of_files(facts))
+    label_width = _label_width(rows, len(facts.files))
     used = 0
     for index, row in enumerate(rows):
         is_alike = index > 0 and row.evidence == rows[index - 1].evidence
@@ -118,7 +119,8 @@ def _nothing_words(facts: PageFacts) -> str:
     if not facts.rules:
         return "These files do not contain a rule that a session could follow or break."
     if any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
-        return "LOOK AT THESE: none. No count shows a broken rule."
+        checked = sum(part_of(rule) is not Part.JUDGE for rule in facts.rules)
+        return f"LOOK AT THESE: none. Counts can check {checked} of {len(facts.rules)} rules."
     is_older = any(rule.before.sessions for rule in facts.rules)
     reason = "every session is older than these rules" if is_older else "nothing was counted"
     return f"LOOK AT THESE: none, because {reason}."
@@ -146,11 +148,6 @@ def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
         if width(f"{shown}; {more}") <= room:
             shown = f"{shown}; {more}"
     yield f"{' ' * (label_width + 2)}{cut(shown, room)}"
-
-
-def _number_of_files(facts: PageFacts) -> int:
-    places = [rule.place for rule in facts.rules] + [heading.place for heading in facts.facts]
-    return len({place.rpartition(":")[0] for place in places})
 
 
 def _label(place: str, label_width: int) -> str:
@@ -204,7 +201,7 @@ def _whole_rows(facts: PageFacts, today: date) -> Iterator[str]:
         yield _nothing_words(facts)
         return
     yield f"LOOK AT THESE {len(rows)}"
-    label_width = _label_width(rows, _number_of_files(facts))
+    label_width = _label_width(rows, len(facts.files))
     for row in rows:
         yield from _labelled(row.label, label_width, [row.text, *row.evidence])
 
@@ -226,7 +223,7 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) 
 def _whole_facts(facts: PageFacts) -> Iterator[str]:
     if facts.facts:
         yield f"FACTS {sum(heading.facts for heading in facts.facts)}"
-    for row in fact_rows(facts):
+    for row in fact_rows(facts.facts, facts.sessions):
         yield from _labelled(row.label, len(row.label), [", ".join([row.text, *row.evidence])])
 
 

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
 
-from reflector.check.facts import Counts, PageFacts, Repeated, RuleFacts
+from reflector.check.facts import Counts, HeadingFacts, PageFacts, Repeated, RuleFacts
 from reflector.text.phrases import counted, on_day, plain_words
 
 #: The least share of occasions at which a rule counts as followed.
 FOLLOWED_SHARE = 0.8
-#: The fewest sessions of which "followed before it existed" is claimed, or "used in none".
+#: The fewest sessions of which "followed before it existed" is claimed, or "named in none".
 _FEWEST = 5
 #: The most rules, and the most facts, of a page without a rule to look at.
-_MOST_QUIET = 3
+_MOST_QUIET = 4
 
 
 class Part(StrEnum):
@@ -112,7 +113,8 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
 
 def quiet_rows(facts: PageFacts, today: date) -> list[Row]:
     """Return the counts of a page without a rule to look at: of some rules, first those whose
-    command ran least, and of some facts if there are enough sessions.
+    command ran least, and of facts that no session named if there are enough sessions. A page
+    without rules has all facts.
     """
     speech = Speech(facts.agent, today)
     others = (rule for rule in facts.rules if part_of(rule) is not Part.FOLLOWED)
@@ -121,15 +123,20 @@ def quiet_rows(facts: PageFacts, today: date) -> list[Row]:
         for rule in sorted(others, key=lambda rule: rule.counts.ran)
     ]
     rows = [row for row in known if row.evidence]
-    headings = [row for row in fact_rows(facts) if row.evidence and facts.sessions >= _FEWEST]
-    return [*rows[:_MOST_QUIET], *headings[:_MOST_QUIET]]
+    idle = [
+        heading
+        for heading in facts.facts
+        if heading.used is not None and not (heading.used and facts.rules)
+    ]
+    headings = fact_rows(idle if facts.sessions >= _FEWEST else (), facts.sessions)
+    return [*rows[:_MOST_QUIET], *islice(headings, _MOST_QUIET)]
 
 
-def fact_rows(facts: PageFacts) -> Iterator[Row]:
-    """Yield a row for the facts of each heading, first the longest that no session used."""
-    for heading in sorted(facts.facts, key=lambda heading: (heading.used or 0, -heading.tokens)):
+def fact_rows(headings: Iterable[HeadingFacts], sessions: int) -> Iterator[Row]:
+    """Yield a row for the facts of each heading, first the longest that no session named."""
+    for heading in sorted(headings, key=lambda heading: (heading.used or 0, -heading.tokens)):
         size = f"{counted(heading.facts, 'fact')}, {heading.tokens:,} tokens"
-        used = _share_words("used in", (heading.used or 0, facts.sessions))
+        used = _share_words("named in", (heading.used or 0, sessions))
         evidence = () if heading.used is None else (used,)
         yield Row(heading.place, f"{heading.heading or '(no heading)'}: {size}", evidence)
 
@@ -168,7 +175,8 @@ def _why_a_judge(rule: RuleFacts) -> str:
         return "a session with its occasion lacks its beginning"
     if rule.names_command:
         return "it is unknown when it applies"
-    return "the agent's calls cannot show it"
+    unseen = "the agent can follow it without naming it"
+    return unseen if rule.has_words else "the agent's calls cannot show it"
 
 
 def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:

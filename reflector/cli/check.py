@@ -40,6 +40,7 @@ from reflector.cli.sessions import compressed_words
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.client_versions import client_fault
+from reflector.judges.offers import APIS
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import described, judge_settings
 from reflector.playbook_files.watching import Line
@@ -120,7 +121,8 @@ def check(
         last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
         _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
         if lacks_judge:
-            note(f"{judge} did not judge: its program was not found, and no API key is set.")
+            program = "" if judge in APIS else "its program was not found, and "
+            note(f"{judge} did not judge: {program}no API key is set.")
         for text in _notes(place, answer.document, look, ran, whole=whole):
             note(text)
         if since is not None and not answer.facts.sessions:

@@ -106,14 +106,14 @@ def test_whole_page_shows_every_rule_in_full() -> None:
     shown = " ".join(" ".join(lines_of(replace(shop(), rules=tuple(rules)), whole=True)).split())
     missing = [each.text for each in rules if each.text not in shown]
     assert missing == []
-    assert "CLAUDE.md:2 Layout: 18 facts, 400 tokens, used in 3 of 32 sessions" in shown
+    assert "CLAUDE.md:2 Layout: 18 facts, 400 tokens, named in 3 of 32 sessions" in shown
 
 
 def test_files_without_rules_show_their_facts() -> None:
     assert lines_of(facts_only())[2:5] == [
         "These files do not contain a rule that a session could follow or break.",
         "COUNTED SO FAR",
-        "   2  Layout: 18 facts, 400 tokens                      used in 2 of 32 sessions",
+        "   2  Layout: 18 facts, 400 tokens                     named in 2 of 32 sessions",
     ]
 
 
@@ -130,15 +130,15 @@ def quiet() -> PageFacts:
 def test_page_without_a_fault_shows_counts() -> None:
     shown = lines_of(quiet())
     assert shown[3] == "COUNTED SO FAR"
-    assert [line.split()[0] for line in shown[4:8]] == ["7", "6", "30", "2"]
+    assert [line.split()[0] for line in shown[4:8]] == ["7", "6", "30", "NEEDS"]
     assert shown[4].endswith("run in 2 of 9 sessions")
-    assert shown[6].endswith("used in 0 of 32 sessions")
+    assert shown[6].endswith("named in 0 of 32 sessions")
 
 
 def test_few_sessions_claim_nothing_of_facts() -> None:
     shown = "\n".join(lines_of(replace(quiet(), sessions=4)))
     assert "run in 2 of 9 sessions" in shown
-    assert "used" not in shown
+    assert "named in" not in shown
 
 
 def test_new_rule_has_the_counts_before_it() -> None:
@@ -150,7 +150,11 @@ def test_new_rule_has_the_counts_before_it() -> None:
 
 def test_places_of_several_files_are_shown() -> None:
     other = replace(rule(since=counts(said=1)), place=".claude/rules/typescript/style.md:12")
-    shown = lines_of(page(other, rule(7, since=counts(said=2))))
+    files = (
+        FileFacts("CLAUDE.md", 1, 0, 9),
+        FileFacts(".claude/rules/typescript/style.md", 1, 0, 9),
+    )
+    shown = lines_of(page(other, rule(7, since=counts(said=2)), files=files))
     assert any(line.lstrip().startswith("CLAUDE.md:7 ") for line in shown)
     assert any("…/typescript/style.md:12"[-20:] in line for line in shown)
 

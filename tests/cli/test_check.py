@@ -230,7 +230,7 @@ def test_rules_newer_than_every_session_need_no_judge(fresh: Agent) -> None:
 def test_command_of_a_block_is_a_fact(fresh: Agent) -> None:
     leave(fresh, "t-1", Session("t-1").user("Go.").runs("make all", "ok"))
     (fresh.project / "CLAUDE.md").write_text("# Build\n\n```bash\nmake all\n```\n")
-    assert "used in 1 of 5 sessions\n" in fresh.call("check", "--all").out
+    assert "named in 1 of 5 sessions\n" in fresh.call("check", "--all").out
 
 
 def test_whole_page_names_text_that_is_not_checked(fresh: Agent) -> None:
