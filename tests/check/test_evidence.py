@@ -167,7 +167,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
             "Never commit secrets, use `.env`.",
             "git commit",
             "needs a judge",
-            ["calls without naming"],
+            ["without naming it"],
         ),
         ("Use `retry_twice` for calls.", "ls", "never came up", ["did not come up in 2 sessions"]),
         ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
