@@ -135,6 +135,11 @@ def test_page_without_a_fault_shows_counts() -> None:
     assert shown[6].endswith("named in 0 of 32 sessions")
 
 
+def test_whole_page_begins_with_facts_that_none_named() -> None:
+    facts = [line for line in lines_of(quiet(), whole=True) if "tokens, named in" in line]
+    assert [line.split()[0] for line in facts] == ["CLAUDE.md:30", "CLAUDE.md:2"]
+
+
 def test_few_sessions_claim_nothing_of_facts() -> None:
     shown = "\n".join(lines_of(replace(quiet(), sessions=4)))
     assert "run in 2 of 9 sessions" in shown
