@@ -43,10 +43,10 @@ from reflector.memory.answers import (
 )
 from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, file_named
 from reflector.memory.files import Scope, Table, shown_name
+from reflector.memory.places import is_interrupted
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
-    is_interrupted,
     newest_of,
     plan_undo,
     read_watched,

@@ -213,7 +213,7 @@ class World:
         project.make_state_dir()
         with project.open_ledger() as ledger:
             recorder = Recorder(project, lambda: ledger, self.root, scope)
-            notes = record_changes(recorder, self.since)
+            notes = record_changes(recorder, self.since, 0.0)
             count = len(list(ledger.events(types=[MEMORY_CHANGED])))
         self.looks.setdefault(scope, []).append((count, len(self.truths)))
         return notes
