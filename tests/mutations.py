@@ -241,6 +241,7 @@ MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES, ME
 )
 MEMORY_PLACES, MEMORY_DRAINED = "reflector/memory/places.py", ("tests/memory/test_drain.py",)
 DRAINING_MEMORY, HANDED_OVER = "reflector/sessions/memory_drain.py", "reflector/handover.py"
+MEMORY_WRITERS = ("tests/memory/test_writers.py",)
 MEMORY_FOREIGN = ("tests/memory/test_foreign.py",)
 MEMORY_UNDONE, MEMORY_KEPT = ("tests/memory/test_undo.py",), ("tests/memory/test_bytes.py",)
 MEMORY_TOLD, MEMORY_LINED = ("tests/memory/test_tell.py",), ("tests/memory/test_lines.py",)
@@ -301,6 +302,16 @@ MUTATIONS = [
         "is not None",
         MEMORY_FILLED,
     ),
+    Mutation(
+        "reflector/check/evidence.py",
+        "births = births.added_at(line, added_at)",
+        "pass",
+        ("tests/memory/test_questions.py",),
+    ),
+    Mutation(MEMORY_ANSWERS, "first=known.first or known.written", "None", MEMORY_WRITERS),
+    Mutation(
+        MEMORY_ANSWERS, "is_popped = by in (YOU, UNKNOWN) and ", "is_popped = ", MEMORY_WRITERS
+    ),
     Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
     Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
     Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
@@ -323,7 +334,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_ANSWERS,
-        "former is not None and _brings_back(change, contents)",
+        "not present.written and _brings_back(change, removal)",
         "False",
         ("tests/memory/test_writers.py",),
     ),

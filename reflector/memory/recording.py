@@ -153,6 +153,7 @@ def _events_of(
     records = _Records(
         [sitting for sitting in sittings if sitting.is_here or sitting.calls],
         recorder.repository.moves(files, reflog, contents),
+        recorder.repository.former_heads(reflog),
         known_calls(recorder.ledger),
         recorder.repository.tracked(files),
     )
@@ -186,12 +187,14 @@ def _is_mirrored(before: Content, after: Content) -> bool:
 
 
 class _Records(NamedTuple):
-    """Everything on record since the last look: sessions, moves of HEAD, the calls that the log has
-    already, by their file, session and id, and the files that git tracks.
+    """Everything on record since the last look: sessions, moves of HEAD, the commits that it had
+    before, the calls that the log has already, by their file, session and id, and the files that
+    git tracks.
     """
 
     sittings: Sequence[Sitting]
     moves: Sequence[Move]
+    former_heads: Collection[str]
     known: Collection[tuple[str, str, str]]
     tracked: Collection[str]
 
@@ -225,6 +228,7 @@ def _steps(
     keep_versions(recorder.project, [step.after.bytes for step in steps])
     is_tracked = file in records.tracked or bool(moves)
     events: dict[str, NewEvent] = {}
+    heads = set(records.former_heads)
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         if step.before is None and before == step.after:
             continue
@@ -232,12 +236,18 @@ def _steps(
         change = NewChange(file, step.before or before, step.after, step.author, at, LOOK)
         event = event_of(recorder.project, change, is_tracked=is_tracked)
         is_gits = event.data["source"] == GIT
+        was_here = step.author.commit in heads
         if is_gits and (event.event_id in events or recorder.is_recorded(event)):
             if following is not None and following.before is not None:
                 continue  # the log has this commit, and the next one follows
+            heads.add(step.author.commit)
+            if not was_here:
+                before = step.after
+                continue  # another machine recorded it
             author = Author(CHECKOUT, commit=step.author.commit)
             change = change._replace(before=before, author=author)
             event = event_of(recorder.project, change, is_tracked=is_tracked)
+        heads.add(step.author.commit)
         events[event.event_id] = event
         before = step.after
     return list(events.values())

@@ -55,7 +55,7 @@ def test_unreadable_file_is_not_new_later(world: World, make: Callable[[Path], N
 
 def test_file_of_unreadable_folder_is_not_new_later(world: World) -> None:
     folder = world.path(".claude/rules")
-    folder.parent.mkdir()
+    folder.parent.mkdir(exist_ok=True)
     folder.symlink_to("/etc/hostname/none")
     found = Found(unwatched={".claude/rules": "cannot be read"})
     looked = Looks(seen={str(world.root): Seen(1.0, 1.0)})
