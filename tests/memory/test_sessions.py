@@ -244,7 +244,6 @@ def test_chain_ends_with_present_content(played: _Played) -> None:
 
 
 def test_kills_hit_drains(played: _Played) -> None:
-    print("killed at a moment:", played.killed, "at a step:", played.died)
     assert min(played.killed, played.died) >= 20
 
 
