@@ -309,9 +309,7 @@ MUTATIONS = [
         ("tests/memory/test_questions.py",),
     ),
     Mutation(MEMORY_ANSWERS, "first=known.first or known.written", "None", MEMORY_WRITERS),
-    Mutation(
-        MEMORY_ANSWERS, "is_popped = by in (YOU, UNKNOWN) and ", "is_popped = ", MEMORY_WRITERS
-    ),
+    Mutation(MEMORY_ANSWERS, "== UNDO or is_popped", "== UNDO", MEMORY_WRITERS),
     Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
     Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
     Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
