@@ -171,7 +171,10 @@ class _Bench:
             return run
 
         return self._row(
-            "installed hook, inject beside 50 watched files", side(""), side(states), 1.05
+            "installed hook, inject beside 50 watched files",
+            side("off\n"),
+            side(f"project\n{states}"),
+            1.05,
         )
 
     def _with_trial(self) -> Path:

@@ -51,7 +51,8 @@ ORDER = "first.json"
 FIRST = "first verdicts: "
 #: There: how many proposals wait, in words; no file where none does.
 WAITING = "waiting.txt"
-#: There: the state of each watched file and folder of such files, a line each.
+#: There: the scopes that are watched, and then the state of each watched file and folder of such
+#: files, a line each. The file's own time is that of the last check that found them unchanged.
 PLACES = "memory-places.txt"
 #: The largest size of that file, in bytes.
 MAX_PLACES = 1 << 17
@@ -283,6 +284,20 @@ def state_at(path: str) -> str:
         return state_of(system.stat(path))
     except OSError:
         return "-"
+
+
+def has_changed_places(project: str, scopes: str = "") -> bool:
+    """Return whether a watched file or a folder of such files changed since the last look, or there
+    was none.
+
+    scopes  those that are watched now, "" if they are those of the last look
+    """
+    text = read_own(project, PLACES, MAX_PLACES).decode("utf-8", "surrogateescape")
+    watched, *lines = text.removesuffix("\n").split("\n")
+    if not watched or (scopes and scopes != watched):
+        return True
+    states = (line.partition("\t") for line in lines)
+    return any(state_at(path) != state for state, _, path in states)
 
 
 def complain(text: str) -> None:

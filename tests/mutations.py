@@ -239,6 +239,9 @@ MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = o
 MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES, MEMORY_GIT = of(
     "memory", "restoring lines bytes answers changes git_changes"
 )
+MEMORY_PLACES, MEMORY_DRAINED = "reflector/memory/places.py", ("tests/memory/test_drain.py",)
+DRAINING_MEMORY, HANDED_OVER = "reflector/sessions/memory_drain.py", "reflector/handover.py"
+MEMORY_WRITERS = ("tests/memory/test_writers.py",)
 MEMORY_FOREIGN = ("tests/memory/test_foreign.py",)
 MEMORY_UNDONE, MEMORY_KEPT = ("tests/memory/test_undo.py",), ("tests/memory/test_bytes.py",)
 MEMORY_TOLD, MEMORY_LINED = ("tests/memory/test_tell.py",), ("tests/memory/test_lines.py",)
@@ -282,7 +285,7 @@ MUTATIONS = [
         "if (file, call.session, call.id) in known:",
         MEMORY_FILLED,
     ),
-    Mutation(MEMORY_RECORDING, "        looks.events = events\n", "", MEMORY_NAMED),
+    Mutation(MEMORY_RECORDING, "    looks.events = events\n", "", MEMORY_NAMED),
     Mutation(
         MEMORY_BACKFILL,
         "call.starts_at(contents.get(file, UNSEEN_CONTENT))",
@@ -299,6 +302,19 @@ MUTATIONS = [
         "is not None",
         MEMORY_FILLED,
     ),
+    Mutation(
+        "reflector/check/evidence.py",
+        "births = births.added_at(line, added_at)",
+        "pass",
+        ("tests/memory/test_questions.py",),
+    ),
+    Mutation(MEMORY_ANSWERS, "first=known.first or known.written", "None", MEMORY_WRITERS),
+    Mutation(MEMORY_ANSWERS, "== UNDO or is_popped", "== UNDO", MEMORY_WRITERS),
+    Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
+    Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
+    Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
+    Mutation(MEMORY_FILES, "            found.folders.append(folder)\n", "", MEMORY_DRAINED),
+    Mutation(DRAINING_MEMORY, "            is_whole = False\n", "", MEMORY_DRAINED),
     Mutation(MEMORY_FILES, "below.isprintable() and ", "", MEMORY_FILLED),
     Mutation(
         MEMORY_NAMING,
@@ -310,13 +326,13 @@ MUTATIONS = [
     Mutation(MEMORY_GIT, "here.get(_unix(content), content)", "content", MEMORY_NAMED),
     Mutation(
         MEMORY_RECORDING,
-        "        looks.keep_unread(found, last)\n",
+        "    looks.keep_unread(found, last)\n",
         "",
         ("tests/memory/test_edges.py",),
     ),
     Mutation(
         MEMORY_ANSWERS,
-        "former is not None and _brings_back(change, contents)",
+        "not present.written and _brings_back(change, removal)",
         "False",
         ("tests/memory/test_writers.py",),
     ),

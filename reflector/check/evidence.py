@@ -79,9 +79,14 @@ class _Session:
     said: str = ""
 
 
-def evidence_lines(project: Project, file: str, number: int, today: date) -> list[str]:
+def evidence_lines(
+    project: Project, file: str, number: int, today: date, added_at: datetime | None = None
+) -> list[str]:
     """Return what was counted of the rule at a line of a file, at most 80 columns wide, the newest
     sessions first; [] if no rule begins there.
+
+    added_at  when the line was added, as far as that is recorded: the session that wrote it is no
+              evidence
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -96,13 +101,16 @@ def evidence_lines(project: Project, file: str, number: int, today: date) -> lis
     with checks.open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
     found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
-    look = Look(found, Plan(""), births_of(project.root, lines, project.own_dir))
+    births = births_of(project.root, lines, project.own_dir)
+    if added_at is not None:
+        births = births.added_at(line, added_at)
+    look = Look(found, Plan(""), births)
     facts = page_facts(project, advice, look, judged_of(project, lines, look), "{} {}".format)
     rule = next(each for each in facts.rules if each.place == place_of(line))
     sessions = _sessions(rule_set(rules_to_count(lines)), rule_of(line.text).key, found)
     return [
         *_summary(rule, Speech(facts.agent, today)),
-        *_lines(project, line, sessions, look.births),
+        *_lines(project, line, sessions, births),
     ]
 
 

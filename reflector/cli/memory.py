@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -27,7 +28,7 @@ from reflector.cli.output import (
     short_time,
     table,
 )
-from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event
+from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event, time_of
 from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, YOU, who
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
@@ -42,10 +43,10 @@ from reflector.memory.answers import (
 )
 from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, file_named
 from reflector.memory.files import Scope, Table, shown_name
+from reflector.memory.places import is_interrupted
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
-    is_interrupted,
     newest_of,
     plan_undo,
     read_watched,
@@ -96,6 +97,7 @@ class FormerJson:
 class MemoryLineJson:
     """A line of a watched file: who wrote it, when, after which words, and the lines before it.
 
+    first   the change that brought it first, if it had gone before
     origin  if no recorded change brought it: the commit that git shows, or a change that may have
     """
 
@@ -104,6 +106,7 @@ class MemoryLineJson:
     text: str
     written: MemoryJson | None
     committed: MemoryJson | None
+    first: MemoryJson | None
     words: str
     was: list[FormerJson]
     origin: str
@@ -361,8 +364,10 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
 
 def print_blame(
     place: Place, file: str, number: int | None, moment: str | None, *, as_json: bool
-) -> None:
-    """Print who wrote each line of a watched file, or one line on one screen."""
+) -> datetime | None:
+    """Print who wrote each line of a watched file, or one line on one screen. Return when that
+    line was added, None if only commits show that.
+    """
     with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
         content = _content(place, file, changes) if moment is None else _former(file, changes)
@@ -381,6 +386,10 @@ def print_blame(
         _print_lines(place, file, lines)
     else:
         _print_line(place, file, lines[0], session)
+        written = lines[0].written
+        if written is not None and written.fact("source") != GIT and lines[0].first is None:
+            return time_of(written.event.occurred_at)
+    return None
 
 
 def _session_command(place: Place, stores: Sequence[Store], change: Change | None) -> str:
@@ -429,6 +438,7 @@ def _line_json(place: Place, line: Line) -> MemoryLineJson:
         line.text,
         written,
         shown(line.committed),
+        shown(line.first),
         line.words,
         was,
         line.origin,
@@ -470,19 +480,25 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
         note(f"To see the session: {session}")
 
 
-def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
+def _writing_words(change: Change) -> str:
+    """Return when a change was made and by whom."""
     by = change.fact("by")
-    committed = line.committed
     writer = author_words(change)
-    words = f"{when_words(change)} by {writer}" if by in (AGENT, YOU, UNKNOWN) else writer
-    if by in (COMMIT,):
-        words = f"{when_words(change)} in {writer}"
-    yield "written", words
+    if by == COMMIT:
+        return f"{when_words(change)} in {writer}"
+    return f"{when_words(change)} by {writer}" if by in (AGENT, YOU, UNKNOWN) else writer
+
+
+def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
+    committed = line.committed
+    yield "written", _writing_words(change)
     if committed is not None:
         commit = committed.fact("commit")[:7]
         yield "", f"committed by {committed.fact('author') or 'an unknown author'}, {commit}"
     if line.words:
         yield "", f'after you wrote: "{line.words}"'
+    if line.first is not None:
+        yield "first", _writing_words(line.first)
     for former in line.was:
         origin = ""
         if former.written is not None:

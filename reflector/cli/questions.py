@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -250,7 +250,7 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
     if isinstance(name, FileLine):
         from reflector.cli.memory import print_blame
 
-        print_blame(place, name.file, name.number, moment, as_json=as_json)
+        added_at = print_blame(place, name.file, name.number, moment, as_json=as_json)
         if name.number is None or as_json:
             return
         if name.file.startswith(("~", "/")):
@@ -258,17 +258,17 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
         if not place.is_untouched:
             _print_evidence(place, f"{name.file}:{name.number}", moment)
         if moment is None and not place.user:
-            _print_sessions(place, name.file, name.number)
+            _print_sessions(place, name.file, name.number, added_at)
         return
     with place.reading() as ledger:
         _blame_rule(Question(place, ledger, past(ledger, moment), as_json), name)
 
 
-def _print_sessions(place: Place, file: str, number: int) -> None:
+def _print_sessions(place: Place, file: str, number: int, added_at: datetime | None) -> None:
     """Print what `check` counted of the rule at a line, session by session."""
     from reflector.check.evidence import evidence_lines
 
-    for line in evidence_lines(place.project(), file, number, date.today()):
+    for line in evidence_lines(place.project(), file, number, date.today(), added_at):
         click.echo(safe(line))
 
 

@@ -560,24 +560,11 @@ def start_session(project: str, payload: dict[str, object]) -> bool:
     folders = ("/spool", "/spool/waiting", "/spool/unanswered", "/begun")
     # Before this session's own note of its beginning.
     is_drain_due = any(has_delivery(state + folder) for folder in folders)
-    is_drain_due = is_drain_due or has_changed_memory(keeper)
     if keeper:
+        # The drain looks at the watched files before this session changes more of them.
+        is_drain_due = is_drain_due or handover.has_changed_places(keeper)
         attempt(note_begun, keeper, payload)
     return is_drain_due
-
-
-def has_changed_memory(project: str) -> bool:
-    """Return whether a watched file or a folder of such files changed since the last drain, or no
-    drain has looked yet, so that the next one looks before this session changes more.
-    """
-    try:
-        lines = handover.read_own(project, handover.PLACES, handover.MAX_PLACES).decode()
-    except ValueError:
-        return False
-    if not lines:
-        return bool(project)
-    states = (line.partition("\t") for line in lines.splitlines() if line)
-    return any(handover.state_at(path) != state for state, _, path in states)
 
 
 def statusline() -> None:

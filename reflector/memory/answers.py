@@ -8,11 +8,12 @@ asked for, and without it the answer lacks them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from reflector.events.event import SESSION_RECORDED, time_of, written
 from reflector.events.memory import (
@@ -47,8 +48,16 @@ _KEPT = "memory-kept.json"
 _BLAMED = r"^(\w{7})\w* .*\nauthor (.*)\n(?:[^\t].*\n)*\t"
 #: Lines around a change in a difference.
 _CONTEXT = 2
-#: The change that brought a line, and the commit that has it since.
-_Writers = tuple["Change | None", "Change | None"]
+
+
+class _Writers(NamedTuple):
+    """The change that brought a line, the commit that has it since, and if the line had gone
+    before, the change that brought it first.
+    """
+
+    written: Change | None = None
+    committed: Change | None = None
+    first: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class Line:
 
     written    the change that brought it, None if that is not recorded
     committed  the commit that has it since
+    first      the change that brought it first, if it had gone before
     words      your last words before it was written, "" if they are not known
     was        the lines in its place before
     origin     if no recorded change brought it: the commit that git shows, or the change that may
@@ -78,6 +88,7 @@ class Line:
     text: str
     written: Change | None = None
     committed: Change | None = None
+    first: Change | None = None
     words: str = ""
     was: Sequence[Former] = ()
     origin: str = ""
@@ -97,9 +108,11 @@ def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> 
     unnamed = _writer_of_unnamed(changes)
     for number, masked in masked_lines(content):
         text = cut(masked)
-        written, committed = _writers(changes, text) if text.strip() else (None, None)
-        written = written or (unnamed if text.strip() else None)
-        lines.append(Line(file, number, text, written, committed))
+        writers = _Writers()
+        if text.strip():
+            writers = _writers(changes, text)
+            writers = writers if writers.written else _Writers(unnamed)
+        lines.append(Line(file, number, text, *writers))
     return lines
 
 
@@ -131,7 +144,7 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
         origin = "" if stores[0].until is not None else _committed(stores[0], line)
         return replace(line, origin=origin or _hidden(changes))
     earlier = _without_redone(changes[: changes.index(written)])
-    was = [Former(text, _writers(earlier, text)[0]) for text in _replaced(written, line.text)]
+    was = [Former(text, _writers(earlier, text).written) for text in _replaced(written, line.text)]
     return replace(line, words=words_before(stores, written), was=was)
 
 
@@ -159,38 +172,37 @@ def _hidden(changes: Sequence[Change]) -> str:
 
 
 def _writers(changes: Sequence[Change], text: str) -> _Writers:
-    """Return the change that brought a line, and the commit that has it since. A checkout or an
-    undo that brings back a line is not its writer.
+    """Return the changes that brought a line. A checkout or an undo that brings back a line is not
+    its writer.
     """
-    none: _Writers = (None, None)
-    present = none
-    former: _Writers | None = None
-    contents: set[str] = set()
+    none = _Writers()
+    present = former = none
+    removal: Change | None = None
     for change in changes:
         removed = sum(line == text for _, line in change.lines("removed"))
         added = sum(line == text for _, line in change.lines("added"))
         if removed > added:
-            former = present if present[0] or former is None else former
+            former = present if present.written or removal is None else former
             present = none
+            removal = change
         elif added > removed:
-            written, committed = present
-            if written is None and former is not None and _brings_back(change, contents):
+            known = present if present.written else former
+            if present.written and change.fact("source") == GIT:
+                present = present._replace(committed=present.committed or change)
+            elif removal and not present.written and _brings_back(change, removal):
                 present = former
-            elif written is not None and change.fact("source") == GIT:
-                present = (written, committed or change)
             else:
-                present = (change, None)
-        contents |= {change.before, change.after}
+                present = _Writers(change, first=known.first or known.written)
     return present
 
 
-def _brings_back(change: Change, contents: Collection[str]) -> bool:
-    """Return whether a change writes lines of an earlier version: a checkout, an undo, or a change
-    by nobody in particular, such as `git checkout .`, to a content that the file had.
+def _brings_back(change: Change, removal: Change) -> bool:
+    """Return whether git or an undo writes lines again that a change removed. Git does not record
+    that a stash was taken back.
     """
     by = change.fact("by")
-    is_version = by in (YOU, UNKNOWN) and change.after in contents
-    return by in (CHECKOUT, MERGE, STASH) or change.fact("source") == UNDO or is_version
+    is_popped = by in (YOU, UNKNOWN) and removal.fact("by") == STASH
+    return by in (CHECKOUT, MERGE, STASH) or change.fact("source") == UNDO or is_popped
 
 
 def _replaced(change: Change, text: str) -> list[str]:

@@ -65,9 +65,11 @@ class Found:
     """The files that exist, by their names in the ledger.
 
     unwatched  the reason for each file or folder that cannot be read
+    folders    those in which files were looked for
     """
 
     files: dict[str, Watched] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
     unwatched: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -119,7 +121,8 @@ class Table:
         self.root = root
         self.scope = scope
         self._home = Path(home_folder() or "/nowhere")
-        self._patterns = list(_patterns_of(root, scope, in_any=in_any))
+        self._real_folder = cache(os.path.realpath)
+        self._patterns = list(_patterns_of(root, scope, in_any=in_any).values())
         #: The ends of the names of all files.
         names = (Path(each.load.pattern) for each in self._patterns)
         self.endings = tuple({name.suffix for name in names})
@@ -185,15 +188,22 @@ class Table:
                 found.files[file] = Watched(real, pattern.real, file, limit)
         return found
 
-    def places(self) -> list[str]:
-        """Return the paths whose state changes if a watched file appears, changes or goes."""
-        paths = [watched.path for watched in self.found.files.values()]
-        parents = [path.parent for path in paths]
-        return [str(path) for path in (*(each.start for each in self._patterns), *paths, *parents)]
+    def places(self) -> dict[str, bool]:
+        """Return the paths whose state changes if a watched file appears, changes or goes, each
+        with whether something was found there.
+        """
+        found = self.found
+        there = [*found.folders, *(str(watched.path) for watched in found.files.values())]
+        starts = [str(pattern.start) for pattern in self._patterns]
+        unread = [str(self._path_of(file)) for file in found.unwatched]
+        return {**dict.fromkeys([*starts, *unread], False), **dict.fromkeys(there, True)}
 
     def pathspecs(self) -> list[str]:
         """Return the patterns of the files in a project as git reads them."""
-        return [f":(glob){pattern}" for pattern in {each.load.pattern for each in self._patterns}]
+        return [f":(glob){pattern.load.pattern}" for pattern in self._patterns]
+
+    def _path_of(self, file: str) -> Path:
+        return self._home / file[2:] if file.startswith("~/") else self.root / file
 
     def _name_of(self, path: Path) -> str:
         if self.scope == "project":
@@ -214,6 +224,7 @@ class Table:
 
         files = 0
         for folder, folders, names in os.walk(pattern.start, onerror=refuse):
+            found.folders.append(folder)
             folders.sort()
             for name in sorted(names):
                 path = Path(folder, name)
@@ -231,7 +242,8 @@ class Table:
         """
         file = self._name_of(path)
         try:
-            real = path.resolve()
+            real = Path(self._real_folder(path.parent), path.name)
+            real = real.resolve() if real.is_symlink() else real
             status = real.stat()
         except (OSError, RuntimeError) as error:
             why = getattr(error, "strerror", None) or error
@@ -253,12 +265,17 @@ class Table:
         return None if fault else real
 
 
-def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> Iterator[_Pattern]:
+def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> dict[tuple[Path, str], _Pattern]:
+    """Return the patterns of all agents by their folders and texts."""
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))
     name = "*" if in_any else slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
+    real_folder = cache(Path.resolve)
+    patterns: dict[tuple[Path, str], _Pattern] = {}
     for loads in (reader.loads for reader in readers()):
         folder = root if scope == "project" else loads.own.folder
-        real = folder.resolve()
         for load in loads.project if scope == "project" else (*loads.user, *loads.memory):
             filled = load._replace(pattern=load.pattern.replace("{slug}", name))
-            yield _Pattern(folder, real, filled)
+            if load.lines or (folder, filled.pattern) not in patterns:
+                pattern = _Pattern(folder, real_folder(folder), filled)
+                patterns[folder, filled.pattern] = pattern
+    return patterns

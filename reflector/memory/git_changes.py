@@ -86,12 +86,16 @@ class Repository:
             return b""
         return git_says(self._root, *arguments, given=given) or b""
 
-    def _reflog(self, name: str, start: int = 0) -> list[tuple[str, str, int, str]]:
-        """Return the newest moves of a reference, from an offset: both commits, time, subject."""
+    def _reflog(
+        self, name: str, start: int = 0, end: int | None = None
+    ) -> list[tuple[str, str, int, str]]:
+        """Return the newest moves of a reference between two offsets: both commits, time,
+        subject.
+        """
         log = b""
         with suppress(OSError):
             log = read_bounded(self._logs / name, _MAX_REFLOG) if self._logs else b""
-        text = log[start if start <= len(log) else 0 :].decode("utf-8", "replace")
+        text = log[start if start <= len(log) else 0 : end].decode("utf-8", "replace")
         moves = _MOVE.findall(text)[-_MOST_MOVES:]
         return [(old, new, int(time), subject) for old, new, time, subject in moves]
 
@@ -101,6 +105,10 @@ class Repository:
         with suppress(OSError):
             return (self._logs / "HEAD").stat().st_size if self._logs else 0
         return 0
+
+    def former_heads(self, end: int) -> set[str]:
+        """Return the commits that HEAD had when its reflog had a size."""
+        return {commit for move in self._reflog("HEAD", 0, end) for commit in move[:2]}
 
     def moves(
         self, files: Collection[str], start: int, known: Iterable[bytes | None] = ()

@@ -17,22 +17,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 from reflector.events.event import NewEvent
 from reflector.events.memory import UNSEEN
 from reflector.files import write_durably
-from reflector.handover import open_own, read_own
+from reflector.handover import open_own, read_own, state_of
 from reflector.memory.files import Found, Watched
+from reflector.memory.places import settled_state
 from reflector.project import Project
 
 _LOOKS = "memory-looks.json"
 _SECRET = "memory-secret"
 _MAX_SECRET = 64
-#: A file that was written so shortly before a look may be written again within the same tick of the
-#: file system's clock.
-_RACY_NS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +64,12 @@ class Look(NamedTuple):
 
     digest  plain, of its bytes; "" if there was no file, "?" if it was not read
     at      the time of the look, in seconds since the epoch
+    state   as `settled_state` returns it, "" if it is not known
     """
 
-    size: int
-    mtime_ns: int
     digest: str
     at: float
-
-    def is_of(self, status: os.stat_result) -> bool:
-        """Return whether the file is unchanged, as far as its status shows that."""
-        is_settled = self.mtime_ns + _RACY_NS < self.at * 1e9
-        return is_settled and (status.st_size, status.st_mtime_ns) == (self.size, self.mtime_ns)
+    state: str = ""
 
 
 class Seen(NamedTuple):
@@ -127,7 +121,7 @@ class Looks:
         for file in found.unwatched:
             last = self.files.get(file)
             if last is None or not last.digest:
-                self.files[file] = Look(0, 0, UNSEEN, now)
+                self.files[file] = Look(UNSEEN, now)
 
     def save(self, project: Project) -> None:
         """Keep the looks and the events. Raises OSError, and nothing has changed."""
@@ -184,35 +178,41 @@ class Compared(NamedTuple):
     looks: Mapping[str, Look]
 
 
-def compare(found: Found, gone: Sequence[Watched], before: Looks, root: str) -> Compared:
+def compare(
+    found: Found, gone: Sequence[Watched], before: Looks, root: str, checked_at: float = 0.0
+) -> Compared:
     """Compare the files of a project that exist, and those that are gone, with the last looks. At
     the first look, and for a file that is older than the last one, there is nothing to compare. A
     file that cannot be read keeps its last look.
+
+    checked_at  when the files were last as in these looks
     """
     looks: dict[str, Look] = {}
     differences: list[Difference] = []
     seen = before.seen.get(root)
+    seen_at = max(seen.last, checked_at) if seen else inf
     for watched in (*found.files.values(), *gone):
         last = before.files.get(watched.file)
+        last = last and last._replace(at=max(last.at, checked_at))
         now = time.time()
         try:
             status = watched.path.stat()
-            if last is not None and last.is_of(status):
+            if last is not None and last.state == state_of(status):
                 looks[watched.file] = last._replace(at=now)
                 continue
             content = content_of(watched.read())
-            look = Look(status.st_size, status.st_mtime_ns, content.digest, now)
+            look = Look(content.digest, now, settled_state(status, now))
             latest = min(now, status.st_ctime)
         except FileNotFoundError:
             content = NO_FILE
-            look = Look(0, 0, "", now)
+            look = Look("", now)
             latest = now
         except OSError as error:
             found.unwatched[watched.file] = f"cannot be read ({error.strerror})"
             continue
         looks[watched.file] = look
-        if last is None and seen is not None and latest > seen.last:
-            last = before.unread(watched.file) or Look(0, 0, "", seen.last)
+        if last is None and latest > seen_at:
+            last = before.unread(watched.file) or Look("", seen_at)
         if last is None or last.digest != look.digest:
             differences.append(Difference(watched, last or look, content, latest))
     return Compared(differences, looks)

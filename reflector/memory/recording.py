@@ -6,18 +6,15 @@ nothing is half written if the disk is full: the next drain compares again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from reflector.events.event import MEMORY_CHANGED, NewEvent
 from reflector.events.memory import CHECKOUT, GIT, LOOK
-from reflector.files import error_words, write_durably
-from reflector.handover import PLACES, open_own, state_at
 from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
@@ -71,39 +68,33 @@ class Recorder:
         return bool(self.ledger.having([event.event_id]))
 
 
-def record_changes(recorder: Recorder, find: FindTranscripts) -> list[str]:
+def record_changes(recorder: Recorder, find: FindTranscripts, checked_at: float) -> list[str]:
     """Compare the watched files with the last look, record the differences, and return notes for
     the user. The lock of the store's project must be held.
+
+    checked_at  when the files were last as at the last look
+
+    Raises:
+        OSError, LedgerError, ValueError: the next comparison finds the differences again.
     """
     notes: list[str] = []
     looks = Looks.load(recorder.project)
     root = str(recorder.root)
-    try:
-        _finish(recorder, looks, notes)
-        reflog = recorder.repository.reflog_size
-        found = recorder.table.found
-        now = datetime.now(UTC).timestamp()
-        seen = looks.seen.get(root, Seen(now, now))
-        compared = compare(found, _gone(recorder.table, looks), looks, root)
-        events = _events_of(recorder, compared.differences, seen.reflog, find)
-        looks.files.update(compared.looks)
-        last = max((look.at for look in compared.looks.values()), default=now)
-        looks.keep_unread(found, last)
-        looks.seen[root] = Seen(seen.first, last, reflog)
-        looks.events = events
-        looks.save(recorder.project)
-        _finish(recorder, looks, notes)
-    except (OSError, LedgerError, ValueError) as error:
-        return [*notes, f"changes to memory files are not recorded yet: {error_words(error)}"]
+    _finish(recorder, looks, notes)
+    reflog = recorder.repository.reflog_size
+    found = recorder.table.found
+    now = time.time()
+    seen = looks.seen.get(root, Seen(now, now))
+    compared = compare(found, _gone(recorder.table, looks), looks, root, checked_at)
+    events = _events_of(recorder, compared.differences, seen.reflog, find)
+    looks.files.update(compared.looks)
+    last = max((look.at for look in compared.looks.values()), default=now)
+    looks.keep_unread(found, last)
+    looks.seen[root] = Seen(seen.first, last, reflog)
+    looks.events = events
+    looks.save(recorder.project)
+    _finish(recorder, looks, notes)
     return [*notes, *found.notes]
-
-
-def leave_places(root: Path, tables: Sequence[Table]) -> None:
-    """Leave the states of the paths that the next start hook compares, if they can be written."""
-    paths = dict.fromkeys(path for table in tables for path in table.places())
-    lines = "".join(f"{state_at(path)}\t{path}\n" for path in paths if "\n" not in path) or "\n"
-    with suppress(OSError):
-        write_durably(open_own(str(root)), lines.encode("utf-8", "surrogateescape"), PLACES)
 
 
 def _finish(recorder: Recorder, looks: Looks, notes: list[str]) -> None:
@@ -162,6 +153,7 @@ def _events_of(
     records = _Records(
         [sitting for sitting in sittings if sitting.is_here or sitting.calls],
         recorder.repository.moves(files, reflog, contents),
+        recorder.repository.former_heads(reflog),
         known_calls(recorder.ledger),
         recorder.repository.tracked(files),
     )
@@ -195,12 +187,14 @@ def _is_mirrored(before: Content, after: Content) -> bool:
 
 
 class _Records(NamedTuple):
-    """Everything on record since the last look: sessions, moves of HEAD, the calls that the log has
-    already, by their file, session and id, and the files that git tracks.
+    """Everything on record since the last look: sessions, moves of HEAD, the commits that it had
+    before, the calls that the log has already, by their file, session and id, and the files that
+    git tracks.
     """
 
     sittings: Sequence[Sitting]
     moves: Sequence[Move]
+    former_heads: Collection[str]
     known: Collection[tuple[str, str, str]]
     tracked: Collection[str]
 
@@ -234,19 +228,26 @@ def _steps(
     keep_versions(recorder.project, [step.after.bytes for step in steps])
     is_tracked = file in records.tracked or bool(moves)
     events: dict[str, NewEvent] = {}
+    heads = set(records.former_heads)
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         if step.before is None and before == step.after:
             continue
-        time = min(step.time, difference.latest)
-        change = NewChange(file, step.before or before, step.after, step.author, time, LOOK)
+        at = min(step.time, difference.latest)
+        change = NewChange(file, step.before or before, step.after, step.author, at, LOOK)
         event = event_of(recorder.project, change, is_tracked=is_tracked)
         is_gits = event.data["source"] == GIT
+        was_here = step.author.commit in heads
         if is_gits and (event.event_id in events or recorder.is_recorded(event)):
             if following is not None and following.before is not None:
                 continue  # the log has this commit, and the next one follows
+            heads.add(step.author.commit)
+            if not was_here:
+                before = step.after
+                continue  # another machine recorded it
             author = Author(CHECKOUT, commit=step.author.commit)
             change = change._replace(before=before, author=author)
             event = event_of(recorder.project, change, is_tracked=is_tracked)
+        heads.add(step.author.commit)
         events[event.event_id] = event
         before = step.after
     return list(events.values())

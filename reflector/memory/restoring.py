@@ -22,7 +22,6 @@ from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
 from reflector.files import Changed, replace_in, write_durably
 from reflector.git import git_says
 from reflector.handover import open_own
-from reflector.locate import own_folder
 from reflector.memory.bytes import Versions, keep_versions
 from reflector.memory.changes import Change, Store
 from reflector.memory.files import Watched, shown_name
@@ -35,11 +34,10 @@ from reflector.memory.lines import (
 )
 from reflector.memory.looks import Content, Look, Looks, content_of, plain_digest
 from reflector.memory.new_change import Author, NewChange, event_of
+from reflector.memory.places import JOURNAL, is_interrupted
 from reflector.project import Project
 from reflector.refusal import Refusal
 
-#: The versions that are about to be written.
-_JOURNAL = "undo.json"
 #: Lines of a difference that a refusal shows.
 _MOST_LINES = 20
 
@@ -318,11 +316,11 @@ def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
     writings = list(map(_writing, planned))
     notes = [(writing.store.project.is_users, asdict(writing.event)) for writing in writings]
     folder = open_own(str(home.root))
-    write_durably(folder, json.dumps(notes).encode(), _JOURNAL)
+    write_durably(folder, json.dumps(notes).encode(), JOURNAL)
     try:
         _write_all(writings)
     except BaseException:
-        Path(folder, _JOURNAL).unlink(missing_ok=True)
+        Path(folder, JOURNAL).unlink(missing_ok=True)
         raise
     places = _record(home, writings)
     return [replace(each, place=place) for each, place in zip(planned, places, strict=True)]
@@ -382,7 +380,7 @@ def _notes(home: Project) -> list[tuple[bool, NewEvent]]:
     a journal that is damaged or has the form of an earlier version.
     """
     try:
-        return [(bool(is_users), NewEvent(**event)) for is_users, event in home.read_kept(_JOURNAL)]
+        return [(bool(is_users), NewEvent(**event)) for is_users, event in home.read_kept(JOURNAL)]
     except (TypeError, ValueError):
         return []
 
@@ -395,11 +393,6 @@ def _noted_in(
         for is_users, event in notes:
             if store.project.is_users == is_users and store.watched(event.data["file"]):
                 yield _noted(store, event)
-
-
-def is_interrupted(home: Project) -> bool:
-    """Return whether an undo of this project was interrupted."""
-    return Path(own_folder(str(home.root)) or "/nonexistent", _JOURNAL).exists()
 
 
 def _write_all(writings: Sequence[_Writing]) -> None:
@@ -450,7 +443,7 @@ def _record(home: Project, writings: Sequence[_Writing]) -> list[str]:
         (appended,) = writing.store.ledger.append([writing.event])
         _note_look(writing)
         places.append(writing.store.place_of(appended.position))
-    Path(open_own(str(home.root)), _JOURNAL).unlink(missing_ok=True)
+    Path(open_own(str(home.root)), JOURNAL).unlink(missing_ok=True)
     return places
 
 
@@ -458,6 +451,6 @@ def _note_look(writing: _Writing) -> None:
     """Make the next look compare the file with what was written."""
     project = writing.store.project
     looks = Looks.load(project)
-    look = Look(0, 0, plain_digest(writing.then.bytes), time.time())
+    look = Look(plain_digest(writing.then.bytes), time.time())
     looks.files[writing.event.data["file"]] = look
     looks.save(project)

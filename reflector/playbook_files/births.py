@@ -60,6 +60,14 @@ class Births:
         later = bisect_right(course, started.timestamp(), key=itemgetter(0))
         return course[later - 1][1]
 
+    def added_at(self, line: Line, moment: datetime) -> Births:
+        """Return the courses with a line that was not in its file before a moment."""
+        text = same_words(line.text)
+        time = moment.timestamp()
+        course = self.courses.get(text, _UNKNOWN)
+        later = [(max(each[0], time), each[1]) for each in course]
+        return Births({**self.courses, text: [(-inf, Standing.BEFORE), *later]})
+
 
 def births_of(root: Path, lines: Iterable[Line], own: Path | None = None) -> Births:
     """Return when each of these lines of a project was in force. Each session started with the

@@ -31,6 +31,7 @@ from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
 from reflector.locate import home_folder, own_folder, user_folder
+from reflector.memory.places import has_changed
 from reflector.playbook_files.admission import PlaybookRefused
 from reflector.playbook_files.git_versions import is_shared
 from reflector.playbook_files.kept_copies import FOREIGN, of_another
@@ -122,8 +123,6 @@ def drain_project(
         LedgerError: the delivery stays in the spool
         PlaybookRefused, ConfigError: the playbook or the settings cannot be used
     """
-    from reflector.sessions.memory_drain import record_memory, record_users_memory
-
     drained = Drained()
     if spool.is_untouched(project):
         return drained
@@ -135,7 +134,9 @@ def drain_project(
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
                 return drained if drained != Drained() else None
-            if is_first:
+            if is_first and has_changed(project):
+                from reflector.sessions.memory_drain import record_memory
+
                 pipeline.note(*record_memory(project, pipeline.ledger))
             recorded |= _take_deliveries(pipeline, round_retry, completes=is_first)
             projects = pipeline.asking_model()
@@ -145,7 +146,6 @@ def drain_project(
         pending = spool.pending_for(project.root)
         if all(delivery.path in recorded for delivery in pending):
             break
-    drained.notes += record_users_memory(project)
     for asking in projects:
         agreed = confirmed if asking is project else None
         asked = ask_model(asking, retry=retry, wait=wait, confirmed=agreed)
@@ -349,8 +349,6 @@ def open_pipeline(
         LedgerError, PlaybookRefused, ConfigError: the ledger, the playbook or the settings cannot
             be used
     """
-    from reflector.sessions.memory_drain import undecided_files
-
     with locks.held(project.make_state_dir(), "drain.lock", wait=wait) as is_held:
         if not is_held:
             yield None
@@ -376,7 +374,11 @@ def open_pipeline(
                 seen_head.keep_head(project, ledger)
             if pipeline.waiting is None:
                 pipeline.waiting = len(read_proposals(ledger))
-            files = undecided_files(project, ledger) if project.config.memory == "tell" else 0
+            files = 0
+            if project.config.memory == "tell":
+                from reflector.sessions.memory_drain import undecided_files
+
+                files = undecided_files(project, ledger)
             leave_waiting(project.root, pipeline.waiting, is_users=project.is_users, files=files)
 
 

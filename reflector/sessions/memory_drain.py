@@ -1,27 +1,30 @@
 """The drain's part in the log of memory files: which stores are compared, and with which sessions.
 
 Invariant: a comparison never keeps a session from being recorded. What cannot be read or written
-becomes a note, and the next drain compares again. The user's store is locked after the project's
-lock was released.
+becomes a note, and the next drain compares again. The user's store is locked while the project is,
+for one step at a time.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
 from reflector.files import Changed, error_words
 from reflector.ledger.errors import LedgerError
-from reflector.memory.answers import undecided
-from reflector.memory.backfill import fill_back, is_filled
 from reflector.memory.calls import Transcript
-from reflector.memory.changes import Store, changes_in
-from reflector.memory.files import Table
-from reflector.memory.recording import Recorder, leave_places, record_changes
-from reflector.memory.restoring import finish, is_interrupted
+from reflector.memory.places import checked_at, is_interrupted, leave_places, scopes_of
+from reflector.memory.recording import FindTranscripts, Recorder, record_changes
 from reflector.project import Project
 from reflector.sessions import locks, opencode_store, spool
 from reflector.sessions.found_transcripts import is_in_project, look_at, written_since
@@ -34,65 +37,73 @@ if TYPE_CHECKING:
 
 
 def record_memory(project: Project, ledger: Ledger) -> list[str]:
-    """Record the changes of the watched files of a project; return notes for the user. The lock of
-    the project must be held.
+    """Record the changes of the watched files of a project, and of the user's own files if the user
+    agreed; return notes for the user. The lock of the project must be held.
     """
+    began = time.time()
     notes = _finish_undo(project, ledger)
-    if not _watches(project):
-        leave_places(project.root, [])
-        return notes
-    recorder = Recorder(project, lambda: ledger, project.root, "project")
-    notes += record_changes(recorder, lambda time: _sessions(project, time))
-    tables = [recorder.table]
-    if _watches_users(project):
-        tables.append(Table(project.root, "user"))
-    leave_places(project.root, tables)
+    places: dict[str, bool] = {}
+    is_whole = True
+    for recording, find in _recordings(project, ledger):
+        try:
+            with recording as recorder:
+                notes += record_changes(recorder, find, checked_at(project))
+                places |= recorder.table.places()
+        except _TROUBLE as error:
+            notes.append(_WAITS.format(error_words(error)))
+            is_whole = False
+    if is_whole:
+        leave_places(project, places, began)
     return notes
 
 
-def record_users_memory(project: Project) -> list[str]:
-    """Record the changes of the user's own files that agents load in a project, if the user agreed;
-    return notes for the user.
+def _recordings(
+    project: Project, ledger: Ledger
+) -> Iterator[tuple[AbstractContextManager[Recorder], FindTranscripts]]:
+    """Yield the recorder of each watched scope, with the sessions that may have written its
+    files.
     """
-    if not _watches(project) or not _watches_users(project):
-        return []
-    try:
-        with _users_recorder(project.root) as recorder:
-            return record_changes(recorder, lambda time: _anywhere(project, time))
-    except _TROUBLE as error:
-        return [_WAITS.format(error_words(error))]
+    scopes = scopes_of(project)
+    if "project" in scopes:
+        recorder = Recorder(project, lambda: ledger, project.root, "project")
+        yield nullcontext(recorder), lambda since: _sessions(project, since)
+    if "user" in scopes:
+        yield _users_recorder(project.root), lambda since: _anywhere(project, since)
 
 
 def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -> list[str]:
     """Record the changes of watched files that transcripts and commits show, also of the user's own
     files if the user agreed; return notes for the user. The lock of the project must be held.
     """
-    if not _watches(project):
-        return []
+    from reflector.memory.backfill import fill_back
+
     named = [_transcript(path, project.root) for path in transcripts]
     return _fill(project, ledger, lambda recorder: fill_back(recorder, named))
 
 
 def _fill(project: Project, ledger: Ledger, fill: Callable[[Recorder], list[str]]) -> list[str]:
     """Fill the project's log, and the user's if the user agreed; return notes for the user."""
+    notes: list[str] = []
     try:
-        notes = fill(Recorder(project, lambda: ledger, project.root, "project"))
-        if _watches_users(project):
-            with _users_recorder(project.root) as recorder:
+        for recording, _ in _recordings(project, ledger):
+            with recording as recorder:
                 notes += fill(recorder)
-        return notes
     except _TROUBLE as error:
-        return [_WAITS.format(error_words(error))]
+        notes.append(_WAITS.format(error_words(error)))
+    return notes
 
 
 def undecided_files(project: Project, ledger: Ledger) -> int:
     """Return how many watched files have a change of an agent that you neither kept nor took
     back.
     """
+    from reflector.memory.answers import undecided
+    from reflector.memory.changes import Store, changes_in
+
     users = Project.of_user()
     with ExitStack() as closing:
         stores = [Store(project, ledger)]
-        if _watches_users(project) and not project.is_users and users.has_ledger():
+        if "user" in scopes_of(project) and users.has_ledger():
             stores.append(Store(users, closing.enter_context(users.open_ledger())))
         root = None if project.is_users else project.root
         waiting = undecided(project, changes_in(stores, root))
@@ -104,13 +115,13 @@ def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
     so that a question needs no hook; return notes for the user. The lock of the project must be
     held.
     """
+    from reflector.memory.backfill import fill_back, is_filled
 
     def fill(recorder: Recorder) -> list[str]:
         transcripts = [] if is_filled(recorder) else _sessions(project, 0.0)
         return fill_back(recorder, [each for each in transcripts if each.is_here])
 
-    notes = _fill(project, ledger, fill) if _watches(project) else []
-    return [*notes, *record_memory(project, ledger), *record_users_memory(project)]
+    return [*_fill(project, ledger, fill), *record_memory(project, ledger)]
 
 
 def _finish_undo(project: Project, ledger: Ledger) -> list[str]:
@@ -119,6 +130,9 @@ def _finish_undo(project: Project, ledger: Ledger) -> list[str]:
     """
     if not is_interrupted(project):
         return []
+    from reflector.memory.changes import Store
+    from reflector.memory.restoring import finish
+
     try:
         with _users_recorder(project.root) as recorder:
             stores = [Store(project, ledger)]
@@ -140,21 +154,12 @@ def _users_recorder(root: Path) -> Iterator[Recorder]:
         yield Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
 
 
-def _watches(project: Project) -> bool:
-    is_plain = not project.is_users and project.outer is None
-    return is_plain and project.config.memory != "off"
-
-
-def _watches_users(project: Project) -> bool:
-    return project.config.memory_user
-
-
-def _anywhere(project: Project, time: float) -> list[Transcript]:
+def _anywhere(project: Project, since: float) -> list[Transcript]:
     """Return the transcripts as `_sessions` does; every session may write the user's files."""
-    return [each._replace(is_here=True) for each in _sessions(project, time)]
+    return [each._replace(is_here=True) for each in _sessions(project, since)]
 
 
-def _sessions(project: Project, time: float) -> list[Transcript]:
+def _sessions(project: Project, since: float) -> list[Transcript]:
     """Return the transcripts that were written since a time, and those that wait in the spool.
 
     A session of OpenCode is in its database. It is written to a file first, because it may have
@@ -168,7 +173,7 @@ def _sessions(project: Project, time: float) -> list[Transcript]:
         *spool.pending_for(project.root, "waiting"),
     ]
     waiting = (Path(each.transcript_path) for each in deliveries if each.transcript_path)
-    paths = dict.fromkeys([*waiting, *written_since(time)])
+    paths = dict.fromkeys([*waiting, *written_since(since)])
     return [_transcript(path, project.root) for path in paths]
 
 

@@ -1,14 +1,15 @@
 """The drain compares watched files at a session's end, and at a start if one of them changed."""
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reflector.handover import PLACES
-from reflector.hooks.fast import has_changed_memory
+from reflector.handover import PLACES, has_changed_places
 from reflector.locate import own_folder
-from reflector.memory import recording
+from reflector.memory import places, recording
 from reflector.project import Project
 from reflector.sessions import memory_drain
 from reflector.sessions.drain import drain_project
@@ -17,8 +18,9 @@ from tests.road.agent import Agent
 
 
 @pytest.fixture
-def drained(world: World) -> World:
-    """A project whose ledger exists, after a drain."""
+def drained(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A project whose ledger exists, after a drain. The clock of the disk is exact."""
+    monkeypatch.setattr(places, "_RACY_NS", 0)
     project = Project.at(world.root)
     project.make_state_dir()
     with project.open_ledger():
@@ -44,7 +46,7 @@ def test_users_files_wait_for_consent(drained: World, monkeypatch: pytest.Monkey
     drained.begins().writes(file, "# Mine\n")
     drain_project(Project.at(drained.root))
     assert not Project.of_user().has_ledger()
-    monkeypatch.setattr(memory_drain, "_watches_users", lambda _: True)
+    monkeypatch.setenv("REFLECTOR_MEMORY_USER", "true")
     drain_project(Project.at(drained.root))
     drained.begins().writes(file, "# Changed\n")
     drain_project(Project.at(drained.root))
@@ -52,13 +54,13 @@ def test_users_files_wait_for_consent(drained: World, monkeypatch: pytest.Monkey
     assert drained.events() == []
 
 
-def test_setting_fills_the_users_past(drained: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_fills_the_users_past(drained: World) -> None:
     agent = Agent(drained.root, drained.home)
     file = "~/.claude/CLAUDE.md"
     session = drained.begins()
     session.writes(file, "# Mine\n")
     agent.call("log", "--memory")
-    monkeypatch.setattr(memory_drain, "_watches_users", lambda _: True)
+    agent.call("config", "set", "--global", "memory_user", "true")
     agent.call("log", "--memory")
     assert [(event["file"], event["session"]) for event in drained.events("user")] == [
         (file, session.id)
@@ -72,17 +74,18 @@ def test_first_question_fills_after_a_recorded_change(drained: World) -> None:
     assert [event["by"] for event in drained.events()] == ["agent", "commit"]
 
 
+def _fail(*_: object) -> None:
+    raise ValueError("odd")
+
+
 @pytest.mark.parametrize("name", ["sitting_of", "steps_of", "compare"])
 def test_trouble_of_a_comparison_is_a_note(
     drained: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("odd")
-
-    monkeypatch.setattr(recording, name, fail)
+    monkeypatch.setattr(recording, name, _fail)
     drained.begins().edits("CLAUDE.md", "make test", "make check")
     notes = drain_project(Project.at(drained.root)).notes
-    assert notes == ["changes to memory files are not recorded yet: odd"]
+    assert notes == ["changes to your memory files are not recorded yet: odd"]
 
 
 @pytest.mark.parametrize(
@@ -117,21 +120,72 @@ def _delete(world: World) -> None:
     world.path("CLAUDE.md").unlink()
 
 
-@pytest.mark.parametrize("change", [_edit, _create, _delete])
-def test_start_sees_a_change(drained: World, change: object) -> None:
-    assert not has_changed_memory(str(drained.root))
-    assert callable(change)
+def _create_below(world: World) -> None:
+    (world.root / ".claude/rules/api/new.md").write_text("# New\n")
+
+
+@pytest.mark.parametrize("change", [_edit, _create, _delete, _create_below])
+def test_start_sees_a_change(drained: World, change: Callable[[World], None]) -> None:
+    (drained.root / ".claude/rules/api").mkdir(parents=True)
+    drain_project(Project.at(drained.root))
+    assert not has_changed_places(str(drained.root))
     change(drained)
-    assert has_changed_memory(str(drained.root))
+    assert has_changed_places(str(drained.root))
+    drain_project(Project.at(drained.root))
+    assert len(drained.events()) == 1
+    assert not has_changed_places(str(drained.root))
+
+
+def test_drain_without_a_change_reads_no_file(
+    drained: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_drain, "record_memory", None)
+    drained.begins().says("Thanks.")
+    assert drain_project(Project.at(drained.root)) is not None
+
+
+def test_hand_edit_after_an_idle_session_is_yours(drained: World) -> None:
+    drained.begins().says("Thanks.")
+    time.sleep(0.01)
+    drain_project(Project.at(drained.root))
+    _edit(drained)
+    drain_project(Project.at(drained.root))
+    assert [event["by"] for event in drained.events()] == ["you"]
+
+
+def test_file_of_the_last_two_seconds_is_read_again(
+    drained: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_RACY_NS", 2_000_000_000)
+    _edit(drained)
+    drain_project(Project.at(drained.root))
+    assert has_changed_places(str(drained.root))
+
+
+def test_setting_asks_for_a_look(drained: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not places.has_changed(Project.at(drained.root))
+    monkeypatch.setenv("REFLECTOR_MEMORY_USER", "true")
+    assert places.has_changed(Project.at(drained.root))
+
+
+def test_comparison_in_trouble_is_made_again(
+    drained: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _edit(drained)
+    with monkeypatch.context() as troubled:
+        troubled.setattr(recording, "compare", _fail)
+        drain_project(Project.at(drained.root))
+    drain_project(Project.at(drained.root))
+    assert [event["by"] for event in drained.events()] == ["you"]
 
 
 def test_start_before_the_first_look_asks_for_one(drained: World) -> None:
     Path(own_folder(str(drained.root)), PLACES).unlink()
-    assert has_changed_memory(str(drained.root))
+    assert has_changed_places(str(drained.root))
 
 
 def test_start_never_asks_without_memory(drained: World) -> None:
     Agent(drained.root, drained.home).call("config", "set", "memory", "off")
     drain_project(Project.at(drained.root))
     _edit(drained)
-    assert not has_changed_memory(str(drained.root))
+    assert not has_changed_places(str(drained.root))

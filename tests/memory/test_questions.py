@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -259,3 +260,17 @@ def test_line_that_cannot_be_taken_back_offers_nothing(asked: Agent) -> None:
 def test_undo_of_a_line_names_blame(asked: Agent) -> None:
     refused = asked.call("undo", "CLAUDE.md:1", code=2).err
     assert "CLAUDE.md:1 is a line; `reflector blame CLAUDE.md:1` shows" in refused
+
+
+@pytest.mark.parametrize(("session", "counted"), [("writing", "no session"), ("next", "1 session")])
+def test_session_that_wrote_a_line_is_no_evidence(world: World, session: str, counted: str) -> None:
+    agent = Agent(world.root, world.home)
+    sitting = world.begins()
+    rule = "- Run `make lint` before each commit.\n"
+    sitting.edits("CLAUDE.md", "- Run make test.\n", f"- Run make test.\n{rule}")
+    agent.call("log", "--memory")
+    time.sleep(0.01)
+    sitting = world.begins() if session == "next" else sitting
+    sitting.calls("Bash", command="make lint")
+    shown = agent.call("blame", "CLAUDE.md:4").out
+    assert counted in next(line for line in shown.splitlines() if line.startswith("counted"))

@@ -1,4 +1,4 @@
-"""Who wrote a line that went and came back: its first writer, not the checkout or the undo."""
+"""Who wrote a line that went and came back: its writer now, and its first one; never a checkout."""
 
 from typing import Any
 
@@ -48,25 +48,34 @@ def test_branch_and_back_keep_the_writer(world: World, written: Agent) -> None:
     assert (line["written"]["by"], line["committed"]["author"]) == ("agent", "Ana")
 
 
-@pytest.mark.parametrize("away", ["checkout .", "stash"])
-def test_line_put_aside_keeps_the_writer(world: World, written: Agent, away: str) -> None:
+def test_stashed_line_keeps_the_writer(world: World, written: Agent) -> None:
+    world.git("stash")
+    _look(written)
+    world.git("stash", "pop")
+    _look(written)
+    line = _line(written)
+    assert (line["written"]["by"], line["first"]) == ("agent", None)
+
+
+def test_line_added_back_by_hand_has_two_writers(world: World, written: Agent) -> None:
     content = world.path("CLAUDE.md").read_bytes()
-    world.git(*away.split())
+    world.git("checkout", ".")
     _look(written)
-    if away == "stash":
-        world.git("stash", "pop")
-    else:
-        world.path("CLAUDE.md").write_bytes(content)
+    world.path("CLAUDE.md").write_bytes(content)
     _look(written)
-    assert _line(written)["written"]["by"] == "agent"
+    line = _line(written)
+    assert (line["written"]["by"], line["first"]["by"]) == ("you", "agent")
+    shown = written.call("blame", "CLAUDE.md:4").out
+    assert "by you" in shown
+    assert "\nfirst" in shown
 
 
-def test_discarded_deletion_keeps_the_writer(world: World, written: Agent) -> None:
+def test_discarded_deletion_shows_the_first_writer(world: World, written: Agent) -> None:
     world.git("commit", "-qam", "agent's")
     world.path("CLAUDE.md").write_text("# Empty\n")
     _look(written)
     world.git("checkout", ".")
-    assert _line(written)["written"]["by"] == "agent"
+    assert _line(written)["first"]["by"] == "agent"
 
 
 def test_undone_deletion_keeps_the_writer(world: World, written: Agent) -> None:
@@ -83,4 +92,6 @@ def test_agent_that_writes_it_again_is_the_writer(world: World, written: Agent) 
     session = world.begins()
     session.writes("CLAUDE.md", content)
     _look(written)
-    assert _line(written)["written"]["session"] == session.id
+    line = _line(written)
+    assert line["written"]["session"] == session.id
+    assert line["first"]["session"] != session.id

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from reflector.memory.calls import Transcript
 from reflector.memory.looks import kept_secret, keyed_digest, plain_digest
 from reflector.memory.recording import Recorder, record_changes
 from reflector.project import Project
+from reflector.sessions.drain import drain_project
 from reflector.sessions.found_transcripts import written_since
 
 _GIT = {
@@ -213,10 +215,29 @@ class World:
         project.make_state_dir()
         with project.open_ledger() as ledger:
             recorder = Recorder(project, lambda: ledger, self.root, scope)
-            notes = record_changes(recorder, self.since)
+            notes = record_changes(recorder, self.since, 0.0)
             count = len(list(ledger.events(types=[MEMORY_CHANGED])))
         self.looks.setdefault(scope, []).append((count, len(self.truths)))
         return notes
+
+    def drain(self) -> None:
+        """Drain the project, which compares the files of both scopes."""
+        drain_project(Project.at(self.root))
+        for scope in ("project", "user"):
+            count = len(self.events(scope))
+            self.looks.setdefault(scope, []).append((count, len(self.truths)))
+
+    def kill_drain(self, after: float) -> bool:
+        """Kill a drain, as a hook starts it, some seconds after its start; return whether it was
+        still running.
+        """
+        command = [sys.executable, "-m", "reflector", "--project", str(self.root), "drain"]
+        drain = subprocess.Popen([*command, "--background"], start_new_session=True)
+        try:
+            drain.wait(after)
+        except subprocess.TimeoutExpired:
+            drain.kill()
+        return drain.wait() < 0
 
     def events(self, scope: Any = "project") -> list[dict[str, Any]]:
         """The recorded changes, with plain digests where the play knows them."""

@@ -1,0 +1,101 @@
+"""Whether a watched file changed since the last look, by the states of the files and their folders.
+
+Invariant: a place whose next change may leave the same state counts as changed, and so does one
+that changed during the look. An unchanged project costs one question of the system for each place:
+no file is read, and no other module of this package is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reflector.files import write_durably
+from reflector.handover import PLACES, has_changed_places, open_own, read_own, state_of
+from reflector.locate import own_folder
+from reflector.project import Project
+
+if TYPE_CHECKING:
+    from reflector.memory.files import Scope
+
+#: The versions that an undo is about to write, in the user's own folder.
+JOURNAL = "undo.json"
+_ABSENT = "-"
+#: Differs from each state.
+_UNSETTLED = "?"
+#: A file that was written so shortly before a look may be written again within the same tick of the
+#: file system's clock.
+_RACY_NS = 2_000_000_000
+
+
+def scopes_of(project: Project) -> Sequence[Scope]:
+    """Return the scopes whose changes are recorded in a project."""
+    is_plain = not project.is_users and project.outer is None
+    if not is_plain or project.config.memory == "off":
+        return ()
+    return ("project", "user") if project.config.memory_user else ("project",)
+
+
+def has_changed(project: Project) -> bool:
+    """Return whether there may be something to record. If not, the time of the check is kept."""
+    now = time.time()
+    if has_changed_places(str(project.root), _words(project)):
+        return True
+    with suppress(OSError):
+        os.utime(_path(project), (now, now))
+    return False
+
+
+def checked_at(project: Project) -> float:
+    """Return the time of the last check that found nothing changed, or else of the last look at
+    these scopes; 0 if there was none.
+    """
+    line = f"{_words(project)}\n".encode()
+    with suppress(OSError):
+        if read_own(str(project.root), PLACES, len(line)) == line:
+            return _path(project).stat().st_mtime
+    return 0.0
+
+
+def is_interrupted(project: Project) -> bool:
+    """Return whether an undo of this project was interrupted."""
+    return _path(project, JOURNAL).exists()
+
+
+def settled_state(status: os.stat_result, now: float) -> str:
+    """Return the state of a file that is looked at; one that differs from each state if the next
+    change may leave the same one.
+    """
+    changed_at = max(status.st_mtime_ns, status.st_ctime_ns)
+    return state_of(status) if changed_at + _RACY_NS < now * 1e9 else _UNSETTLED
+
+
+def leave_places(project: Project, places: Mapping[str, bool], began: float) -> None:
+    """Leave the states that the next check compares, if they can be written.
+
+    places  whether the look found something at each path
+    began   the time at which the look began
+    """
+    states = {str(_path(project, JOURNAL)): _ABSENT}
+    for path, was_there in places.items():
+        try:
+            states[path] = settled_state(Path(path).stat(), began)
+        except OSError:
+            states[path] = _UNSETTLED if was_there else _ABSENT
+    lines = [_words(project), *(f"{state}\t{path}" for path, state in states.items())]
+    text = "".join(f"{line}\n" for line in lines if "\n" not in line)
+    with suppress(OSError):
+        write_durably(open_own(str(project.root)), os.fsencode(text), PLACES)
+        os.utime(_path(project), (began, began))
+
+
+def _words(project: Project) -> str:
+    return " ".join(scopes_of(project)) or "off"
+
+
+def _path(project: Project, name: str = PLACES) -> Path:
+    return Path(own_folder(str(project.root)) or "/nonexistent", name)
