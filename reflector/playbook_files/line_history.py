@@ -62,6 +62,11 @@ _LOG = (
 )
 _FIRST_PARENTS = ("log", "--first-parent", "--format=%H %ct")
 _TREES = ("cat-file", "--batch-check=%(objectname)")
+#: The tree without files, by the length of a repository's hashes.
+_EMPTY_TREES = {
+    40: b"4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: b"6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
 _SIZES = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
 _CHANGED_FILE = re.compile(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0")
 _REFLOG_ENTRY = re.compile(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
@@ -248,7 +253,7 @@ class _Git:
         """Return the blobs of the files in each commit that this clone has."""
         names = self._ask(*_TREES, given=(commit + b"^{tree}" for commit in commits)).splitlines()
         trees = dict(zip(commits, names, strict=True))
-        (empty,) = self._ask("hash-object", "-t", "tree", "--stdin").splitlines()
+        empty = _EMPTY_TREES[len(self._head)]
         pairs = (empty + b" " + tree for tree in set(names) if b" " not in tree)
         answer = self._ask("diff-tree", "--stdin", *_RAW, *self._only, given=pairs)
         blobs: dict[bytes, Set[bytes]] = {}
