@@ -65,6 +65,21 @@ def slow_except(fast: Collection[object], cases: Iterable[object]) -> list[objec
     return [pytest.param(case, marks=[] if case in fast else [pytest.mark.slow]) for case in cases]
 
 
+def first_fast(number: int, cases: Iterable[Any]) -> list[Any]:
+    """Return parameters: the fast suite plays the first ones, and the slow suite the others."""
+    listed = [
+        case if hasattr(case, "marks") else pytest.param(*_values(case), id=None) for case in cases
+    ]
+    return [
+        *listed[:number],
+        *(case._replace(marks=[*case.marks, pytest.mark.slow]) for case in listed[number:]),
+    ]
+
+
+def _values(case: object) -> tuple[object, ...]:
+    return case if isinstance(case, tuple) and not hasattr(case, "_fields") else (case,)
+
+
 def assert_linear(work: Callable[[int], object], size: int) -> None:
     """Fail where four times the size costs more than eight times the CPU: no absolute time, so
     it holds under load.

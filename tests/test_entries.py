@@ -21,7 +21,7 @@ from reflector import entries
 from reflector.entries import notes
 from reflector.project import Project
 from tests.building import commit, git
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -265,7 +265,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     assert "move it away" not in err
 
 
-@pytest.mark.parametrize("inode", ["another", "the same"])
+@pytest.mark.parametrize("inode", first_fast(1, ["another", "the same"]))
 def test_verify_names_events_that_an_older_ledger_lacks(
     agent: Agent, tmp_path: Path, inode: str
 ) -> None:
@@ -359,6 +359,7 @@ def test_ledger_killed_before_its_tables_is_made(tmp_path: Path) -> None:
     assert agent.counters()["pat-001"] == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
 def test_full_disk_costs_only_the_copy(
     agent: Agent,

@@ -14,6 +14,7 @@ from reflector import locate
 from reflector.git import GitUnavailable, ask_git, tracked_below
 from reflector.project import find_project
 from tests.building import commit, git
+from tests.conftest import first_fast
 
 
 def playbook(folder: Path) -> Path:
@@ -196,7 +197,9 @@ def _noted_by_the_hook(worktree: Path) -> None:
     _hook("fast.note_worktree({'cwd': sys.argv[1]})", worktree)
 
 
-@pytest.mark.parametrize("above", ["nothing", "another project", "another repository"])
+@pytest.mark.parametrize(
+    "above", first_fast(1, ["nothing", "another project", "another repository"])
+)
 def test_removed_worktree_belongs_to_its_main_checkout(
     repository: Path, home: Path, above: str
 ) -> None:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -52,7 +53,10 @@ def test_verdict_counts_until_it_is_undone(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [14, 25, 43, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60))]
+    "seed",
+    first_fast(
+        1, [14, 25, 43, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60))]
+    ),
 )
 def test_your_last_verdict_is_the_session_s(agent: Agent, seed: int) -> None:
     chance, said = random.Random(seed), []
@@ -170,14 +174,17 @@ def test_session_limits_the_queue(agent: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        ("pat-001 helpful --session x", "session 'x' is not recorded"),
-        ("pat-001 helpful --session s", "matches several sessions: s-0, s-1, s-2"),
-        ("pat-001 helpful", "--session"),
-        ("pat-001", "Missing argument"),
-        ("pat-009 harmful --session s-0", "Did you mean pat-002?"),
-        ("approv 3fa2", "Did you mean 'approve'?"),
-    ],
+    first_fast(
+        3,
+        [
+            ("pat-001 helpful --session x", "session 'x' is not recorded"),
+            ("pat-001 helpful --session s", "matches several sessions: s-0, s-1, s-2"),
+            ("pat-001 helpful", "--session"),
+            ("pat-001", "Missing argument"),
+            ("pat-009 harmful --session s-0", "Did you mean pat-002?"),
+            ("approv 3fa2", "Did you mean 'approve'?"),
+        ],
+    ),
 )
 def test_usage_error_names_the_way_out(agent: Agent, arguments: str, words: str) -> None:
     assert words in agent.call("review", *arguments.split(), code=2).err

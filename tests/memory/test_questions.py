@@ -8,7 +8,7 @@ import pytest
 
 from reflector.locate import own_folder
 from reflector.text.width import width
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.memory.world import Sitting, World
 from tests.road.agent import Agent
 
@@ -54,7 +54,9 @@ def mixed(world: World, asked: Agent) -> Agent:
     return asked
 
 
-@pytest.mark.parametrize("words", [["log", "--memory"], ["show", "2"], ["show", "3"]])
+@pytest.mark.parametrize(
+    "words", first_fast(1, [["log", "--memory"], ["show", "2"], ["show", "3"]])
+)
 def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
     for command in _offered(mixed, *words):
         mixed.call(*command, "--dry-run")
@@ -137,7 +139,7 @@ def test_line_of_git_has_its_committer(world: World, long: Agent) -> None:
     assert line["origin"] == f"committed by Ana, {commit}"
 
 
-@pytest.mark.parametrize("name", ["clean", "process"])
+@pytest.mark.parametrize("name", first_fast(1, ["clean", "process"]))
 def test_filter_of_a_repository_is_not_run(world: World, long: Agent, name: str) -> None:
     ran = world.root / "ran"
     world.git("config", f"filter.own.{name}", f"touch {ran}; cat")

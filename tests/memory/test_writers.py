@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import first_fast
 from tests.memory.world import World
 from tests.road.agent import Agent
 
@@ -48,7 +49,7 @@ def test_branch_and_back_keep_the_writer(world: World, written: Agent) -> None:
     assert (line["written"]["by"], line["committed"]["author"]) == ("agent", "Ana")
 
 
-@pytest.mark.parametrize("away", ["checkout .", "stash"])
+@pytest.mark.parametrize("away", first_fast(1, ["checkout .", "stash"]))
 def test_line_put_aside_keeps_the_writer(world: World, written: Agent, away: str) -> None:
     content = world.path("CLAUDE.md").read_bytes()
     world.git(*away.split())
