@@ -120,6 +120,11 @@ if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMOR
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
     tempfile.tempdir = str(_MEMORY)
 
+# Git starts another process after each commit, to see whether there is something to tidy up.
+os.environ.update(
+    GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="maintenance.auto", GIT_CONFIG_VALUE_0="false"
+)
+
 OpenLedger = Callable[..., Ledger]
 Fresh = Callable[[], AbstractContextManager[str]]
 

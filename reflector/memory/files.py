@@ -120,9 +120,11 @@ class Table:
         self.scope = scope
         self._home = Path(home_folder() or "/nowhere")
         self._patterns = list(_patterns_of(root, scope, in_any=in_any))
-        #: The ends of the names of all files.
-        names = (Path(each.load.pattern) for each in self._patterns)
-        self.endings = tuple({name.suffix for name in names})
+
+    @cached_property
+    def endings(self) -> tuple[str, ...]:
+        """The ends of the names of all files."""
+        return tuple({Path(each.load.pattern).suffix for each in self._patterns})
 
     def watch_of(self, path: str, base: str = "") -> Watched | None:
         """Return the file of a path that a tool call or an event names, None for a file that is not
@@ -256,9 +258,10 @@ class Table:
 def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> Iterator[_Pattern]:
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))
     name = "*" if in_any else slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
+    real_root = root.resolve()
     for loads in (reader.loads for reader in readers()):
         folder = root if scope == "project" else loads.own.folder
-        real = folder.resolve()
+        real = real_root if scope == "project" else folder.resolve()
         for load in loads.project if scope == "project" else (*loads.user, *loads.memory):
             filled = load._replace(pattern=load.pattern.replace("{slug}", name))
             yield _Pattern(folder, real, filled)
