@@ -443,6 +443,7 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
     path.write_bytes(text)
 
 
+@pytest.mark.slow
 def test_page_in_a_terminal_has_its_evidence(fresh: Agent) -> None:
     fresh.call("check", "--yes")
     shown = fresh.sent(80, "check").replace("\r", "").splitlines()

@@ -88,6 +88,7 @@ def test_backup_overwrites_nothing_and_leaves_nothing_if_refused(
     assert _names(tmp_path) == {"backup.db", "link.db", "state"}
 
 
+@pytest.mark.slow
 def test_backup_under_load_is_one_complete_state(path: Path, tmp_path: Path) -> None:
     def write(number: int) -> int:
         with Ledger.open_file(path) as ledger:

@@ -46,13 +46,10 @@ def test_answer_has_its_tokens_from_an_empty_folder(played: Played) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "stage", "said"),
-    first_fast(
-        5,
-        [
-            ("out", "access", "is logged out: (run|set) "),
-            ("limit", "access", "hit its limit .*reflector asks it again automatically"),
-        ],
-    ),
+    [
+        ("out", "access", "is logged out: (run|set) "),
+        ("limit", "access", "hit its limit .*reflector asks it again automatically"),
+    ],
 )
 def test_failure_has_a_name_and_a_way_out(played: Played, mode: str, stage: str, said: str) -> None:
     played.mode(mode)

@@ -15,7 +15,6 @@ from reflector.memory.looks import plain_digest
 from reflector.memory.restoring import plan_undo, restore
 from reflector.project import Project
 from reflector.sessions.memory_drain import bring_up_to_date
-from tests.conftest import first_fast
 from tests.memory.world import World
 from tests.road.agent import Agent, environ
 
@@ -218,9 +217,7 @@ def test_full_disk_leaves_every_file(
     assert not (agent.own / "undo.json").exists()
 
 
-@pytest.mark.parametrize(
-    "killed_before", first_fast(2, ["_write_all", "_record", "_note_look", "second"])
-)
+@pytest.mark.parametrize("killed_before", ["_write_all", "_record", "_note_look", "second"])
 def test_killed_undo_is_finished_once(
     agent: Agent, two_files: list[Path], killed_before: str
 ) -> None:
@@ -279,9 +276,7 @@ def test_unfinished_undo_is_not_forgotten(agent: Agent, two_files: list[Path]) -
     assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
 
 
-@pytest.mark.parametrize(
-    "error", first_fast(1, [Changed("x"), OSError(errno.ENOSPC, "No space left", "x")])
-)
+@pytest.mark.parametrize("error", [Changed("x"), OSError(errno.ENOSPC, "No space left", "x")])
 def test_undo_that_cannot_be_finished_waits(
     agent: Agent, two_files: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -323,9 +318,7 @@ def test_lost_version_removes_no_file(agent: Agent, two_files: list[Path]) -> No
     assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
 
 
-@pytest.mark.parametrize(
-    "journal", first_fast(2, ['{"tx": "1", "files": []}', "[1]", '[[false, {"x": 1}]]', "x"])
-)
+@pytest.mark.parametrize("journal", ['{"tx": "1", "files": []}', "[1]", '[[false, {"x": 1}]]', "x"])
 def test_journal_of_another_form_stops_nothing(
     agent: Agent, two_files: list[Path], journal: str
 ) -> None:
@@ -384,14 +377,11 @@ def _without_versions(agent: Agent) -> str:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    first_fast(
-        2,
-        [
-            (b"- Lint.\r\n- Test.\r\n", b"- Lint.\r\n- Check.\r\n"),
-            (b"- Lint.\n- Test.\n", b"- Lint.\n- Check.\n"),
-            ("- \u200bLint.\n".encode(), b"- Check.\n"),
-        ],
-    ),
+    [
+        (b"- Lint.\r\n- Test.\r\n", b"- Lint.\r\n- Check.\r\n"),
+        (b"- Lint.\n- Test.\n", b"- Lint.\n- Check.\n"),
+        ("- \u200bLint.\n".encode(), b"- Check.\n"),
+    ],
 )
 def test_exact_lines_restore_a_lost_version(agent: Agent, before: bytes, after: bytes) -> None:
     file = _changed(agent, before, after)
@@ -401,17 +391,14 @@ def test_exact_lines_restore_a_lost_version(agent: Agent, before: bytes, after: 
 
 @pytest.mark.parametrize(
     "before",
-    first_fast(
-        3,
-        [
-            b"- password = hunter2hunter2\n",
-            b"- " + b"x" * 1_200 + b"\n",
-            b"- \xff\n",
-            b"- Line.\n" * 201,
-            b"- Check.\n- Test.",
-            b"- Test.",
-        ],
-    ),
+    [
+        b"- password = hunter2hunter2\n",
+        b"- " + b"x" * 1_200 + b"\n",
+        b"- \xff\n",
+        b"- Line.\n" * 201,
+        b"- Check.\n- Test.",
+        b"- Test.",
+    ],
 )
 def test_inexact_lines_are_not_written(agent: Agent, before: bytes) -> None:
     file = _changed(agent, before, b"- Check.\n")
@@ -422,9 +409,7 @@ def test_inexact_lines_are_not_written(agent: Agent, before: bytes) -> None:
 
 @pytest.mark.parametrize(
     "before",
-    first_fast(
-        2, [b"- password = hunter2hunter2\n", b"x" * 1_200 + b"\n", b"- \xff\n", b"- Line.\n" * 201]
-    ),
+    [b"- password = hunter2hunter2\n", b"x" * 1_200 + b"\n", b"- \xff\n", b"- Line.\n" * 201],
 )
 def test_inexact_lines_are_not_written_later(agent: Agent, before: bytes) -> None:
     file = _changed(agent, before, b"- Check.\n")
@@ -479,7 +464,7 @@ KEY = (
 )
 
 
-@pytest.mark.parametrize("key", first_fast(1, [KEY, KEY.replace(b"CC", "C\u200bC".encode(), 1)]))
+@pytest.mark.parametrize("key", [KEY, KEY.replace(b"CC", "C\u200bC".encode(), 1)])
 def test_lines_of_a_key_are_never_shown(agent: Agent, key: bytes) -> None:
     _changed(agent, b"# Keys\n", b"# Keys\n" + key, b"# Keys\n" + key + b"- Mine.\n")
     place = _places(agent)[1]
