@@ -435,6 +435,15 @@ def test_answer_of_git_is_kept_until_head_moves(work: Path, tmp_path: Path) -> N
     assert (tmp_path / "births.json").read_bytes() == kept
 
 
+def test_answers_to_two_questions_are_kept(work: Path, tmp_path: Path) -> None:
+    line, *others = advice_of(work).lines
+    questions = ([line], [line, *others, line._replace(text="Another line.")])
+    first = [births_of(work, lines, tmp_path) for lines in questions]
+    for blob in filter(Path.is_file, (work / ".git/objects").rglob("*")):
+        blob.unlink()
+    assert [births_of(work, lines, tmp_path) for lines in questions] == first
+
+
 def test_file_that_was_never_committed_is_unknown(work: Path) -> None:
     shutil.rmtree(work / ".git/logs")
     (work / "CLAUDE.md").rename(work / "AGENTS.md")
