@@ -32,13 +32,13 @@ def agent(agent: Agent) -> Agent:
     playbook.json is committed.
     """
     git(agent.project, "init")
+    paths = []
     for number in range(2):
         session = Session(f"s-{number}").cites("pat-001")
         for record in session.records:
             record["cwd"] = str(agent.project)
-        agent.call(
-            "ingest", session.write(agent.home / ".claude" / "projects" / "x" / f"s-{number}.jsonl")
-        )
+        paths.append(session.write(agent.home / ".claude" / "projects" / "x" / f"s-{number}.jsonl"))
+    agent.call("ingest", *paths)
     commit(agent.project, ".claude/playbook.json")
     agent.call("add", "ctx", "The cart is in cart.py.")
     git(agent.project, "commit", "-am", "second")
@@ -256,6 +256,7 @@ def few_blocks() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
 
+@pytest.mark.slow
 def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     """SQLite makes a file of 32 kB beside a ledger that somebody has open."""
     agent.ledger.with_name("ledger.db-wal").touch()

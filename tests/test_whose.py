@@ -294,6 +294,7 @@ def homes(tmp_path: Path) -> tuple[Agent, Agent]:
     return host, container
 
 
+@pytest.mark.slow
 def test_the_file_in_place_answers_for_both_homes(homes: tuple[Agent, Agent]) -> None:
     host, container = homes
     told = container.call("add", "pat", "Five by the container.").err

@@ -15,10 +15,9 @@ WORTH = {"helpful": (1, 0), "harmful": (0, 1), "neutral": (0, 0)}
 @pytest.fixture
 def agent(agent: Agent) -> Agent:
     """A project with a citation that nothing decided, and two that are."""
-    for number, (name, verdict) in enumerate(
-        [("pat-001", None), ("mis-001", "helpful"), ("pat-001", "harmful")]
-    ):
-        agent.counted(name, verdict, id=f"s-{number}")
+    cited = [("pat-001", None), ("mis-001", "helpful"), ("pat-001", "harmful")]
+    sessions = (Session(f"s-{number}").cites(*each) for number, each in enumerate(cited))
+    agent.call("ingest", *(each.write(agent.home / f"{each.id}.jsonl") for each in sessions))
     return agent
 
 

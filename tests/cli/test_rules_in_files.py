@@ -151,10 +151,12 @@ def test_judge_counts_for_rules_in_files(named: Agent, api: Api) -> None:
 def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
     named.environ = api.environ(REFLECTOR_BACKEND="anthropic", REFLECTOR_UNCITED="true")
     api.else_ = sound(answer(("oth-001", "harmful"), turn=3, quote="No, that is wrong now."))
+    paths = []
     for number in range(12):
         made = Session(f"s-{number}").user("Push it.").agent("I push a new branch.")
-        path = made.user("No, that is wrong now.").write(named.project.parent / f"s-{number}.jsonl")
-        named.call("ingest", path)
+        made.user("No, that is wrong now.")
+        paths.append(made.write(named.project.parent / f"s-{number}.jsonl"))
+    named.call("ingest", *paths)
     found = named.call("review", "find").err
     assert (
         "oth-001 harms too often, and is in CLAUDE.md:3. Edit the file, or run reflector adopt"

@@ -76,6 +76,7 @@ def test_filling_back_twice_adds_nothing(past: World) -> None:
     assert _filled(past) == 0
 
 
+@pytest.mark.slow
 def test_look_after_history_records_no_call_again(past: World) -> None:
     _filled(past)
     before = len(past.events())

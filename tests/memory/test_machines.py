@@ -62,6 +62,7 @@ def test_commits_of_a_pull_are_their_authors(world: World, other: World) -> None
     assert _merged(world, other) == [("commit", commit) for commit in commits]
 
 
+@pytest.mark.slow
 def test_amended_commit_is_one_event(world: World, other: World) -> None:
     path = world.path("CLAUDE.md")
     path.write_text("# Draft\n")

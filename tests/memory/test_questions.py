@@ -77,6 +77,7 @@ def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     assert (mixed.project / "CLAUDE.md").read_text() == "# Our rules\n\n- Run make test.\n"
 
 
+@pytest.mark.slow
 def test_refusal_names_every_file(world: World, asked: Agent) -> None:
     asked.call("log", "--memory")
     session = world.begins()
@@ -168,6 +169,7 @@ def test_as_of_compares_when_changes_happened(
     assert change["at"].startswith("2025-01-05")
 
 
+@pytest.mark.slow
 def test_session_of_memory_alone_points_to_its_log(mixed: Agent) -> None:
     refused = mixed.call("show", "00000001-0", code=2).err
     assert "reflector log --memory 00000001-0" in refused
@@ -209,6 +211,7 @@ def test_session_is_undone_once(world: World, asked: Agent) -> None:
     assert f"is already undone at {place}" in refused
 
 
+@pytest.mark.slow
 def test_command_of_a_session_names_one(world: World, asked: Agent) -> None:
     """Ids of one minute may begin alike."""
     asked.call("log", "--memory")
@@ -223,9 +226,12 @@ _LONG = "- " + " ".join(f"word{number}" for number in range(40))
 
 @pytest.mark.parametrize(
     "words",
-    slow_except(
-        [["show", "2"], ["undo", "2"]],
-        [["show", "2"], ["blame", "CLAUDE.md:3"], ["undo", "1", "--yes"], ["undo", "2"]],
+    first_fast(
+        1,
+        slow_except(
+            [["show", "2"], ["undo", "2"]],
+            [["show", "2"], ["blame", "CLAUDE.md:3"], ["undo", "1", "--yes"], ["undo", "2"]],
+        ),
     ),
 )
 def test_lines_fit_a_terminal(world: World, asked: Agent, words: list[str]) -> None:
@@ -240,16 +246,19 @@ def test_lines_fit_a_terminal(world: World, asked: Agent, words: list[str]) -> N
     assert max(map(width, lines)) <= 80
 
 
+@pytest.mark.slow
 def test_ids_are_long_enough_to_be_used(mixed: Agent) -> None:
     listed = mixed.call("log", "--memory").out
     assert re.search(r"commit [0-9a-f]{7}, by Ana", listed)
     assert "Claude Code, session 00000001" in listed
 
 
+@pytest.mark.slow
 def test_past_log_offers_no_undo(mixed: Agent) -> None:
     assert _offered(mixed, "log", "--memory", "--as-of", "2") == []
 
 
+@pytest.mark.slow
 def test_line_that_cannot_be_taken_back_offers_nothing(asked: Agent) -> None:
     asked.call("log", "--memory")
     ran = asked.call("blame", "CLAUDE.md:1")

@@ -240,7 +240,7 @@ def test_few_descriptors_give_no_traceback(agent: Agent, tmp_path: Path, descrip
 
 
 def test_unknown_moment_is_one_error(agent: Agent) -> None:
-    assert agent.run("report", "--as-of", "never", code=2).err.count("rror") == 1
+    assert agent.call("report", "--as-of", "never", code=2).err.count("rror") == 1
 
 
 def test_each_query_for_datasette_answers(agent: Agent) -> None:
