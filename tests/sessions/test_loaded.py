@@ -58,7 +58,7 @@ def test_session_without_an_answer_counts_nothing(project_rules: Agent) -> None:
     assert _shown(project_rules) == {RULE: None, OTHER: None}
 
 
-@pytest.mark.parametrize("cut", first_fast(1, [1, 2, 3]))
+@pytest.mark.parametrize("cut", first_fast(1, [2, 1, 3]))
 def test_session_is_shown_a_rule_once(project_rules: Agent, cut: int) -> None:
     whole = _session(1).user("And the tax.").agent("It is right.")
     first = Session("s-1")
