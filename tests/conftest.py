@@ -67,16 +67,16 @@ def slow_except(fast: Collection[object], cases: Iterable[object]) -> list[objec
 
 def first_fast(number: int, cases: Iterable[Any]) -> list[Any]:
     """Return parameters: the fast suite plays the first ones, and the slow suite the others."""
-    listed = [
-        case if hasattr(case, "marks") else pytest.param(*_values(case), id=None) for case in cases
-    ]
+    params = [case if hasattr(case, "marks") else pytest.param(*_values(case)) for case in cases]
+    others = params[number:]
     return [
-        *listed[:number],
-        *(case._replace(marks=[*case.marks, pytest.mark.slow]) for case in listed[number:]),
+        *params[:number],
+        *(param._replace(marks=[*param.marks, pytest.mark.slow]) for param in others),
     ]
 
 
 def _values(case: object) -> tuple[object, ...]:
+    """Return the values of a case: a tuple has one for each parameter."""
     return case if isinstance(case, tuple) and not hasattr(case, "_fields") else (case,)
 
 
