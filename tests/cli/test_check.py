@@ -269,7 +269,6 @@ def test_findings_count_once_a_session_if_configured(
     assert lines(fresh)["Run the tests before you commit"]["relevant"] == 3
 
 
-@pytest.mark.slow
 def test_session_counted_by_citation_counts_no_second_time(fresh: Agent) -> None:
     fresh.call("add", "pat", "Run the tests before you commit")
     leave(fresh, "s-5", session("s-5").cites("pat-001"))
@@ -302,7 +301,6 @@ def test_returning_line_is_watched_again_with_its_evidence(
     assert len(fresh.json("list")) == 6
 
 
-@pytest.mark.slow
 def test_returning_line_stays_out_of_the_playbook(fresh: Agent) -> None:
     rule = "- Run the tests before you commit\n"
     for content in (ADVICE, ADVICE.replace(rule, ""), ADVICE):
