@@ -147,7 +147,7 @@ def can_be_written(path: Path) -> bool:
     files beside it, and we its lock.
     """
     beside = [f"{path}{end}" for end in ("", "-wal", "-shm", ".lock")]
-    there = [path.parent, *(one for one in beside if os.path.lexists(one))]
+    there = [str(path.parent), *(one for one in beside if os.path.lexists(one))]
     return all(
         os.access(one, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
         for one in there

@@ -200,7 +200,6 @@ def test_key_decides_on_a_proposal_at_once(agent: Agent) -> None:
     assert pairs(agent, "--dry-run") == []
 
 
-@pytest.mark.slow
 def test_key_u_undoes_an_approval(agent: Agent) -> None:
     proposed(agent, Change("add", section="oth", text="Advice."))
     (removal,) = proposed(agent, Change("remove", "pat-002"))
