@@ -281,7 +281,6 @@ def checked_session(agent: Agent, number: int = 1) -> None:
         made.write(agent.home / f".claude/projects/-shop/{session_id}.jsonl")
 
 
-@pytest.mark.slow
 def test_minutes_are_those_of_three_questions_at_once(agent: Agent) -> None:
     checked_session(agent, 10)
     agent.environ["REFLECTOR_NO_SPAWN"] = "1"
@@ -290,7 +289,6 @@ def test_minutes_are_those_of_three_questions_at_once(agent: Agent) -> None:
     assert "about 2 minutes." in " ".join(screen.split())
 
 
-@pytest.mark.slow
 def test_answered_questions_a_day_are_kept(agent: Agent) -> None:
     """An API has no such limit without the setting."""
     agent.sent(80, "judge", "allow", typed=b"1\n20\n\n\n", code=None)

@@ -18,7 +18,6 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS
 from reflector.resources import resource_dir
 from reflector.sessions.injection import LIMIT, render_injection, write_injection
-from tests.conftest import first_fast
 from tests.hooks.conftest import Project, event
 
 PACKAGED = (resource_dir("prompts") / "playbook.txt").read_text("utf-8")
@@ -51,21 +50,18 @@ def test_start_prints_text_and_a_subagents_prints_json(
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    first_fast(
-        2,
-        [
-            (b'{"sections": []}', ""),
+    [
+        (b'{"sections": []}', ""),
+        (
             (
-                (
-                    b'{"sections": {"OTHERS": [null, 5, {}, {"name": "x", "text": "y"}, {"name": '
-                    b'"oth-001"}]}}'
-                ),
-                "",
+                b'{"sections": {"OTHERS": [null, 5, {}, {"name": "x", "text": "y"}, {"name": '
+                b'"oth-001"}]}}'
             ),
-            (b"{", "line 1, column 2: is not JSON"),
-            (b"{}", ""),
-        ],
-    ),
+            "",
+        ),
+        (b"{", "line 1, column 2: is not JSON"),
+        (b"{}", ""),
+    ],
 )
 def test_empty_playbook_is_silent_and_broken_is_named(
     project: Project, content: bytes, said: str
@@ -147,14 +143,11 @@ def test_projects_template_wins_over_the_users(
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    first_fast(
-        1,
-        [
-            ("nothing", "is missing"),
-            ('{{"context": "{key_points}"}}', "JSON"),
-            ("x" * LIMIT + "{key_points}", "too long to show a rule"),
-        ],
-    ),
+    [
+        ("nothing", "is missing"),
+        ('{{"context": "{key_points}"}}', "JSON"),
+        ("x" * LIMIT + "{key_points}", "too long to show a rule"),
+    ],
 )
 def test_broken_template_is_an_error_without_output(
     project: Project, text: str, complaint: str

@@ -191,7 +191,7 @@ OWN, FORKED, PARENT = {"id": FORK}, {"forked_from_id": SESSION}, {"id": SESSION}
 @pytest.mark.parametrize(
     "metas",
     first_fast(
-        2,
+        3,
         [
             [OWN | FORKED | SPAWN, PARENT],
             [OWN | SPAWN, PARENT],

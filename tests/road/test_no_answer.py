@@ -31,7 +31,7 @@ NO_ANSWERS = {
     "a turn that is no number": json.dumps({"bullet_tags": [TAG | {"turn": "3"}]}),
     "escape sequences": "\x1b]0;pwn\x07\x1b[2J\u202e",
 }
-_FAST = ("nothing", "escape sequences")
+_FAST = ("a name of nobody", "escape sequences")
 
 
 def says(text: str) -> Any:
