@@ -9,7 +9,6 @@ import pytest
 from reflector.changes.apply import apply_changes
 from reflector.playbook.change import Change
 from reflector.playbook_files.watching import advice_of, watch, watching
-from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -57,7 +56,7 @@ def state(agent: Agent) -> tuple[object, ...]:
     return agent.counters(), live(agent), agent.json("ledger", "policy")["counting"]
 
 
-@pytest.mark.parametrize("act", first_fast(3, ACTS))
+@pytest.mark.parametrize("act", ACTS)
 def test_undo_takes_back_the_newest_act(agent: Agent, act: Callable[[Agent], None]) -> None:
     agent.counted()
     agent.call("add", "ctx", "Added before.")
