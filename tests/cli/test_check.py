@@ -249,7 +249,6 @@ def test_refused_judge_is_named_once_and_asked_later(fresh: Agent, api: Api) -> 
     assert lines(fresh)["Never mock the database"]["relevant"] == 4
 
 
-@pytest.mark.slow
 def test_findings_count_once_a_session_if_configured(
     fresh: Agent,
 ) -> None:
@@ -319,7 +318,6 @@ def test_rule_in_a_file_counts_helped_at_once(fresh: Agent) -> None:
     assert fresh.call("verify").out == fresh.call("rebuild", "--check").out == ""
 
 
-@pytest.mark.slow
 def test_moved_rule_keeps_its_counts(fresh: Agent) -> None:
     fresh.call("check", "--yes")
     fresh.call("adopt", "--move", "--yes", fresh.project / "CLAUDE.md")
@@ -365,7 +363,6 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
     assert fresh.call("verify").out == ""
 
 
-@pytest.mark.slow
 def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> None:
     fresh.call("check", "--yes")
     export = tmp_path / "ledger.ndjson"
@@ -378,7 +375,6 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     assert other.call("verify").out == ""
 
 
-@pytest.mark.slow
 def test_machines_that_checked_equal_lines_merge_without_renaming(
     fresh: Agent, tmp_path: Path
 ) -> None:
@@ -441,7 +437,6 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
     path.write_bytes(text)
 
 
-@pytest.mark.slow
 def test_page_in_a_terminal_has_its_evidence(fresh: Agent) -> None:
     fresh.call("check", "--yes")
     shown = fresh.sent(80, "check").replace("\r", "").splitlines()

@@ -19,7 +19,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook_files.playbook_json import Kind, examine_playbook, settle_file, sync
 from reflector.project import Project
 from tests.building import commit, git, meanwhile
-from tests.conftest import first_fast, slow_except
+from tests.conftest import slow_except
 from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -315,7 +315,7 @@ ADOPTED = {
 }
 
 
-@pytest.mark.parametrize("form", first_fast(1, ADOPTED))
+@pytest.mark.parametrize("form", ADOPTED)
 @pytest.mark.parametrize("how", slow_except(["stash"], ["checkout .", "stash", "reset --hard"]))
 def test_restored_adopted_file_recounts_nothing(tmp_path: Path, form: str, how: str) -> None:
     agent = Agent(tmp_path / "project", tmp_path / "home")
@@ -448,7 +448,7 @@ def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
 
 
 @pytest.mark.parametrize("edited", [False, True])
-@pytest.mark.parametrize("step", first_fast(1, STEPS))
+@pytest.mark.parametrize("step", STEPS)
 def test_killed_write_is_not_mistaken_for_an_edit(agent: Agent, step: str, edited: bool) -> None:
     killed(agent, step, "ingest", *sessions(agent, 1))
     if edited:
@@ -464,7 +464,7 @@ def test_killed_write_is_not_mistaken_for_an_edit(agent: Agent, step: str, edite
     assert {path.name for path in agent.claude.iterdir()} == {"playbook.json", "reflector"}
 
 
-@pytest.mark.parametrize("step", first_fast(1, STEPS))
+@pytest.mark.parametrize("step", STEPS)
 def test_killed_reading_takes_edits_once(tmp_path: Path, step: str) -> None:
     agent = Agent.in_folder(tmp_path)
     stamp = "2026-01-01T00:00:00Z"
@@ -496,7 +496,7 @@ def test_killed_reading_takes_edits_once(tmp_path: Path, step: str) -> None:
     assert (len(by_human(agent)), len(agent.events("playbook.imported"))) == (3, 1)
 
 
-@pytest.mark.parametrize("had", first_fast(1, ["a session", "a session and an edit"]))
+@pytest.mark.parametrize("had", ["a session", "a session and an edit"])
 def test_edit_while_the_file_is_written_is_recorded(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, had: str
 ) -> None:

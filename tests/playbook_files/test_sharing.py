@@ -15,7 +15,7 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, dump_shared
-from tests.conftest import first_fast, slow_except
+from tests.conftest import slow_except
 from tests.ledger.events import added, merged
 from tests.road.agent import Agent
 
@@ -134,7 +134,6 @@ def test_two_clones_merge_without_a_loss(first: Clone, second: Clone, rebase: st
     assert by_hand == ["pat-001", "pat-002"]
 
 
-@pytest.mark.slow
 def test_session_gets_current_counts_and_no_retired_name(first: Clone) -> None:
     first.counted("pat-001", id="s-1")
     assert b"helpful" not in first.playbook.read_bytes()
@@ -192,7 +191,6 @@ def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Cl
     assert said[1] == ""
 
 
-@pytest.mark.slow
 def test_checkout_and_revert_undo_but_stash_does_not(
     first: Clone,
 ) -> None:
@@ -210,7 +208,6 @@ def test_checkout_and_revert_undo_but_stash_does_not(
     assert first.actors() == {"human", "git"}
 
 
-@pytest.mark.slow
 def test_reverted_removal_brings_back_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
@@ -239,7 +236,7 @@ def test_reverted_removal_brings_back_evidence(first: Clone, second: Clone) -> N
 ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py text\r\n*.md text"}
 
 
-@pytest.mark.parametrize("attributes", first_fast(1, ATTRIBUTES))
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
 def test_team_setup_is_removed_byte_for_byte(tmp_path: Path, attributes: str) -> None:
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
     clone = cloned(tmp_path, "one")
@@ -343,7 +340,7 @@ def _entries(file: str) -> str:
     return ", ".join(map(json.dumps, there))
 
 
-@pytest.mark.parametrize("edit", first_fast(2, EDITS))
+@pytest.mark.parametrize("edit", EDITS)
 def test_sources_in_the_file_never_count_twice(agent: Agent, tmp_path: Path, edit: str) -> None:
     makes, wanted = EDITS[edit]
     after = agent.playbook.read_text("utf-8")
@@ -387,7 +384,6 @@ def test_unparsable_version_is_merged_by_lines(tmp_path: Path) -> None:
     assert (code, content.count(b"<<<<<<<")) == (1, 1)
 
 
-@pytest.mark.slow
 def test_oversized_version_is_a_conflict_or_refused(
     tmp_path: Path,
 ) -> None:

@@ -218,7 +218,6 @@ def test_changed_table_is_named_and_rebuilt(told: Ledger) -> None:
         assert list(verify(told)) == [], statement
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rows_of_each", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_every_column_of_every_table_is_compared(
     told: Ledger, open_ledger: OpenLedger, rows_of_each: int

@@ -183,7 +183,6 @@ def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     assert row(old)["followed"]["no"] == 10
 
 
-@pytest.mark.slow
 def test_rules_of_both_are_read(old: Agent, api: Api) -> None:
     old.call("add", "pat", "Write the failing test first")
     answer(old, "install")
