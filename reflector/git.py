@@ -49,9 +49,11 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     import shutil
     import subprocess
 
+    if not _may_have_repository(folder):
+        return None
     # A relative entry would be a program of the folder that somebody works in.
     path = os.pathsep.join(
-        part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part).is_absolute()
+        part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")
     )
     program = shutil.which("git", path=path)
     if program is None:
@@ -83,6 +85,20 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
             )
         return None
     return ended.stdout
+
+
+def _may_have_repository(folder: Path) -> bool:
+    """Return whether git may find a repository from a folder upward, by the names that it looks
+    for: a bare repository has HEAD.
+    """
+    real = os.path.realpath(folder)
+    while True:
+        above = os.path.dirname(real)  # noqa: PTH120 - many questions are asked
+        if os.path.lexists(f"{real}/.git") or os.path.lexists(f"{real}/HEAD"):
+            return True
+        if above == real:
+            return False
+        real = above
 
 
 def git_says(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def checked_dataset(name: object) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Project:
     """A project's folder and its settings; `outer` is the project that a dataset's playbook
     belongs to.
@@ -121,11 +122,11 @@ class Project:
     def first_number(self) -> int:
         return USER_FIRST if self.is_users else 0
 
-    @property
+    @cached_property  # a command asks for the paths dozens of times
     def playbook_json(self) -> Path:
         return self.root / ".claude" / "playbook.json"
 
-    @property
+    @cached_property
     def state_dir(self) -> Path:
         """Ledger, spool and rendered text."""
         return self.root / ".claude" / "reflector"
@@ -154,7 +155,7 @@ class Project:
         """Deliveries of the hook that wait for the drain."""
         return self.state_dir / "spool"
 
-    @property
+    @cached_property
     def ledger_file(self) -> Path:
         """The ledger when no URL is configured."""
         return self.state_dir / "ledger.db"

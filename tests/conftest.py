@@ -65,6 +65,21 @@ def slow_except(fast: Collection[object], cases: Iterable[object]) -> list[objec
     return [pytest.param(case, marks=[] if case in fast else [pytest.mark.slow]) for case in cases]
 
 
+def first_fast(number: int, cases: Iterable[Any]) -> list[Any]:
+    """Return parameters: the fast suite plays the first ones, and the slow suite the others."""
+    params = [case if hasattr(case, "marks") else pytest.param(*_values(case)) for case in cases]
+    others = params[number:]
+    return [
+        *params[:number],
+        *(param._replace(marks=[*param.marks, pytest.mark.slow]) for param in others),
+    ]
+
+
+def _values(case: object) -> tuple[object, ...]:
+    """Return the values of a case: a tuple has one for each parameter."""
+    return case if isinstance(case, tuple) and not hasattr(case, "_fields") else (case,)
+
+
 def assert_linear(work: Callable[[int], object], size: int) -> None:
     """Fail where four times the size costs more than eight times the CPU: no absolute time, so
     it holds under load.
@@ -104,6 +119,11 @@ _MEMORY = Path("/dev/shm")
 if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
     tempfile.tempdir = str(_MEMORY)
+
+# Git starts another process after each commit, to see whether there is something to tidy up.
+os.environ.update(
+    GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="maintenance.auto", GIT_CONFIG_VALUE_0="false"
+)
 
 OpenLedger = Callable[..., Ledger]
 Fresh = Callable[[], AbstractContextManager[str]]

@@ -738,6 +738,9 @@ MUTATIONS = [
     Mutation(CHECKS, 'message.origin == "model"', 'message.role == "assistant"', ASKED_ABOUT),
     Mutation(CHECKS, "and left[name] > 0", "", ASKED_ABOUT),
     Mutation(GIT, "if question in _DIFFERENCES else ()", "if False else ()", LOCATED),
+    Mutation(GIT, 'or os.path.lexists(f"{real}/HEAD")', "", LOCATED),
+    Mutation(GIT, "real = os.path.realpath(folder)", "real = str(folder)", LOCATED),
+    Mutation(LINE_HISTORY, "[1 - _MOST_ANSWERS :]", "[:0]", BORN),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
     Mutation(

@@ -15,7 +15,7 @@ import pytest
 
 from reflector import handover
 from tests.building import commit, git
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.road.agent import PATIENCE, Agent
 from tests.road.sessions import Session
 
@@ -99,12 +99,7 @@ LINKS = {
 @pytest.mark.parametrize(
     "door",
     slow_except(
-        [
-            ("cloned", "the ledger"),
-            ("unpacked", "the playbook"),
-            ("unpacked", "the state folder"),
-            ("unpacked", "the rendered text"),
-        ],
+        [("cloned", "the ledger"), ("unpacked", "the playbook")],
         [("cloned", "the ledger"), ("cloned", "the spool"), *product(["unpacked"], LINKS)],
     ),
     ids=" ".join,
@@ -210,7 +205,7 @@ def test_repository_may_lower_settings_but_name_no_ledger(tmp_path: Path) -> Non
     assert check["mend"].startswith("move the line to ")
 
 
-@pytest.mark.parametrize("way", ["cloned", "unpacked", "by a link"])
+@pytest.mark.parametrize("way", first_fast(1, ["cloned", "unpacked", "by a link"]))
 def test_cloned_ledger_is_foreign_until_it_is_taken(tmp_path: Path, way: str) -> None:
     agent = cloned(tmp_path, with_ledger)
     if way != "cloned":

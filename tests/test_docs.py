@@ -28,6 +28,7 @@ from reflector.sessions import locks
 from reflector.transcripts.readers import built_in_readers
 from tests import surface
 from tests.building import git
+from tests.conftest import first_fast
 from tests.reading import DOCS, FILES, section
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
@@ -268,7 +269,7 @@ def test_every_local_block_of_commands_is_played() -> None:
     assert [word for word in NOT_PLAYED if not any(word in one for one in left)] == []
 
 
-@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("name", first_fast(4, PLAYED))
 def test_a_page_does_what_it_says(you: Agent, name: str) -> None:
     page, setup, least = PLAYED[name]
     assert Reader(you, setup(you)).play(page) >= least

@@ -21,7 +21,7 @@ from reflector import entries
 from reflector.entries import notes
 from reflector.project import Project
 from tests.building import commit, git
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -32,13 +32,13 @@ def agent(agent: Agent) -> Agent:
     playbook.json is committed.
     """
     git(agent.project, "init")
+    paths = []
     for number in range(2):
         session = Session(f"s-{number}").cites("pat-001")
         for record in session.records:
             record["cwd"] = str(agent.project)
-        agent.call(
-            "ingest", session.write(agent.home / ".claude" / "projects" / "x" / f"s-{number}.jsonl")
-        )
+        paths.append(session.write(agent.home / ".claude" / "projects" / "x" / f"s-{number}.jsonl"))
+    agent.call("ingest", *paths)
     commit(agent.project, ".claude/playbook.json")
     agent.call("add", "ctx", "The cart is in cart.py.")
     git(agent.project, "commit", "-am", "second")
@@ -256,6 +256,7 @@ def few_blocks() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
 
+@pytest.mark.slow
 def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     """SQLite makes a file of 32 kB beside a ledger that somebody has open."""
     agent.ledger.with_name("ledger.db-wal").touch()
@@ -265,7 +266,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     assert "move it away" not in err
 
 
-@pytest.mark.parametrize("inode", ["another", "the same"])
+@pytest.mark.parametrize("inode", first_fast(1, ["another", "the same"]))
 def test_verify_names_events_that_an_older_ledger_lacks(
     agent: Agent, tmp_path: Path, inode: str
 ) -> None:
@@ -359,6 +360,7 @@ def test_ledger_killed_before_its_tables_is_made(tmp_path: Path) -> None:
     assert agent.counters()["pat-001"] == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
 def test_full_disk_costs_only_the_copy(
     agent: Agent,

@@ -18,6 +18,7 @@ from reflector.reflection.gate import Gate
 from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Kept
 from reflector.transcripts.reading import UnknownTranscript, recognise, scan
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.transcripts.agents import Claude
 
@@ -214,7 +215,7 @@ def test_a_broken_reader_is_named_with_its_setting(
     assert "update odd-pack, or remove 'odd' from readers" in error
 
 
-@pytest.mark.parametrize("method", ["recognises", "messages", "__init__"])
+@pytest.mark.parametrize("method", first_fast(1, ["recognises", "messages", "__init__"]))
 def test_a_reader_that_fails_loses_only_its_file(
     agent: Agent, site: Path, tmp_path: Path, method: str
 ) -> None:
@@ -322,18 +323,21 @@ def test_daily_budget_holds_for_a_judge(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "stage"),
-    [
-        ("raise RuntimeError('no')", "access"),
-        ("judge = 1", "access"),
-        ("judge = lambda model, deadline: None", "access"),
-        ("Judge.send = lambda self, texts: 1 / 0", "answer"),
-        ("async def send(self, texts): return 'helpful'\nJudge.send = send", "answer"),
-        (
-            "async def send(self, texts): return Reply('{}', 'm', 'end_turn', Usage(-9, 0))\n"
-            "Judge.send = send",
-            "answer",
-        ),
-    ],
+    first_fast(
+        3,
+        [
+            ("raise RuntimeError('no')", "access"),
+            ("judge = 1", "access"),
+            ("judge = lambda model, deadline: None", "access"),
+            ("Judge.send = lambda self, texts: 1 / 0", "answer"),
+            ("async def send(self, texts): return 'helpful'\nJudge.send = send", "answer"),
+            (
+                "async def send(self, texts): return Reply('{}', 'm', 'end_turn', Usage(-9, 0))\n"
+                "Judge.send = send",
+                "answer",
+            ),
+        ],
+    ),
 )
 def test_a_broken_judge_is_a_failure(
     agent: Agent, site: Path, tmp_path: Path, change: str, stage: str

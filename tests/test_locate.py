@@ -14,6 +14,7 @@ from reflector import locate
 from reflector.git import GitUnavailable, ask_git, tracked_below
 from reflector.project import find_project
 from tests.building import commit, git
+from tests.conftest import first_fast
 
 
 def playbook(folder: Path) -> Path:
@@ -196,7 +197,9 @@ def _noted_by_the_hook(worktree: Path) -> None:
     _hook("fast.note_worktree({'cwd': sys.argv[1]})", worktree)
 
 
-@pytest.mark.parametrize("above", ["nothing", "another project", "another repository"])
+@pytest.mark.parametrize(
+    "above", first_fast(1, ["nothing", "another project", "another repository"])
+)
 def test_removed_worktree_belongs_to_its_main_checkout(
     repository: Path, home: Path, above: str
 ) -> None:
@@ -404,3 +407,23 @@ def test_unreadable_index_and_missing_git_are_errors(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(GitUnavailable, match="git is not installed"):
         tracked_below(tmp_path / STATE)
+
+
+def test_folder_without_a_repository_starts_no_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("git was started"))
+    assert ask_git(tmp_path, "rev-parse", "HEAD") is None
+
+
+@pytest.mark.parametrize("below", ["", "refs/heads"])
+def test_bare_repository_is_asked(tmp_path: Path, below: str) -> None:
+    git(tmp_path, "init", "--bare")
+    assert ask_git(tmp_path / below, "rev-parse", "--is-bare-repository") == b"true\n"
+
+
+def test_linked_folder_of_a_repository_is_asked(tmp_path: Path) -> None:
+    git(tmp_path, "init", "work")
+    (tmp_path / "work" / "below").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "work" / "below")
+    assert ask_git(tmp_path / "link", "rev-parse", "--show-prefix") == b"below/\n"

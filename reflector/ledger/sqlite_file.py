@@ -146,8 +146,8 @@ def can_be_written(path: Path) -> bool:
     """Return whether a ledger's file can be written, or made where it is missing: SQLite writes two
     files beside it, and we its lock.
     """
-    beside = [Path(f"{path}{end}") for end in ("", "-wal", "-shm", ".lock")]
-    there = [path.parent, *(one for one in beside if os.path.lexists(one))]
+    beside = [f"{path}{end}" for end in ("", "-wal", "-shm", ".lock")]
+    there = [str(path.parent), *(one for one in beside if os.path.lexists(one))]
     return all(
         os.access(one, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
         for one in there

@@ -25,7 +25,7 @@ from itertools import chain
 from math import inf
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.files import read_bounded, read_ours, write_durably
 from reflector.git import GitUnavailable, ask_git
@@ -62,6 +62,13 @@ _LOG = (
 )
 _FIRST_PARENTS = ("log", "--first-parent", "--format=%H %ct")
 _TREES = ("cat-file", "--batch-check=%(objectname)")
+#: A check asks about all lines of the files, and about those that it shows.
+_MOST_ANSWERS = 4
+#: The tree without files, by the length of a repository's hashes.
+_EMPTY_TREES = {
+    40: b"4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: b"6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
 _SIZES = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
 _CHANGED_FILE = re.compile(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0")
 _REFLOG_ENTRY = re.compile(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
@@ -104,7 +111,7 @@ def pasts_of(
     """Return the history of each text, as `same_words` has it, in these files of a project and in
     those that agents load.
 
-    kept  a file that has the answer to the last question
+    kept  a file that has the answers to the last questions
     """
     try:
         git = _Git(root, files)
@@ -120,22 +127,32 @@ def pasts_of(
 
 
 def _read_pasts(kept: Path | None, digest: str) -> Mapping[str, Past] | None:
-    """Return the answer that is kept; None if it is that to another question."""
+    """Return the answer that is kept; None if only others are."""
     try:
-        answer = json.loads(read_ours(kept, _MAX_BYTES_OF_ALL) if kept else b"")
         return {
             text: Past([State(*state) for state in states], written)
-            for text, (states, written) in answer[digest].items()
+            for text, (states, written) in _kept_answers(kept)[digest].items()
         }
-    except (OSError, ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, AttributeError):
         return None
+
+
+def _kept_answers(kept: Path | None) -> dict[str, Any]:
+    """Return the answers by the digests of their questions, the last one at the end."""
+    try:
+        answers = json.loads(read_ours(kept, _MAX_BYTES_OF_ALL) if kept else b"")
+    except (OSError, ValueError):
+        return {}
+    return answers if isinstance(answers, dict) else {}
 
 
 def _keep_pasts(kept: Path | None, digest: str, pasts: Mapping[str, Past]) -> None:
     if kept is not None and kept.parent.is_dir():
         answer = {text: (past.states, past.written) for text, past in pasts.items()}
+        answers = dict(list(_kept_answers(kept).items())[1 - _MOST_ANSWERS :])
+        content = json.dumps({**answers, digest: answer}).encode()
         with suppress(OSError):
-            write_durably(str(kept.parent), json.dumps({digest: answer}).encode(), kept.name)
+            write_durably(str(kept.parent), content, kept.name)
 
 
 def texts_in(content: bytes) -> Set[str]:
@@ -248,7 +265,7 @@ class _Git:
         """Return the blobs of the files in each commit that this clone has."""
         names = self._ask(*_TREES, given=(commit + b"^{tree}" for commit in commits)).splitlines()
         trees = dict(zip(commits, names, strict=True))
-        (empty,) = self._ask("hash-object", "-t", "tree", "--stdin").splitlines()
+        empty = _EMPTY_TREES[len(self._head)]
         pairs = (empty + b" " + tree for tree in set(names) if b" " not in tree)
         answer = self._ask("diff-tree", "--stdin", *_RAW, *self._only, given=pairs)
         blobs: dict[bytes, Set[bytes]] = {}

@@ -113,20 +113,22 @@ def ends(
     begun   the arms that each trial goes on from
     """
     rate = min(1 + min(effect, 0.0), max(max(effect, 0.0), rate))  # as near as the effect allows
-    chances = (rate - effect, rate)
+    rate_without = rate - effect
     weight = _weight(share)
+    of_told, of_without = weight(True, True), weight(False, True)
     n_before = sum(arm.sessions for arm in begun or ())
     sum_before = _sum(*begun, share) if begun else 0.0
     bounds = _bounds(share, most)[n_before:]
-    draw = random.Random(28)
+    draw = random.Random(28).random
     lengths = []
     for _ in range(runs):
         s = sum_before
         length = most + 1
         for n, bound in enumerate(bounds, start=n_before + 1):
-            is_told = draw.random() >= share
-            s += weight(is_told, draw.random() < chances[is_told])
-            if abs(s) >= bound and n >= LEAST:
+            is_told = draw() >= share
+            size = of_told if is_told else of_without
+            s += size if draw() < (rate if is_told else rate_without) else -size
+            if (s >= bound or -s >= bound) and n >= LEAST:
                 length = n
                 break
         lengths.append(length)

@@ -42,6 +42,7 @@ def _is_result(yes: int, no: int) -> bool:
     return bool(Answered.of([True] * yes + [False] * no).words("yes", "no"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("projects", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_lines_without_influence_rarely_look_like_a_result(
     projects: int,

@@ -8,6 +8,7 @@ import pytest
 
 from reflector.check.evidence import evidence_lines
 from reflector.project import Project
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -51,13 +52,16 @@ def _command(call: str, *, is_refused: bool = False) -> Session:
 
 @pytest.mark.parametrize(
     ("number", "made", "expected"),
-    [
-        (LINT, _command("make lint && git commit"), "ran       make lint && git commit"),
-        (LINT, _command("git commit").runs("make lint", ""), "not done  git commit"),
-        (LINT, Session("s-1").user("Run make lint first.").agent("Ok."), 'you said  "Run make'),
-        (EVAL, _command("node -e 'eval(1)'"), "ran       node -e 'eval(1)'"),
-        (EVAL, _command("cat > a.js <<'E'\n\neval(2)\nE"), "wrote     eval(2)"),
-    ],
+    first_fast(
+        3,
+        [
+            (LINT, _command("make lint && git commit"), "ran       make lint && git commit"),
+            (LINT, _command("git commit").runs("make lint", ""), "not done  git commit"),
+            (LINT, Session("s-1").user("Run make lint first.").agent("Ok."), 'you said  "Run make'),
+            (EVAL, _command("node -e 'eval(1)'"), "ran       node -e 'eval(1)'"),
+            (EVAL, _command("cat > a.js <<'E'\n\neval(2)\nE"), "wrote     eval(2)"),
+        ],
+    ),
 )
 def test_session_has_its_deed_and_a_line(
     agent_here: Agent, number: int, made: Session, expected: str
@@ -161,23 +165,31 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "call", "part", "shown"),
-    [
-        ("Run both `ruff check` and `ruff format`.", "ls", "needs a judge", ["it is unknown"]),
-        (
-            "Never commit secrets, use `.env`.",
-            "git commit",
-            "needs a judge",
-            ["without naming it"],
-        ),
-        ("Use `retry_twice` for calls.", "ls", "never came up", ["did not come up in 2 sessions"]),
-        ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
-        (
-            "Run `ruff check`.",
-            "ruff check",
-            "needs a judge",
-            ["unknown", "run in 1 of 2 sessions", "ruff check"],
-        ),
-    ],
+    first_fast(
+        3,
+        [
+            ("Run both `ruff check` and `ruff format`.", "ls", "needs a judge", ["it is unknown"]),
+            (
+                "Never commit secrets, use `.env`.",
+                "git commit",
+                "needs a judge",
+                ["without naming it"],
+            ),
+            (
+                "Use `retry_twice` for calls.",
+                "ls",
+                "never came up",
+                ["did not come up in 2 sessions"],
+            ),
+            ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
+            (
+                "Run `ruff check`.",
+                "ruff check",
+                "needs a judge",
+                ["unknown", "run in 1 of 2 sessions", "ruff check"],
+            ),
+        ],
+    ),
 )
 def test_category_is_that_of_the_page(
     agent_here: Agent, rule: str, call: str, part: str, shown: list[str]
@@ -191,13 +203,19 @@ def test_category_is_that_of_the_page(
 
 @pytest.mark.parametrize(
     ("call", "shown"),
-    [
-        ('git add . && git commit -m "Mend the lamp\n\nIt was dark."', '-m "Mend the lamp"'),
-        ("git commit -m \"$(cat <<'EOF'\nMend the lamp\n\nDark.\nEOF\n)\"", '-m "Mend the lamp"'),
-        ("cat > a <<'E'\nx\nE\ngit commit -m 'Mend it'", 'git commit -m "Mend it"'),
-        ("git commit --message='Mend it'", '--message="Mend it"'),
-        ("git commit -F - <<'EOF'\nMend it\nEOF", "git commit -F - <<'EOF'"),
-    ],
+    first_fast(
+        3,
+        [
+            ('git add . && git commit -m "Mend the lamp\n\nIt was dark."', '-m "Mend the lamp"'),
+            (
+                "git commit -m \"$(cat <<'EOF'\nMend the lamp\n\nDark.\nEOF\n)\"",
+                '-m "Mend the lamp"',
+            ),
+            ("cat > a <<'E'\nx\nE\ngit commit -m 'Mend it'", 'git commit -m "Mend it"'),
+            ("git commit --message='Mend it'", '--message="Mend it"'),
+            ("git commit -F - <<'EOF'\nMend it\nEOF", "git commit -F - <<'EOF'"),
+        ],
+    ),
 )
 def test_commit_is_shown_by_its_subject(agent_here: Agent, call: str, shown: str) -> None:
     [_, row] = _lines(agent_here, LINT, _command(call))

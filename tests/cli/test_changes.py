@@ -169,6 +169,7 @@ def test_undone_number_brings_back_verdicts_before_it(agent: Agent) -> None:
     assert agent.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_edit_keeps_changes_made_while_it_was_open(agent: Agent, tmp_path: Path) -> None:
     git(agent.project, "init")
     agent.call("team")

@@ -20,6 +20,7 @@ from reflector.cli.options import NAME, bullet_named
 from reflector.cli.table import COMMANDS, FORMER, GROUPS, MORE, SYNONYMS
 from reflector.ledger.store import Ledger
 from tests.cli.conftest import tamper
+from tests.conftest import first_fast
 from tests.ledger.events import added
 from tests.road.agent import REFLECTOR, Agent
 
@@ -203,7 +204,9 @@ def test_former_name_exits_2_with_the_new_one(
     assert {word for word in rest if word.startswith("--")} <= options
 
 
-@pytest.mark.parametrize("name", ["Pat-001", "pat001", "[pat-001]", "PAT 001", "pat-1", "pat-01"])
+@pytest.mark.parametrize(
+    "name", first_fast(3, ["Pat-001", "pat001", "[pat-001]", "PAT 001", "pat-1", "pat-01"])
+)
 def test_a_name_may_be_typed_loosely(agent: Agent, name: str) -> None:
     for command in ("show", "blame", "log"):
         assert agent.json(command, name) == agent.json(command, "pat-001")
@@ -331,6 +334,7 @@ def test_completion_script_fits_the_shell(agent: Agent, shell: str) -> None:
     assert ("mis" in done.stdout, done.stderr) == (True, "")
 
 
+@pytest.mark.slow
 def test_closed_stdout_or_gone_reader_is_no_error(agent: Agent) -> None:
     agent.call("drain")
     for command in ("export --format json", "log"):

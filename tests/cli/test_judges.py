@@ -8,6 +8,7 @@ import click
 import pytest
 
 from reflector.judges.agent_clients import JUDGES
+from tests.conftest import first_fast
 from tests.judges.played import Played
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -222,7 +223,7 @@ def test_rules_need_no_permission(agent: Agent) -> None:
     assert "needs no permission" in agent.call("judge", "forbid", "rules", code=2).err
 
 
-@pytest.mark.parametrize("options", [[], ["--why", "it found it"]])
+@pytest.mark.parametrize("options", first_fast(1, [[], ["--why", "it found it"]]))
 def test_typed_verdict_prints_the_review_command(
     agent: Agent, claude: Played, options: list[str]
 ) -> None:
@@ -294,6 +295,7 @@ def test_answered_questions_a_day_are_kept(agent: Agent) -> None:
     assert "daily_requests = 20" in (agent.home / ".config/reflector/config.toml").read_text()
 
 
+@pytest.mark.slow
 def test_one_check_needs_no_lasting_permission(agent: Agent, claude: Played) -> None:
     checked_session(agent)
     agent.call("check", "--judge", "claude", "--yes", code=None)

@@ -12,6 +12,7 @@ from reflector.cli import output
 from reflector.cli.app import run
 from reflector.playbook.measures import MEASURES
 from tests import schemas
+from tests.conftest import first_fast
 from tests.road.agent import environ
 
 #: Columns that are no measure of a rule.
@@ -97,7 +98,7 @@ def test_report_columns_are_words_of_the_list(demo: Path, tmp_path: Path) -> Non
     assert {_key(column) for column in columns} - KEYS - {"share_helped"} <= PLAIN_COLUMNS
 
 
-@pytest.mark.parametrize("document", DOCUMENTS.split())
+@pytest.mark.parametrize("document", first_fast(4, DOCUMENTS.split()))
 def test_numbers_of_json_are_words_of_the_list(document: str) -> None:
     keys = [*_numbers(schemas.schema()["$defs"][document])]
     assert {*keys} - KEYS <= PLAIN_NUMBERS

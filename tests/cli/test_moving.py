@@ -159,6 +159,7 @@ def test_restored_playbook_records_later_sessions_again(kept: Agent, tmp_path: P
     kept.call("rebuild", "--check")
 
 
+@pytest.mark.slow
 def test_advice_after_the_backup_returns_with_its_counts(
     tmp_path: Path,
 ) -> None:

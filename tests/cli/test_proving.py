@@ -110,6 +110,7 @@ def test_replaced_commit_is_not_the_published_one(in_git: Agent) -> None:
     assert "[anchor]" in verify(in_git, "published", code=1).out
 
 
+@pytest.mark.slow
 def test_every_head_of_a_file_is_proved(lived: Agent) -> None:
     file = lived.project / "heads.txt"
     lines = []

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.road.agent import Agent, Ran
 
 #: The version of capset's header, and the capabilities with which root passes by permissions.
@@ -115,7 +115,7 @@ WAYS: dict[str, Callable[[Project], object]] = {
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="setuid and mounts of Linux")
-@pytest.mark.parametrize("way", slow_except(["everything", "a mount"], WAYS))
+@pytest.mark.parametrize("way", first_fast(1, slow_except(["everything", "a mount"], WAYS)))
 def test_every_question_is_answered(project: Project, way: str) -> None:
     WAYS[way](project)
     try:
@@ -135,6 +135,7 @@ def test_nothing_is_written_to_a_copy(project: Project) -> None:
     assert not list(Path(tempfile.gettempdir()).glob("reflector-ledger-*"))
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_is_read(project: Project) -> None:
     checkout, ledger = str(Path(__file__).parents[2]), str(project.ledger)
     program = (

@@ -13,6 +13,7 @@ from reflector.ledger import engines, sqlite_file
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
 from reflector.sessions import spool
+from tests.conftest import first_fast
 from tests.ledger.events import added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -100,6 +101,7 @@ def test_session_is_erased_and_its_transcript_named(told: Agent, tmp_path: Path)
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
 
 
+@pytest.mark.slow
 def test_proposal_that_repeats_an_erased_session_is_named(told: Agent, tmp_path: Path) -> None:
     session = Session("s-2").user("Always tell Jane Doe at the bank before you deploy.")
     told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
@@ -191,7 +193,7 @@ def test_other_holders_are_named_and_unreadable_deliveries_removed(
     assert f"{tagged} bullet.tagged in a part of the event" in " ".join(shown.split())
 
 
-@pytest.mark.parametrize("event", ["SessionEnd", "Stop"])
+@pytest.mark.parametrize("event", first_fast(1, ["SessionEnd", "Stop"]))
 def test_waiting_session_loses_the_text_and_counts(told: Agent, tmp_path: Path, event: str) -> None:
     transcript = Session("s-9").cites("pat-001").write(tmp_path / "9.jsonl")
     told.hook(

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -14,10 +15,9 @@ WORTH = {"helpful": (1, 0), "harmful": (0, 1), "neutral": (0, 0)}
 @pytest.fixture
 def agent(agent: Agent) -> Agent:
     """A project with a citation that nothing decided, and two that are."""
-    for number, (name, verdict) in enumerate(
-        [("pat-001", None), ("mis-001", "helpful"), ("pat-001", "harmful")]
-    ):
-        agent.counted(name, verdict, id=f"s-{number}")
+    cited = [("pat-001", None), ("mis-001", "helpful"), ("pat-001", "harmful")]
+    sessions = (Session(f"s-{number}").cites(*each) for number, each in enumerate(cited))
+    agent.call("ingest", *(each.write(agent.home / f"{each.id}.jsonl") for each in sessions))
     return agent
 
 
@@ -52,7 +52,10 @@ def test_verdict_counts_until_it_is_undone(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [14, 25, 43, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60))]
+    "seed",
+    first_fast(
+        1, [14, 25, 43, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60))]
+    ),
 )
 def test_your_last_verdict_is_the_session_s(agent: Agent, seed: int) -> None:
     chance, said = random.Random(seed), []
@@ -170,14 +173,17 @@ def test_session_limits_the_queue(agent: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        ("pat-001 helpful --session x", "session 'x' is not recorded"),
-        ("pat-001 helpful --session s", "matches several sessions: s-0, s-1, s-2"),
-        ("pat-001 helpful", "--session"),
-        ("pat-001", "Missing argument"),
-        ("pat-009 harmful --session s-0", "Did you mean pat-002?"),
-        ("approv 3fa2", "Did you mean 'approve'?"),
-    ],
+    first_fast(
+        3,
+        [
+            ("pat-001 helpful --session x", "session 'x' is not recorded"),
+            ("pat-001 helpful --session s", "matches several sessions: s-0, s-1, s-2"),
+            ("pat-001 helpful", "--session"),
+            ("pat-001", "Missing argument"),
+            ("pat-009 harmful --session s-0", "Did you mean pat-002?"),
+            ("approv 3fa2", "Did you mean 'approve'?"),
+        ],
+    ),
 )
 def test_usage_error_names_the_way_out(agent: Agent, arguments: str, words: str) -> None:
     assert words in agent.call("review", *arguments.split(), code=2).err

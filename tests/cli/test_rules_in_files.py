@@ -6,6 +6,7 @@ import pytest
 
 from reflector.hooks.fast import names_shown_in
 from reflector.transcripts.citations import telling_of
+from tests.conftest import first_fast
 from tests.judges.api import Api, answer, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -39,12 +40,15 @@ def test_rule_has_its_place_and_no_citations(named: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("command", "has"),
-    [
-        (["blame", "CLAUDE.md:4"], "oth-002  Run the linter"),
-        (["show", "CLAUDE.md:4"], "OTHERS, CLAUDE.md:4"),
-        (["log", "CLAUDE.md:4"], "oth-002 in oth"),
-        (["diff", "0..2"], "in your file"),
-    ],
+    first_fast(
+        2,
+        [
+            (["blame", "CLAUDE.md:4"], "oth-002  Run the linter"),
+            (["show", "CLAUDE.md:4"], "OTHERS, CLAUDE.md:4"),
+            (["log", "CLAUDE.md:4"], "oth-002 in oth"),
+            (["diff", "0..2"], "in your file"),
+        ],
+    ),
 )
 def test_rule_is_named_by_its_place(named: Agent, command: list[str], has: str) -> None:
     assert has in named.call(*command).out
@@ -58,13 +62,16 @@ def test_place_without_a_rule_prints_adopt(named: Agent) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ["edit", "oth-001", "Other words."],
-        ["edit", "CLAUDE.md:3"],
-        ["remove", "oth-001"],
-        ["merge", "oth-001", "oth-002"],
-        ["trial", "start", "oth-001"],
-    ],
+    first_fast(
+        2,
+        [
+            ["edit", "oth-001", "Other words."],
+            ["edit", "CLAUDE.md:3"],
+            ["remove", "oth-001"],
+            ["merge", "oth-001", "oth-002"],
+            ["trial", "start", "oth-001"],
+        ],
+    ),
 )
 def test_change_of_a_rule_in_files_prints_move(named: Agent, command: list[str]) -> None:
     before = named.json("log")
@@ -144,10 +151,12 @@ def test_judge_counts_for_rules_in_files(named: Agent, api: Api) -> None:
 def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
     named.environ = api.environ(REFLECTOR_BACKEND="anthropic", REFLECTOR_UNCITED="true")
     api.else_ = sound(answer(("oth-001", "harmful"), turn=3, quote="No, that is wrong now."))
+    paths = []
     for number in range(12):
         made = Session(f"s-{number}").user("Push it.").agent("I push a new branch.")
-        path = made.user("No, that is wrong now.").write(named.project.parent / f"s-{number}.jsonl")
-        named.call("ingest", path)
+        made.user("No, that is wrong now.")
+        paths.append(made.write(named.project.parent / f"s-{number}.jsonl"))
+    named.call("ingest", *paths)
     found = named.call("review", "find").err
     assert (
         "oth-001 harms too often, and is in CLAUDE.md:3. Edit the file, or run reflector adopt"

@@ -359,6 +359,7 @@ def small_files_only() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
 
+@pytest.mark.slow
 def test_full_disk_is_reported_and_loses_nothing(agent: Agent, tmp_path: Path) -> None:
     paths = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(2)]
     agent.call("ingest", paths[0])

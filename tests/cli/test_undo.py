@@ -236,6 +236,7 @@ def test_undo_puts_all_parts_of_a_session_back(agent: Agent) -> None:
     assert state(agent) == before
 
 
+@pytest.mark.slow
 def test_undone_import_travels_to_the_other_machine(agent: Agent, tmp_path: Path) -> None:
     """The undo is the later act on both machines."""
     agent.call("list")

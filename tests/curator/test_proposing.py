@@ -11,6 +11,7 @@ import pytest
 
 from reflector.curator.listening import wishes
 from reflector.transcripts.message import Message
+from tests.conftest import first_fast
 from tests.judges.api import Api, answer, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -159,12 +160,15 @@ def test_judging_answer_also_proposes_changes(curated: Agent, api: Api) -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    [
-        {"kind": "add"},
-        ADD | {"quote": "nobody said this"},
-        ADD | {"turn": 2},
-        ADD | {"text": "x" * 501},
-    ],
+    first_fast(
+        2,
+        [
+            {"kind": "add"},
+            ADD | {"quote": "nobody said this"},
+            ADD | {"turn": 2},
+            ADD | {"text": "x" * 501},
+        ],
+    ),
 )
 def test_proposal_without_its_quote_costs_no_tag(curated: Agent, api: Api, entry: Any) -> None:
     api.does = [sound(proposing(entry))]

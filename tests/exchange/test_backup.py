@@ -14,7 +14,7 @@ from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailabl
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import Anchor, verify
-from tests.conftest import OpenLedger
+from tests.conftest import OpenLedger, first_fast
 from tests.ledger import sql
 from tests.ledger.events import added, history, reflected, window
 
@@ -88,6 +88,7 @@ def test_backup_overwrites_nothing_and_leaves_nothing_if_refused(
     assert _names(tmp_path) == {"backup.db", "link.db", "state"}
 
 
+@pytest.mark.slow
 def test_backup_under_load_is_one_complete_state(path: Path, tmp_path: Path) -> None:
     def write(number: int) -> int:
         with Ledger.open_file(path) as ledger:
@@ -176,7 +177,9 @@ def test_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path: Pa
     assert (_content(path), _names(path.parent)) == (now, names)
 
 
-@pytest.mark.parametrize("damage", ["missing", "missing, and its log is not", "empty", "broken"])
+@pytest.mark.parametrize(
+    "damage", first_fast(2, ["missing", "missing, and its log is not", "empty", "broken"])
+)
 def test_lost_or_broken_ledger_is_replaced_and_kept(
     path: Path, tmp_path: Path, damage: str
 ) -> None:

@@ -32,7 +32,7 @@ from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.building import OBJECTS, TEXTS, forged
-from tests.conftest import Fresh, OpenLedger, examples, sqlite_file
+from tests.conftest import Fresh, OpenLedger, examples, first_fast, sqlite_file
 from tests.ledger import sql
 from tests.ledger.events import added, history, moved, redacted, reflected, retracted, window
 from tests.oracle.histories import begin, live
@@ -197,7 +197,7 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgres, pytest.mark.slow])],
     indirect=True,
 )
-@pytest.mark.parametrize(("edit", "number", "what"), WRONG)
+@pytest.mark.parametrize(("edit", "number", "what"), first_fast(10, WRONG))
 def test_first_wrong_line_is_named_and_nothing_kept(
     ledger: Ledger, lines: Lines, edit: Callable[[Lines], Lines], number: int, what: str
 ) -> None:

@@ -19,6 +19,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.change import KINDS, Change
 from reflector.proof.verify import verify
 from reflector.reflection.standing import citations, record_verdict
+from tests.conftest import first_fast
 from tests.exchange.pairs import both_take, bullets, counts, sound, taken, told
 from tests.ledger.events import add_bullet, added, reflected, window
 
@@ -95,7 +96,7 @@ def undo(ledger: Ledger, name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first_fast(4, KINDS))
 @pytest.mark.parametrize("swapped", [False, True])
 def test_each_kind_of_change_converges(one: Ledger, two: Ledger, kind: str, swapped: bool) -> None:
     clone(one, two, *opposite(kind))
@@ -315,7 +316,9 @@ def _voted(number: int, model: str | None, tag: str) -> list[NewEvent]:
     return [seen, *reflected(f"r{number}", seen, ("pat-001", tag))]
 
 
-@pytest.mark.parametrize("first", [0, 1], ids=["into the old one", "into the new one"])
+@pytest.mark.parametrize(
+    "first", first_fast(1, [0, 1]), ids=["into the old one", "into the new one"]
+)
 @pytest.mark.parametrize("old_model", [None, "claude-a", "claude-x", "claude-z"])
 def test_votes_by_model_agree_after_merges(
     machines: list[Ledger], first: int, old_model: str | None

@@ -8,6 +8,7 @@ import pytest
 
 from reflector.hooks import fast
 from reflector.hooks.install import SCRIPT
+from tests.conftest import first_fast
 from tests.hooks.conftest import Project, event
 
 HEAVY = {"sqlalchemy", "pydantic", "click", "rich", "anthropic", "alembic"}
@@ -38,7 +39,7 @@ def loaded(project: Project, command: list[str], payload: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["SessionStart", "SubagentStart", "SessionEnd", "Stop", "PreCompact"]
+    "name", first_fast(2, ["SessionStart", "SubagentStart", "SessionEnd", "Stop", "PreCompact"])
 )
 def test_the_installed_hook_imports_next_to_nothing(project: Project, name: str) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.hooks.install import is_own, is_status_line
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.hooks.conftest import event
 from tests.hooks.kept import (
     DRAINS,
@@ -60,7 +60,7 @@ def run(agent: Agent, line: str, stdin: str = "") -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("written", HOOKS)
+@pytest.mark.parametrize("written", first_fast(4, HOOKS))
 def test_hook_shows_the_playbook(agent: Agent, line: str) -> None:
     payload = json.dumps(event("SessionStart", cwd=str(agent.project)))
     assert "[pat-002]" in run(agent, line, payload)
@@ -119,6 +119,7 @@ def test_shell_completes(agent: Agent, line: str) -> None:
     assert run(agent, line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", slow_except(JOBS[:1], JOBS))
 def test_job_runs(agent: Agent, line: str) -> None:
     agent.ended()

@@ -13,6 +13,7 @@ from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.recorder import Reflected
 from reflector.sessions.last_session import leave_last_session
+from tests.conftest import first_fast
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 
@@ -52,7 +53,7 @@ def assert_said(agent: Agent, line: str) -> None:
     assert status_line(agent) == f"{line}\n"
 
 
-@pytest.mark.parametrize("source", ["startup", "resume", "clear", "fork"])
+@pytest.mark.parametrize("source", first_fast(2, ["startup", "resume", "clear", "fork"]))
 def test_start_line_leaves_the_agents_text_unchanged(agent: Agent, source: str) -> None:
     text = agent.hook("SessionStart")
     assert start(agent, source) == {
@@ -226,7 +227,7 @@ def test_what_all_windows_of_one_brought_is_said(
 
 
 @pytest.mark.parametrize(
-    "how", ["the person lists it", "the person's file", "the repository's file"]
+    "how", first_fast(1, ["the person lists it", "the person's file", "the repository's file"])
 )
 def test_switched_off_project_records_nothing_but_has_commands(agent: Agent, how: str) -> None:
     agent.call("list")

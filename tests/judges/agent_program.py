@@ -1,22 +1,9 @@
 #!PYTHON -IS
 """Plays an agent: its name says whose output it prints, the file `mode` beside it what happens."""
 
-import json
-import os
-import re
 import sys
-import time
-from pathlib import Path
 
-HERE, NAME = Path(__file__).parent, Path(__file__).name
-
-
-def kept(name: str, otherwise: str = "") -> str:
-    """What a file beside the program says."""
-    return (HERE / name).read_text() if (HERE / name).exists() else otherwise
-
-
-MODE = kept("mode").split(",")
+HERE, _, NAME = __file__.rpartition("/")
 VERSIONS = {
     "claude": "2.1.331",
     "codex": "0.169.0",
@@ -24,6 +11,28 @@ VERSIONS = {
     "copilot": "1.0.102",
     "opencode": "1.18.33",
 }
+
+
+def kept(name: str, otherwise: str = "") -> str:
+    """What a file beside the program says."""
+    try:
+        with open(f"{HERE}/{name}") as file:
+            return file.read()
+    except FileNotFoundError:
+        return otherwise
+
+
+if "--version" in sys.argv:  # most questions
+    print(NAME, kept("version", VERSIONS.get(NAME, "0.87.1")))
+    sys.exit()
+
+import json  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+MODE = kept("mode").split(",")
 TOKENS = {"input": 1000, "output": 20}
 TROUBLE = {
     "claude": {
@@ -97,9 +106,6 @@ def printed(text: str, error: str) -> list[dict[str, object]]:
 
 def main() -> int:
     """Answer as the mode says."""
-    if "--version" in sys.argv:
-        print(NAME, kept("version", VERSIONS.get(NAME, "0.87.1")))
-        return 0
     if sys.argv[1:] == ["debug", "models"]:
         print(json.dumps({"models": [{"slug": "gpt-6-luna"}]}))
         return 0
@@ -130,11 +136,11 @@ def main() -> int:
         "words": sys.argv[1:],
         "cwd": [*map(str, Path().iterdir())],
     }
-    (HERE / "asked.json").write_text(
+    Path(HERE, "asked.json").write_text(
         json.dumps({"guard": os.environ["REFLECTOR_JUDGING"], **about})
     )
     if MODE[0] == "hanging":
-        (HERE / "child").write_text(str(os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "600")))
+        Path(HERE, "child").write_text(str(os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "600")))
         time.sleep(600)
     error = TROUBLE.get(
         MODE[0], MODE[0].removeprefix("says ") if MODE[0].startswith("says ") else ""

@@ -23,6 +23,7 @@ from reflector.judges.protocol import OUTAGES, BackendError
 from reflector.judges.registry import described
 from reflector.locate import is_judge, judge_folder
 from reflector.reflection.gate import Gate
+from tests.conftest import first_fast
 from tests.judges.played import TEXTS, Played, only_claude, played as played
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -77,13 +78,16 @@ def test_missing_or_talkative_agent_is_named(played: Played) -> None:
 @only_claude
 @pytest.mark.parametrize(
     ("said", "stage"),
-    [
-        ("API Error: fetch failed", "transport"),
-        ("API Error: 404 model: no-such-model", "access"),
-        ("prompt is too long", "request"),
-        # what a session can bring about keeps no other session waiting
-        ("error_max_turns", "answer"),
-    ],
+    first_fast(
+        2,
+        [
+            ("API Error: fetch failed", "transport"),
+            ("API Error: 404 model: no-such-model", "access"),
+            ("prompt is too long", "request"),
+            # what a session can bring about keeps no other session waiting
+            ("error_max_turns", "answer"),
+        ],
+    ),
 )
 def test_only_a_failure_of_the_api_delays_others(played: Played, said: str, stage: str) -> None:
     played.mode(f"says {said}")
@@ -199,7 +203,9 @@ def refused(played: Played, askers: int) -> int:
     return sum("another of your judges" in str(outcome) for outcome in asyncio.run(ask()))
 
 
-@pytest.mark.parametrize(("played", "most"), [("claude", 3), ("codex", 1)], indirect=["played"])
+@pytest.mark.parametrize(
+    ("played", "most"), first_fast(1, [("claude", 3), ("codex", 1)]), indirect=["played"]
+)
 def test_agent_is_asked_some_questions_at_once(played: Played, most: int) -> None:
     assert refused(played, most + 1) == 1
 

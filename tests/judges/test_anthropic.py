@@ -15,6 +15,7 @@ from reflector.judges.messages_api import AnthropicClient
 from reflector.judges.model import Reply
 from reflector.judges.protocol import BackendError
 from reflector.prices import Usage
+from tests.conftest import first_fast
 from tests.judges.api import KEY, MODEL, TOO_LONG, Api, Behaviour, error, raw, serving, sound
 
 
@@ -206,7 +207,7 @@ ROWS: dict[str, Row] = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("row", first_fast(20, ROWS.values()), ids=ROWS)
 def test_server_reaction_decides_stage_attempts_and_words(api: Api, row: Row) -> None:
     api.does, api.else_ = [*row.does], sound("one too many")
     if row.stage:
@@ -234,10 +235,13 @@ def test_waits_have_a_jitter_of_a_quarter(api: Api, jitter: float, waits: list[f
 
 @pytest.mark.parametrize(
     ("fields", "said"),
-    [
-        ({"request_seconds": 0.2}, "the API did not answer in time"),
-        ({"base_url": "http://127.0.0.1:9"}, "no connection to the API"),
-    ],
+    first_fast(
+        1,
+        [
+            ({"request_seconds": 0.2}, "the API did not answer in time"),
+            ({"base_url": "http://127.0.0.1:9"}, "no connection to the API"),
+        ],
+    ),
 )
 def test_hanging_or_missing_api_is_asked_three_times(
     api: Api, fields: dict[str, Any], said: str

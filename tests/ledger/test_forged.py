@@ -20,7 +20,7 @@ from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.proof.heads import mend_head
 from reflector.proof.verify import verify
-from tests.conftest import OpenLedger
+from tests.conftest import OpenLedger, first_fast
 
 from . import sql
 from .events import add_bullet, history, retracted, window
@@ -161,10 +161,13 @@ def test_earlier_ledger_with_a_forged_row_is_upgraded(
 
 @pytest.mark.parametrize(
     ("name", "head"),
-    [
-        *((name, True) for name in FORGED),
-        *((name, False) for name in ("no object", "a text that is null", "a move")),
-    ],
+    first_fast(
+        10,
+        [
+            *((name, True) for name in FORGED),
+            *((name, False) for name in ("no object", "a text that is null", "a move")),
+        ],
+    ),
 )
 def test_forged_row_is_named_and_put_aside(ledger: Ledger, name: str, head: bool) -> None:
     ledger.append(history())

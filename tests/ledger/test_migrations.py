@@ -332,6 +332,7 @@ def test_printed_sql_upgrades_like_the_program(ledger_url: str, new_url: str) ->
             assert digest_of(upgraded) == digest_of(new)
 
 
+@pytest.mark.slow
 def test_the_revisions_make_a_new_ledger(ledger_url: str, new_url: str) -> None:
     alembic(ledger_url, "upgrade", "head")
     with Ledger.open(ledger_url) as made, Ledger.open(new_url) as new:

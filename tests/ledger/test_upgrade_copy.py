@@ -260,6 +260,7 @@ def test_redaction_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_imported_erasure_removes_the_copy(tmp_path: Path) -> None:
     agent, other = Agent.bare(tmp_path / "a"), Agent.bare(tmp_path / "b")
     for one in (agent, other):

@@ -50,6 +50,7 @@ def test_eight_writers_make_one_order_without_gaps(
     _sound(ledger)
 
 
+@pytest.mark.slow
 def test_eight_processes_may_open_first_together(ledger_url: str, open_ledger: OpenLedger) -> None:
     with writers(ledger_url, *range(8), batches=1) as made:
         _run(made)
@@ -96,6 +97,7 @@ def test_killed_writers_lose_nothing_acknowledged_or_half(
     assert (ledger.rows(), ledger.windows()) == before
 
 
+@pytest.mark.slow
 def test_killed_first_opening_leaves_it_to_the_next(
     ledger_url: str, open_ledger: OpenLedger
 ) -> None:

@@ -70,11 +70,13 @@ def test_contents_are_replayed_from_the_first_whole_one(past: World) -> None:
     assert UNSEEN not in {event["after"] for event in past.events()[-20:]}
 
 
+@pytest.mark.slow
 def test_filling_back_twice_adds_nothing(past: World) -> None:
     assert _filled(past) > 50
     assert _filled(past) == 0
 
 
+@pytest.mark.slow
 def test_look_after_history_records_no_call_again(past: World) -> None:
     _filled(past)
     before = len(past.events())

@@ -10,6 +10,7 @@ from reflector.ledger.errors import LedgerError
 from reflector.memory.changes import Store
 from reflector.memory.looks import plain_digest
 from reflector.project import Project
+from tests.conftest import first_fast
 from tests.road.agent import Agent, environ
 
 
@@ -32,7 +33,7 @@ def _event(file: str, after: bytes, before: str = "") -> NewEvent:
 
 @pytest.mark.parametrize("before", ["", "1" * 64])
 @pytest.mark.parametrize(
-    "file", [".git/config", "src/main.py", "~/notes.md", ".claude/settings.json"]
+    "file", first_fast(2, [".git/config", "src/main.py", "~/notes.md", ".claude/settings.json"])
 )
 def test_other_file_is_not_written(agent: Agent, file: str, before: str) -> None:
     path = Path(agent.project, file)

@@ -10,6 +10,7 @@ from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported
 from reflector.memory.looks import plain_digest
 from reflector.project import Project
+from tests.conftest import first_fast
 from tests.memory.world import World
 
 _BEGIN = b"# Rules\n\n- Run make test.\n"
@@ -61,6 +62,7 @@ def test_commits_of_a_pull_are_their_authors(world: World, other: World) -> None
     assert _merged(world, other) == [("commit", commit) for commit in commits]
 
 
+@pytest.mark.slow
 def test_amended_commit_is_one_event(world: World, other: World) -> None:
     path = world.path("CLAUDE.md")
     path.write_text("# Draft\n")
@@ -99,7 +101,7 @@ def _merge_of_two_branches(world: World) -> None:
     world.git("merge", "-q", "--no-edit", "side")
 
 
-@pytest.mark.parametrize("is_asked", [False, True])
+@pytest.mark.parametrize("is_asked", first_fast(1, [False, True]))
 def test_pulled_merge_is_recorded_once(world: World, other: World, is_asked: bool) -> None:
     _merge_of_two_branches(world)
     world.record()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import first_fast
 from tests.memory.world import World
 
 
@@ -132,15 +133,18 @@ def test_checkout_with_line_ends_of_windows_is_named(world: World) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "echo '- More.' >> CLAUDE.md",
-        "sed -i s/test/check/ CLAUDE.md",
-        "rm ./CLAUDE.md",
-        "cp .gitignore CLAUDE.md",
-        "cat README 2>/dev/null; mv CLAUDE.md AGENTS.md",
-        "python3 -c \"open('CLAUDE.md', 'w').write('x')\"",
-        "printf x | tee CLAUDE.md >/dev/null",
-    ],
+    first_fast(
+        4,
+        [
+            "echo '- More.' >> CLAUDE.md",
+            "sed -i s/test/check/ CLAUDE.md",
+            "rm ./CLAUDE.md",
+            "cp .gitignore CLAUDE.md",
+            "cat README 2>/dev/null; mv CLAUDE.md AGENTS.md",
+            "python3 -c \"open('CLAUDE.md', 'w').write('x')\"",
+            "printf x | tee CLAUDE.md >/dev/null",
+        ],
+    ),
 )
 def test_command_that_writes_is_the_agents(looked: World, command: str) -> None:
     session = looked.begins()
@@ -151,15 +155,18 @@ def test_command_that_writes_is_the_agents(looked: World, command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "cat CLAUDE.md 2>/dev/null",
-        "grep test CLAUDE.md > out.txt",
-        "wc -l CLAUDE.md",
-        "cp CLAUDE.md /tmp/b.md",
-        "ln -s CLAUDE.md other",
-        "python3 -c \"print(open('CLAUDE.md').read().replace('a', 'b'))\"",
-        "python3 -c \"import sys; sys.stdout.write(open('CLAUDE.md').read())\"",
-    ],
+    first_fast(
+        4,
+        [
+            "cat CLAUDE.md 2>/dev/null",
+            "grep test CLAUDE.md > out.txt",
+            "wc -l CLAUDE.md",
+            "cp CLAUDE.md /tmp/b.md",
+            "ln -s CLAUDE.md other",
+            "python3 -c \"print(open('CLAUDE.md').read().replace('a', 'b'))\"",
+            "python3 -c \"import sys; sys.stdout.write(open('CLAUDE.md').read())\"",
+        ],
+    ),
 )
 def test_command_that_reads_names_nobody(looked: World, command: str) -> None:
     session = looked.begins()

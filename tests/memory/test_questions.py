@@ -9,7 +9,7 @@ import pytest
 
 from reflector.locate import own_folder
 from reflector.text.width import width
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.memory.world import Sitting, World
 from tests.road.agent import Agent
 
@@ -55,7 +55,9 @@ def mixed(world: World, asked: Agent) -> Agent:
     return asked
 
 
-@pytest.mark.parametrize("words", [["log", "--memory"], ["show", "2"], ["show", "3"]])
+@pytest.mark.parametrize(
+    "words", first_fast(1, [["log", "--memory"], ["show", "2"], ["show", "3"]])
+)
 def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
     for command in _offered(mixed, *words):
         mixed.call(*command, "--dry-run")
@@ -76,6 +78,7 @@ def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     assert (mixed.project / "CLAUDE.md").read_text() == "# Our rules\n\n- Run make test.\n"
 
 
+@pytest.mark.slow
 def test_refusal_names_every_file(world: World, asked: Agent) -> None:
     asked.call("log", "--memory")
     session = world.begins()
@@ -138,7 +141,7 @@ def test_line_of_git_has_its_committer(world: World, long: Agent) -> None:
     assert line["origin"] == f"committed by Ana, {commit}"
 
 
-@pytest.mark.parametrize("name", ["clean", "process"])
+@pytest.mark.parametrize("name", first_fast(1, ["clean", "process"]))
 def test_filter_of_a_repository_is_not_run(world: World, long: Agent, name: str) -> None:
     ran = world.root / "ran"
     world.git("config", f"filter.own.{name}", f"touch {ran}; cat")
@@ -167,6 +170,7 @@ def test_as_of_compares_when_changes_happened(
     assert change["at"].startswith("2025-01-05")
 
 
+@pytest.mark.slow
 def test_session_of_memory_alone_points_to_its_log(mixed: Agent) -> None:
     refused = mixed.call("show", "00000001-0", code=2).err
     assert "reflector log --memory 00000001-0" in refused
@@ -208,6 +212,7 @@ def test_session_is_undone_once(world: World, asked: Agent) -> None:
     assert f"is already undone at {place}" in refused
 
 
+@pytest.mark.slow
 def test_command_of_a_session_names_one(world: World, asked: Agent) -> None:
     """Ids of one minute may begin alike."""
     asked.call("log", "--memory")
@@ -222,9 +227,12 @@ _LONG = "- " + " ".join(f"word{number}" for number in range(40))
 
 @pytest.mark.parametrize(
     "words",
-    slow_except(
-        [["show", "2"], ["undo", "2"]],
-        [["show", "2"], ["blame", "CLAUDE.md:3"], ["undo", "1", "--yes"], ["undo", "2"]],
+    first_fast(
+        1,
+        slow_except(
+            [["show", "2"], ["undo", "2"]],
+            [["show", "2"], ["blame", "CLAUDE.md:3"], ["undo", "1", "--yes"], ["undo", "2"]],
+        ),
     ),
 )
 def test_lines_fit_a_terminal(world: World, asked: Agent, words: list[str]) -> None:
@@ -239,16 +247,19 @@ def test_lines_fit_a_terminal(world: World, asked: Agent, words: list[str]) -> N
     assert max(map(width, lines)) <= 80
 
 
+@pytest.mark.slow
 def test_ids_are_long_enough_to_be_used(mixed: Agent) -> None:
     listed = mixed.call("log", "--memory").out
     assert re.search(r"commit [0-9a-f]{7}, by Ana", listed)
     assert "Claude Code, session 00000001" in listed
 
 
+@pytest.mark.slow
 def test_past_log_offers_no_undo(mixed: Agent) -> None:
     assert _offered(mixed, "log", "--memory", "--as-of", "2") == []
 
 
+@pytest.mark.slow
 def test_line_that_cannot_be_taken_back_offers_nothing(asked: Agent) -> None:
     asked.call("log", "--memory")
     ran = asked.call("blame", "CLAUDE.md:1")

@@ -38,6 +38,7 @@ def test_start_shows_changed_files(told: Agent) -> None:
     assert "your agent changed 2 memory files: reflector review" in _start_line(told)
 
 
+@pytest.mark.slow
 def test_kept_changes_are_not_shown_again(told: Agent) -> None:
     for change in told.json("review", "list")["memory"]:
         told.call("review", "keep", change["place"])
@@ -70,6 +71,7 @@ def _changed_since(agent: Agent) -> None:
     (agent.project / "CLAUDE.md").write_text("# Other\n")
 
 
+@pytest.mark.slow
 def test_refused_change_does_not_end_a_review(told: Agent) -> None:
     _changed_since(told)
     ran = told.call("review", keys="ttq")

@@ -14,6 +14,7 @@ from reflector.memory.changes import Store, changes_in
 from reflector.memory.looks import plain_digest
 from reflector.memory.restoring import plan_undo, restore
 from reflector.project import Project
+from reflector.sessions.memory_drain import bring_up_to_date
 from tests.memory.world import World
 from tests.road.agent import Agent, environ
 
@@ -22,7 +23,12 @@ AFTER = b"# Rules\r\n\n- Test last.\n- Lint.\n\xff no end"
 
 
 def _look(agent: Agent) -> None:
-    agent.call("log", "--memory")
+    """Record the changes, as a question does first."""
+    with environ(agent.env()):
+        project = Project.at(agent.project)
+        project.make_state_dir()
+        with project.open_ledger() as ledger:
+            bring_up_to_date(project, ledger)
 
 
 def _changed(agent: Agent, *contents: bytes, name: str = "CLAUDE.md") -> Path:

@@ -38,6 +38,7 @@ def test_commit_after_the_look_is_shown(world: World, written: Agent) -> None:
     assert line["committed"]["commit"] == world.git("rev-parse", "HEAD").strip()
 
 
+@pytest.mark.slow
 def test_branch_and_back_keep_the_writer(world: World, written: Agent) -> None:
     world.git("branch", "other")
     world.git("commit", "-qam", "agent's")
@@ -78,6 +79,7 @@ def test_discarded_deletion_shows_the_first_writer(world: World, written: Agent)
     assert _line(written)["first"]["by"] == "agent"
 
 
+@pytest.mark.slow
 def test_undone_deletion_keeps_the_writer(world: World, written: Agent) -> None:
     world.path("CLAUDE.md").unlink()
     _look(written)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -130,12 +131,18 @@ class World:
     looks: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     @classmethod
+    def copied(cls, template: World, folder: Path) -> World:
+        """The same as `at`, without a process of git."""
+        shutil.copytree(template.home.parent, folder, dirs_exist_ok=True)
+        return cls(folder / "shop", folder / "home")
+
+    @classmethod
     def at(cls, folder: Path) -> World:
         """A repository with CLAUDE.md, of a user with Claude Code."""
         world = cls(folder / "shop", folder / "home")
         (world.home / ".claude").mkdir(parents=True)
         world.root.mkdir()
-        world.git("init", "-q", "-b", "main")
+        world.git("init", "-q", "-b", "main", "--template=")
         world.path("CLAUDE.md").write_text("# Rules\n\n- Run make test.\n")
         world.path(".gitignore").write_text(".claude/reflector/\nCLAUDE.local.md\n")
         world.git("add", "-A")

@@ -14,6 +14,7 @@ import pytest
 
 from reflector.playbook_files.births import Standing, births_of
 from reflector.playbook_files.watching import advice_of
+from tests.conftest import first_fast
 
 _FIRST = datetime(2025, 3, 1, tzinfo=UTC)
 _WORDS = ["".join(letters) for letters in product("bdfgklmnprst", "aeiou", "lmnrst")]
@@ -271,7 +272,7 @@ def _seeds() -> Iterator[object]:
             yield pytest.param(kind, seed, marks=slow, id=f"{kind}-{seed}")
 
 
-@pytest.mark.parametrize(("kind", "seed"), [*_seeds()])
+@pytest.mark.parametrize(("kind", "seed"), first_fast(3, [*_seeds()]))
 def test_standing_is_that_of_the_model(kind: str, seed: int, tmp_path: Path) -> None:
     model = Model(random.Random(f"{kind} {seed}"), tmp_path)
     model.begin()
@@ -432,6 +433,15 @@ def test_answer_of_git_is_kept_until_head_moves(work: Path, tmp_path: Path) -> N
     reflog.write_text(reflog.read_text() * 2)
     assert births_of(work, lines, tmp_path) != first
     assert (tmp_path / "births.json").read_bytes() == kept
+
+
+def test_answers_to_two_questions_are_kept(work: Path, tmp_path: Path) -> None:
+    line, *others = advice_of(work).lines
+    questions = ([line], [line, *others, line._replace(text="Another line.")])
+    first = [births_of(work, lines, tmp_path) for lines in questions]
+    for blob in filter(Path.is_file, (work / ".git/objects").rglob("*")):
+        blob.unlink()
+    assert [births_of(work, lines, tmp_path) for lines in questions] == first
 
 
 def test_file_that_was_never_committed_is_unknown(work: Path) -> None:

@@ -13,6 +13,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook_files.mirrors import find_section, with_section, without_section
 from tests.building import PLAYBOOKS, TOKEN, commit, git, meanwhile
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 
 _LEFT = "AGENTS.md: its playbook was not read: "
@@ -150,11 +151,14 @@ def test_question_records_an_edit_and_leaves_the_file(agent: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("commands", "said"),
-    [
-        ("list, undo", "- [pat-002] Keep functions small."),
-        ("list, remove pat-002", ""),
-        ("edit pat-002 Short.", "- [pat-002] Short."),
-    ],
+    first_fast(
+        1,
+        [
+            ("list, undo", "- [pat-002] Keep functions small."),
+            ("list, remove pat-002", ""),
+            ("edit pat-002 Short.", "- [pat-002] Short."),
+        ],
+    ),
 )
 def test_result_of_an_edit_is_written_over_it(agent: Agent, commands: str, said: str) -> None:
     edit(agent, "[pat-002] Keep functions small.", "[pat-002] Keep them small.")
@@ -192,34 +196,37 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("broken", "mended", "told"),
-    [
-        (
-            r"(?s)begin [0-9a-f]{12}(.*)small",
-            "begin " + "0" * 12 + r"\1large",
-            "AGENTS.md: its playbook was edited",
-        ),
-        (
-            r"<!-- reflector:end -->\n",
-            "",
-            "AGENTS.md: line 5: the mark <!-- reflector:end --> is missing",
-        ),
-        (
-            r"(<!-- reflector:begin .*\n)",
-            r"\1=======\n\1",
-            "AGENTS.md: line 7: a second copy of the playbook begins",
-        ),
-        (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}it is empty"),
-        (
-            r"(?=<!-- reflector:end)",
-            "\nBe brief.\n",
-            (f'{_LEFT}omitted: paragraphs (line 19 "Be brief.")'),
-        ),
-        (
-            "Keep functions small.",
-            f"Use {TOKEN}.",
-            f"{_LEFT}bullet pat-002: the text seems to contain a secret",
-        ),
-    ],
+    first_fast(
+        3,
+        [
+            (
+                r"(?s)begin [0-9a-f]{12}(.*)small",
+                "begin " + "0" * 12 + r"\1large",
+                "AGENTS.md: its playbook was edited",
+            ),
+            (
+                r"<!-- reflector:end -->\n",
+                "",
+                "AGENTS.md: line 5: the mark <!-- reflector:end --> is missing",
+            ),
+            (
+                r"(<!-- reflector:begin .*\n)",
+                r"\1=======\n\1",
+                "AGENTS.md: line 7: a second copy of the playbook begins",
+            ),
+            (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}it is empty"),
+            (
+                r"(?=<!-- reflector:end)",
+                "\nBe brief.\n",
+                (f'{_LEFT}omitted: paragraphs (line 19 "Be brief.")'),
+            ),
+            (
+                "Keep functions small.",
+                f"Use {TOKEN}.",
+                f"{_LEFT}bullet pat-002: the text seems to contain a secret",
+            ),
+        ],
+    ),
 )
 def test_unreadable_section_is_left_and_named(
     agent: Agent, broken: str, mended: str, told: str

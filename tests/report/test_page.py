@@ -21,6 +21,7 @@ from reflector.ledger.as_of import Past
 from reflector.reflection import standing
 from reflector.report.page import MOST_RULES
 from reflector.trials.trial import standing as trial_standing
+from tests.conftest import first_fast
 from tests.report.conftest import DATASETTE, Reader, report
 from tests.road.agent import Agent
 
@@ -34,7 +35,7 @@ def said(agent: Agent, *words: str) -> Any:
     return json.loads(agent.call(*words, "--json", code=None).out)
 
 
-@pytest.mark.parametrize("moment", ["", "1000"])
+@pytest.mark.parametrize("moment", first_fast(1, ["", "1000"]))
 def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     as_of = ["--as-of", moment] if moment else []
     page = Reader(report(agent, "--since", "2025-12-20", *as_of))
@@ -239,7 +240,7 @@ def test_few_descriptors_give_no_traceback(agent: Agent, tmp_path: Path, descrip
 
 
 def test_unknown_moment_is_one_error(agent: Agent) -> None:
-    assert agent.run("report", "--as-of", "never", code=2).err.count("rror") == 1
+    assert agent.call("report", "--as-of", "never", code=2).err.count("rror") == 1
 
 
 def test_each_query_for_datasette_answers(agent: Agent) -> None:

@@ -78,18 +78,17 @@ class Keyboard(io.StringIO):
 def environ(values: Mapping[str, str]) -> Iterator[None]:
     """Give this process these variables and no others; only those that differ are touched."""
 
-    def become(values: Mapping[str, str]) -> None:
-        now = dict(os.environ)
+    def become(values: Mapping[str, str], now: Mapping[str, str]) -> None:
         for name in now.keys() - values.keys():
             del os.environ[name]
         os.environ.update(dict(values.items() - now.items()))
 
     before = dict(os.environ)
-    become(values)
+    become(values, before)
     try:
         yield
     finally:
-        become(before)
+        become(before, dict(os.environ))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session as Plain
 from tests.transcripts.agents import EVERY, SESSION, Claude, Codex, Session
@@ -68,7 +69,7 @@ def ingest(agent: Agent, session: Session, folder: Path) -> None:
     agent.call("ingest", session.write(folder / session.id / session.file_name))
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name != "codex"])
+@pytest.mark.parametrize("name", first_fast(3, [name for name in ALL if name != "codex"]))
 def test_a_copy_under_new_ids_counts_once(name: str, agent: Agent, tmp_path: Path) -> None:
     original = ALL[name]().cites("pat-001").person("Go on.").model("With [pat-002] in mind.")
     ingest(agent, original, tmp_path)
@@ -189,13 +190,16 @@ OWN, FORKED, PARENT = {"id": FORK}, {"forked_from_id": SESSION}, {"id": SESSION}
 
 @pytest.mark.parametrize(
     "metas",
-    [
-        [OWN | FORKED | SPAWN, PARENT],
-        [OWN | SPAWN, PARENT],
-        [OWN | FORKED | SPAWN],
-        [OWN | FORKED, PARENT],
-        [OWN | FORKED],
-    ],
+    first_fast(
+        3,
+        [
+            [OWN | FORKED | SPAWN, PARENT],
+            [OWN | SPAWN, PARENT],
+            [OWN | FORKED | SPAWN],
+            [OWN | FORKED, PARENT],
+            [OWN | FORKED],
+        ],
+    ),
 )
 def test_a_replay_of_codex_counts_once(
     metas: list[dict[str, Any]], agent: Agent, tmp_path: Path

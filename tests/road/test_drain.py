@@ -17,6 +17,7 @@ from reflector.project import Project
 from reflector.reflection.runner import Retry
 from reflector.sessions import spool
 from reflector.sessions.drain import Pipeline, drain_project
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.transcripts.agents import EVERY, SESSION, Codex, Gemini, GeminiDocument, Session as Other
@@ -180,7 +181,7 @@ def test_whatever_happens_after_a_question_is_noticed(
 # Other agents: what their hooks hand over
 
 
-@pytest.mark.parametrize("begin", EVERY.values(), ids=EVERY.keys())
+@pytest.mark.parametrize("begin", first_fast(3, EVERY.values()), ids=EVERY.keys())
 def test_results_are_judged_as_those_of_claude_code(
     agent: Agent, tmp_path: Path, begin: Callable[..., Other]
 ) -> None:

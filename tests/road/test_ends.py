@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from reflector.sessions import spool
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session, as_bytes
 from tests.transcripts.agents import OpenCode
@@ -47,7 +48,7 @@ def flushes(path: Path, session: Session, text: str) -> None:
         file.write(as_bytes(session.records[-1:]))
 
 
-@pytest.mark.parametrize("stop", [{"last_assistant_message": ANSWER}, {}])
+@pytest.mark.parametrize("stop", first_fast(1, [{"last_assistant_message": ANSWER}, {}]))
 def test_answer_after_the_end_counts_next_time(agent: Agent, stop: dict[str, str]) -> None:
     session = Session("s-1").user("Fix it.").agent("I look.")
     path = transcript(agent, session)
@@ -141,12 +142,15 @@ KILLED = "3b1e6c1e-5d0f-4d2c-9f6e-6f0c5a4d1e2f"
 
 @pytest.mark.parametrize(
     "place",
-    [
-        ".claude/projects/p/{id}.jsonl",
-        ".codex/sessions/2026/11/01/rollout-2026-11-01T10-00-00-{id}.jsonl",
-        ".copilot/session-state/{id}/events.jsonl",
-        ".pi/agent/sessions/p/2026_{id}.jsonl",
-    ],
+    first_fast(
+        2,
+        [
+            ".claude/projects/p/{id}.jsonl",
+            ".codex/sessions/2026/11/01/rollout-2026-11-01T10-00-00-{id}.jsonl",
+            ".copilot/session-state/{id}/events.jsonl",
+            ".pi/agent/sessions/p/2026_{id}.jsonl",
+        ],
+    ),
 )
 def test_killed_session_is_found_at_its_agent(agent: Agent, place: str) -> None:
     agent.call("drain")

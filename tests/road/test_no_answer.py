@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reflector.judges.protocol import MOST_QUESTIONS
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.judges.api import Api, answer, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -31,7 +31,7 @@ NO_ANSWERS = {
     "a turn that is no number": json.dumps({"bullet_tags": [TAG | {"turn": "3"}]}),
     "escape sequences": "\x1b]0;pwn\x07\x1b[2J\u202e",
 }
-_FAST = ("nothing", "cut off", "a name of nobody", "escape sequences")
+_FAST = ("a name of nobody", "escape sequences")
 
 
 def says(text: str) -> Any:
@@ -77,11 +77,14 @@ def test_no_answer_is_asked_for_twice_more(agent: Agent, api: Api, what: str) ->
 
 @pytest.mark.parametrize(
     "text",
-    [
-        '{"bullet_tags": []}',
-        f"Here:\n```json\n{HELPFUL}\n```\nDone.",
-        HELPFUL.replace('"pat-001"', '"[pat-001]"'),
-    ],
+    first_fast(
+        1,
+        [
+            '{"bullet_tags": []}',
+            f"Here:\n```json\n{HELPFUL}\n```\nDone.",
+            HELPFUL.replace('"pat-001"', '"[pat-001]"'),
+        ],
+    ),
 )
 def test_an_answer_is_asked_for_once(agent: Agent, api: Api, text: str) -> None:
     api.else_ = sound(text)

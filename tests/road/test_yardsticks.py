@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
@@ -25,6 +27,7 @@ def test_session_end_costs_the_same_for_any_transcript(agent: Agent, tmp_path: P
     assert len(agent.deliveries()) == 3
 
 
+@pytest.mark.slow
 def test_session_start_costs_the_same_for_any_playbook(agent: Agent) -> None:
     agent.call("drain")
     agent.hook("SessionStart", session_id="s-0")  # makes the folders

@@ -413,6 +413,7 @@ def test_two_installs_read_once(old: Agent, api: Api) -> None:
     assert len(api.asked) == 10
 
 
+@pytest.mark.slow
 def test_killed_reading_goes_on(old: Agent, api: Api) -> None:
     answer(old, "install")
     killed = start_drain(old)
@@ -461,6 +462,7 @@ def test_other_layers_keep_no_permission(
     )
 
 
+@pytest.mark.slow
 def test_forbid_stops_a_reading_at_work(old: Agent, api: Api) -> None:
     answer(old, "install")
     api.else_ = lambda asked: time.sleep(0.3) or judge(asked)
@@ -553,6 +555,7 @@ def test_redaction_removes_the_first_verdicts(
     assert "mock the database" not in started(old)
 
 
+@pytest.mark.slow
 def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
     addresses = {key: value for key, value in old.environ.items() if key.endswith("_BASE_URL")}
     assert addresses

@@ -13,6 +13,7 @@ from reflector.transcripts.citations import PLACEBO_HEADING, telling_of
 from reflector.trials import trial as of_trials
 from reflector.trials.draw import is_placebo, is_withheld
 from reflector.trials.placebo import bundled_digest, placebo_digests, placebo_text
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -50,7 +51,7 @@ def shown(agent: Agent, session: str, source: str = "startup", **more: str) -> s
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "SubagentStart"])
-@pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear"])
+@pytest.mark.parametrize("source", first_fast(1, ["startup", "resume", "compact", "clear"]))
 def test_each_arm_is_shown_its_text(agent: Agent, source: str, event: str) -> None:
     agent.call("trial", "start", "--placebo", "--yes")
     texts = {
@@ -133,7 +134,7 @@ def ended(
         agent.call("drain")
 
 
-@pytest.mark.parametrize("echoes", [True, False])
+@pytest.mark.parametrize("echoes", first_fast(1, [True, False]))
 def test_a_shown_placebo_is_recorded_by_its_digest(agent: Agent, echoes: bool) -> None:
     agent.call("trial", "start", "--placebo", "--yes")
     session = arms(agent)["placebo"][0]

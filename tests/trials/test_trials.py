@@ -40,7 +40,7 @@ from reflector.trials.trial import (
     stop,
     trial_findings,
 )
-from tests.conftest import examples, slow_except
+from tests.conftest import examples, first_fast, slow_except
 from tests.ledger.events import added, window
 from tests.proof.forger import forging
 from tests.road.agent import Agent
@@ -249,7 +249,7 @@ def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str
     assert withholds(other, sessions_by_arm(other))
 
 
-@pytest.mark.parametrize("way", ["take", "restore"])
+@pytest.mark.parametrize("way", first_fast(1, ["take", "restore"]))
 def test_moved_ledger_goes_on_with_its_trial(agent: Agent, tmp_path: Path, way: str) -> None:
     agent.call("trial", "start", "--yes")
     arms = sessions_by_arm(agent)
@@ -594,7 +594,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Anchor]]:
     return path, anchors
 
 
-@pytest.mark.parametrize("how", [removed, added_one, reassigned, another_outcome, another_rule])
+@pytest.mark.parametrize(
+    "how", first_fast(2, [removed, added_one, reassigned, another_outcome, another_rule])
+)
 def test_change_before_an_anchor_is_found_with_it(
     kept: tuple[Path, list[Anchor]],
     tmp_path: Path,
@@ -682,6 +684,7 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tasked")
 def test_slow_attempt_fails_and_its_processes_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -740,14 +743,17 @@ def test_a_changed_script_of_the_command_asks_again(tasked: Agent, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
-    [
-        ("prompt.md", b"\xff", "is not UTF-8"),
-        ("check", b"\xff", "is not UTF-8"),
-        ("prompt.md", b"a\0b", "contains a NUL character"),
-        ("prompt.md", b"a" * 300_000, "has more than 100,000 bytes"),
-        ("prompt.md", None, "is a symbolic link"),
-        ("files/secret", None, "is a symbolic link"),
-    ],
+    first_fast(
+        3,
+        [
+            ("prompt.md", b"\xff", "is not UTF-8"),
+            ("check", b"\xff", "is not UTF-8"),
+            ("prompt.md", b"a\0b", "contains a NUL character"),
+            ("prompt.md", b"a" * 300_000, "has more than 100,000 bytes"),
+            ("prompt.md", None, "is a symbolic link"),
+            ("files/secret", None, "is a symbolic link"),
+        ],
+    ),
 )
 def test_a_strange_task_file_is_refused(
     tasked: Agent, tmp_path: Path, name: str, content: bytes | None, said: str

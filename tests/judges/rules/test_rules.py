@@ -19,6 +19,7 @@ from reflector.judges.rules.judge import RulesBackend
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 from tests.building import calls, edits, person, reads, refuses, runs, says
+from tests.conftest import first_fast
 
 _ADVICE = "Store the branch name with each record."
 
@@ -397,7 +398,10 @@ def test_equal_messages_give_one_equal_bounded_tag(
 
 
 @pytest.mark.parametrize(
-    "piece", [" ", "[", "(", "<a ", "a.", "/a", "' \"", "\n", "ok, ", "and now ", "cat <<A\n"]
+    "piece",
+    first_fast(
+        4, [" ", "[", "(", "<a ", "a.", "/a", "' \"", "\n", "ok, ", "and now ", "cat <<A\n"]
+    ),
 )
 def test_huge_monotonous_text_costs_like_a_long_one(piece: str) -> None:
     # A reading that is quadratic takes minutes, which the suite's time limit for each test ends.
