@@ -374,6 +374,7 @@ def test_failed_copy_is_made_later(
     assert entries.copy_end(mine.project).position < 6 or not mine.own.exists()
     mine.call("list")
     os.kill(holder, 9)
+    os.waitid(os.P_PID, holder, os.WEXITED | os.WNOWAIT)
     mine.call("list")
     assert (mine.own / "events.ndjson").read_text().count("\n") == 6
 

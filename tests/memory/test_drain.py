@@ -153,7 +153,7 @@ def test_hand_edit_after_an_idle_session_is_yours(drained: World) -> None:
     assert [event["by"] for event in drained.events()] == ["you"]
 
 
-def test_file_of_the_last_two_seconds_is_read_again(
+def test_file_changed_within_two_seconds_is_read(
     drained: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "_RACY_NS", 2_000_000_000)
