@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -100,17 +100,8 @@ def _counted(line: Line, rule: RuleCount) -> RuleFacts:
 
 
 def _counts(tally: Tally, occasion: str) -> Counts:
-    came_up = tally.came_up if occasion else 0
-    return Counts(
-        tally.sessions,
-        came_up,
-        tally.run,
-        tally.written,
-        tally.ran,
-        tally.said,
-        tally.against,
-        tally.done,
-    )
+    """Return the counts of a period; without an occasion, none came up."""
+    return Counts(**asdict(tally) | {"came_up": tally.came_up if occasion else 0})
 
 
 class Judged(NamedTuple):

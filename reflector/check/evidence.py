@@ -101,9 +101,7 @@ def evidence_lines(
     with checks.open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
     found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
-    births = births_of(project.root, lines, project.own_dir)
-    if added_at is not None:
-        births = births.added_at(line, added_at)
+    births = births_of(project.root, lines, project.own_dir).added_at(line, added_at)
     look = Look(found, Plan(""), births)
     facts = page_facts(project, advice, look, judged_of(project, lines, look), "{} {}".format)
     rule = next(each for each in facts.rules if each.place == place_of(line))

@@ -60,8 +60,10 @@ class Births:
         later = bisect_right(course, started.timestamp(), key=itemgetter(0))
         return course[later - 1][1]
 
-    def added_at(self, line: Line, moment: datetime) -> Births:
-        """Return the courses with a line that was not in its file before a moment."""
+    def added_at(self, line: Line, moment: datetime | None) -> Births:
+        """Return the courses with a line that was not in its file before a moment, if it is known."""
+        if moment is None:
+            return self
         text = same_words(line.text)
         time = moment.timestamp()
         course = self.courses.get(text, _UNKNOWN)
