@@ -304,7 +304,7 @@ MUTATIONS = [
     ),
     Mutation(
         "reflector/check/evidence.py",
-        "births = births.added_at(line, added_at)",
+        ".added_at(line, added_at)",
         "pass",
         ("tests/memory/test_questions.py",),
     ),

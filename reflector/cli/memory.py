@@ -471,7 +471,10 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
     prose(f"{shown_name(file)}:{line.number}  {line.text}")
     change = line.written
     if change is None:
-        print_facts([("written", line.origin or "by an unknown author")], 8)
+        words = (
+            "by an unknown author" if line.text.strip() else "unknown, because the line is empty"
+        )
+        print_facts([("written", line.origin or words)], 8)
         return
     print_facts(_facts(line, change), 8)
     if _way_back(place, change)[0]:
@@ -504,8 +507,6 @@ def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
         if former.written is not None:
             origin = f" ({_short_who(former.written)}, {_day(former.written)})"
         yield "was", f'"{former.text}"{origin}'
-    if not line.was:
-        yield "was", "this line is new"
 
 
 def undo_memory(

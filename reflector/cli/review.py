@@ -535,6 +535,7 @@ def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 def _decline(place: Place, ids: tuple[str, ...], why: str | None, *, keep: bool) -> None:
     def decide(ledger: Ledger, proposal: Proposal) -> None:
         proposing.reject_proposal(ledger, proposal, why or _NO_REASON, keep=keep)
+        note(f"Declined {short_id(proposal.id)}.")
 
     _decide_each(place, ids, decide)
 
