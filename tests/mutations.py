@@ -305,7 +305,7 @@ MUTATIONS = [
     Mutation(
         "reflector/check/evidence.py",
         ".added_at(line, added_at)",
-        "pass",
+        "",
         ("tests/memory/test_questions.py",),
     ),
     Mutation(MEMORY_ANSWERS, "first=known.first or known.written", "None", MEMORY_WRITERS),

@@ -61,7 +61,9 @@ class Births:
         return course[later - 1][1]
 
     def added_at(self, line: Line, moment: datetime | None) -> Births:
-        """Return the courses with a line that was not in its file before a moment, if it is known."""
+        """Return the courses with a line that was not in its file before a moment; None if the
+        moment is unknown.
+        """
         if moment is None:
             return self
         text = same_words(line.text)
