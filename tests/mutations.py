@@ -602,7 +602,10 @@ MUTATIONS = [
     # The queue of your decisions.
     Mutation(AFTERMATH, "(citation.window, *citation.later)", "(citation.window,)", JUDGE),
     Mutation(
-        STANDING, "    return is_later and is_same_agent and", "    return is_later and", JUDGE
+        STANDING,
+        "    return is_later and is_same_agent and",
+        "    return is_later and",
+        ("tests/reflection/test_window.py",),
     ),
     Mutation(STANDING, "if any(window.state not in _OVER for window in citing)", "if False", JUDGE),
     Mutation(REVIEWING, "    return decided.pop().number\n", "    return number\n", JUDGE),

@@ -40,6 +40,8 @@ from reflector.text.phrases import counted
 
 #: Dropped verdicts that are shown.
 _MOST_DROPPED = 3
+#: The states of sessions whose names are no words for a user.
+_STATES = {"skipped": "not judged", "given_up": "given up", "completed": "judged"}
 _NO_LEDGER = "none yet; `reflector add` creates one"
 
 Row = tuple[str, str]
@@ -146,8 +148,10 @@ class _Rows(NamedTuple):
         if told := state.told:
             cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
             yield "at start", f"{counted(told.bullets, 'rule')} {cost}"
-        windows = (f"{count} {name}" for name, count in sorted(state.windows.items()))
-        yield "sessions", ", ".join(windows) or "none"
+        parts = (
+            f"{count} {_STATES.get(name, name)}" for name, count in sorted(state.windows.items())
+        )
+        yield "sessions", ", ".join(parts) or "none"
         yield from self._dropped()
         if change := state.model:
             agent = change.agent or "your agent"

@@ -16,6 +16,7 @@ from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.store import Ledger
 from reflector.reflection.recorder import Reflected
 from reflector.reflection.runner import Runner
+from reflector.reflection.standing import citations
 from reflector.reflection.window import NOTHING_FOLLOWS, is_followed
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of
@@ -285,6 +286,20 @@ def test_another_session_or_subagent_carries_nothing_of_it(cut: Cut, tmp_path: P
         other.user(THANKS).agent("Glad to hear it.").write(path)
         take_in(cut.ledger, Source(path, "SessionEnd", agent_id=other.agent_id))
     assert cut.carried() == [[], [], [], [], []]
+
+
+def test_open_citation_goes_on_with_its_own_agent(cut: Cut, tmp_path: Path) -> None:
+    cut.session.cites("pat-001", None)
+    cut.window()
+    subagent = Session("s-1", agent_id="a-1").user("Hello.")
+    take_in(
+        cut.ledger,
+        Source(subagent.write(tmp_path / "other.jsonl"), "SessionEnd", agent_id="a-1"),
+    )
+    cut.session.user("Go on.").agent("Fine.")
+    cut.window()
+    [citation] = citations(cut.ledger)
+    assert [event.facts.get("agent_id") for event in citation.later] == [None]
 
 
 def test_failed_window_is_not_judged_for_later_decisions(cut: Cut) -> None:
