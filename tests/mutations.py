@@ -49,7 +49,7 @@ TABLES = (
     "tests/ledger/test_append.py",
     "tests/ledger/test_rebuilding.py",
 )
-COUNTED = ("tests/ledger/test_cached.py",)
+CACHED = ("tests/ledger/test_cached.py",)
 MERGED = ("tests/changes/test_merges.py",)
 MERGING = ("tests/exchange/test_merge.py",)
 PAIRED = ("tests/exchange/test_two_machines.py",)
@@ -894,24 +894,24 @@ MUTATIONS = [
     ),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     # Whole-history answers, counted on from one row.
-    Mutation(USAGE, " and head // 2 < position <= head", " and position <= head", COUNTED),
+    Mutation(USAGE, " and head // 2 < position <= head", " and position <= head", CACHED),
     Mutation(
         USAGE,
         "if not 0 < position <= head:\n        return False",
         "if 0 < position <= head:\n        return True",
-        COUNTED,
+        CACHED,
     ),
-    Mutation(USAGE, "deeds.keys() - earlier.keys()", "deeds.keys()", COUNTED),
-    Mutation(USAGE, "in helped and deeds[deed] <= used.helped:", "in helped:", COUNTED),
-    Mutation(ANSWERS, "len(sessions) - known_sessions", "len(sessions)", COUNTED),
-    Mutation(ANSWERS, "        elif _asked(step) in answered:", "        else:", COUNTED),
+    Mutation(USAGE, "deeds.keys() - earlier.keys()", "deeds.keys()", CACHED),
+    Mutation(USAGE, "in helped and deeds[deed] <= used.helped:", "in helped:", CACHED),
+    Mutation(ANSWERS, "len(sessions) - known_sessions", "len(sessions)", CACHED),
+    Mutation(ANSWERS, "        elif _asked(step) in answered:", "        else:", CACHED),
     Mutation(
         "reflector/audit/difference.py",
         'earlier.counting == later.counting == "as_applied"',
         "True",
         ("tests/audit/test_questions.py",),
     ),
-    Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", COUNTED),
+    Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", CACHED),
     Mutation(
         STORE,
         (' known.digest in EARLIER and self.engine.dialect == "sqlite"'),

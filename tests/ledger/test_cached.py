@@ -68,9 +68,13 @@ def _row(ledger: Ledger) -> list[tuple[object, ...]]:
     return sql.rows(ledger, "SELECT position, state FROM cached_usage")
 
 
+#: Five events part an answer from its completion. Seven hold a verdict with the text before it.
+@pytest.mark.parametrize("at_once", [5, 7])
 def test_answers_by_row_and_from_start_are_equal(
-    grown: Ledger, monkeypatch: pytest.MonkeyPatch
+    grown: Ledger, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
+    for counting in (usage, answers):
+        monkeypatch.setattr(counting, "AT_ONCE", at_once)
     rows = set()
     for number in range(12):
         grown.append(_session(number, "harmful" if number % 3 else "helpful"))

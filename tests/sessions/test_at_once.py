@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from reflector.judges.protocol import BackendError
+from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import same_words
 from reflector.playbook_files.births import Births, Course, Standing
 from reflector.playbook_files.watching import Line
-from reflector.sessions.checks import asked_sessions
+from reflector.project import Project
+from reflector.sessions.checks import Asking, _Check, asked_sessions
 from reflector.sessions.found_transcripts import FoundTranscript
 from tests.road.sessions import Session
 
@@ -82,3 +85,10 @@ def test_session_without_a_step_is_not_asked_about(
     assert callable(change)
     change(file.path)
     assert asked_sessions(ledger, [file], {}, LINES, births(_ALWAYS, _ALWAYS)) == []
+
+
+def test_judge_that_is_away_is_named_once(tmp_path: Path) -> None:
+    check = _Check(Project.at(tmp_path), RulesBackend(), Asking(2))
+    for _ in range(2):
+        check._note_failure(BackendError("connection refused", stage="transport"), "claude")
+    assert check.ran.failed == ["connection refused"]
