@@ -113,23 +113,28 @@ def check(
                     agreed(f"Your rules, {cost_words(look.plan)}. Continue?", "", yes=yes)
                 ran = _ask(project, advice.lines, look, typed)
     answer = answer_of(project, advice, look, ran, place.command)
-    lacks_judge = judge is not None and bool(look.plan.lacks) and not ran.asked
+    absent = _absent_words(judge, look, ran)
     if as_json:
         print_json(answer.document)
     else:
         plan = Plan("") if ran.asked else look.plan
         last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
         _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
-        if lacks_judge:
-            program = "" if judge in APIS else "its program was not found, and "
-            note(f"{judge} did not judge: {program}no API key is set.")
-        for text in _notes(place, answer.document, look, ran, whole=whole):
+        for text in filter(None, (absent, *_notes(place, answer.document, look, ran, whole=whole))):
             note(text)
         if since is not None and not answer.facts.sessions:
             all_sessions = place.command("check")
             note(f"No session ended since {day_words(since.isoformat())}. For all: {all_sessions}")
-    if ran.failed or lacks_judge:
+    if ran.failed or absent:
         raise click.exceptions.Exit(1)
+
+
+def _absent_words(judge: str | None, look: Look, ran: checks.Ran) -> str:
+    """Return why the judge that you named was not asked; "" if it was, or if you named none."""
+    if judge is None or ran.asked or not look.plan.lacks:
+        return ""
+    program = "" if judge in APIS else "its program was not found, and "
+    return f"{judge} did not judge: {program}no API key is set."
 
 
 def _may_ask(typed: Typed, *, yes: bool) -> bool:
