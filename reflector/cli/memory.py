@@ -330,7 +330,7 @@ def refuse_session(place: Place, text: str) -> None:
         sessions = {one.fact("session") for one in changes_in(stores, _root(place))}
     if any(session.startswith(text) for session in sessions if session):
         raise click.UsageError(
-            f"session {safe(text)} only changed memory files; see "
+            f"session {safe(text)} is not recorded, but its changes of memory files are; see "
             f"`{place.command('log', '--memory', text)}`"
         )
 
