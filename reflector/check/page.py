@@ -95,7 +95,7 @@ def _look(facts: PageFacts, today: date, room: int) -> Iterator[str]:
         return
     yield _nothing_words(facts)
     if rows := quiet_rows(facts, today):
-        yield "COUNTED SO FAR"
+        yield "OTHER COUNTS"
         yield from _rows_in(room - 1, rows, facts)
 
 

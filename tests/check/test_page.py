@@ -112,7 +112,7 @@ def test_whole_page_shows_every_rule_in_full() -> None:
 def test_files_without_rules_show_their_facts() -> None:
     assert lines_of(facts_only())[2:5] == [
         "These files do not contain a rule that a session could follow or break.",
-        "COUNTED SO FAR",
+        "OTHER COUNTS",
         "   2  Layout: 18 facts, 400 tokens                     named in 2 of 32 sessions",
     ]
 
@@ -129,7 +129,7 @@ def quiet() -> PageFacts:
 
 def test_page_without_a_fault_shows_counts() -> None:
     shown = lines_of(quiet())
-    assert shown[3] == "COUNTED SO FAR"
+    assert shown[3] == "OTHER COUNTS"
     assert [line.split()[0] for line in shown[4:8]] == ["7", "6", "30", "NEEDS"]
     assert shown[4].endswith("run in 2 of 9 sessions")
     assert shown[6].endswith("named in 0 of 32 sessions")
