@@ -555,7 +555,6 @@ def test_redaction_removes_the_first_verdicts(
     assert "mock the database" not in started(old)
 
 
-@pytest.mark.slow
 def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
     addresses = {key: value for key, value in old.environ.items() if key.endswith("_BASE_URL")}
     assert addresses
