@@ -205,7 +205,7 @@ def test_former_name_exits_2_with_the_new_one(
 
 
 @pytest.mark.parametrize(
-    "name", first_fast(3, ["Pat-001", "pat001", "[pat-001]", "PAT 001", "pat-1", "pat-01"])
+    "name", first_fast(3, ["Pat-001", "[pat-001]", "pat-1", "pat001", "PAT 001", "pat-01"])
 )
 def test_a_name_may_be_typed_loosely(agent: Agent, name: str) -> None:
     for command in ("show", "blame", "log"):

@@ -19,7 +19,7 @@ from reflector.changes.apply import apply_changes
 from reflector.playbook.change import Change
 from reflector.sessions import drain, locks
 from reflector.sessions.spool import MOST_ATTEMPTS
-from tests.conftest import Postgres
+from tests.conftest import Postgres, slow_except
 from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
@@ -325,8 +325,7 @@ def told(agent: Agent, *arguments: str | Path, code: int) -> str:
     return err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ENDLESS)
+@pytest.mark.parametrize("what", slow_except(["a pipe"], ENDLESS))
 def test_endless_file_is_named_and_not_awaited(agent: Agent, tmp_path: Path, what: str) -> None:
     theirs, ours, settings = (
         tmp_path / "theirs.json",
