@@ -29,7 +29,7 @@ sys.exit(f"imported: {found}" if found else code)
 #: A server of the SDK that answers the same questions, as its documentation begins one.
 _SDK = [sys.executable, "-c", "from mcp.server import MCPServer; MCPServer('bare').run()"]
 _QUESTION, _CHANGE = 2.3, 3.0
-_EVERYDAY = "list|show pat-001|blame pat-001|log|status|session 5e55104d|statusline".split("|")
+_EVERYDAY = "list|show pat-001|blame pat-001|show 5e55104d|log|status|statusline".split("|")
 _MCP = b"""\
 {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},\
 "clientInfo":{"name":"bench","version":"1"}}}
@@ -77,7 +77,7 @@ def rows(quick: bool) -> list[Row]:
             words = command.split()
             ours = side(*_COMMAND, *(() if command == "statusline" else at), *words)
             found.append(
-                Row(f"`reflector {words[0]}`", *paired_ratio(floor, ours, pairs), _QUESTION, note)
+                Row(f"`reflector {command}`", *paired_ratio(floor, ours, pairs), _QUESTION, note)
             )
         numbers = count()
         add = timed(
