@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from reflector.audit.blame import Step, blame_bullet as steps_of
 from reflector.audit.citations import recent
 from reflector.audit.dates import period_of
 from reflector.audit.log import about, select, summary
@@ -62,9 +61,9 @@ from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
 from reflector.playbook_files.places import name_at, places
 from reflector.text.phrases import counted
-from reflector.transcripts.citations import CALLED_WRONG
 
 if TYPE_CHECKING:
+    from reflector.audit.blame import Step
     from reflector.audit.session import Reflection, SessionStory, Window
     from reflector.ledger.store import Ledger
 
@@ -118,6 +117,8 @@ def show(asked: Question, what: str) -> None:
 
 
 def _show_bullet(asked: Question, row: BulletRow) -> None:
+    from reflector.audit.blame import blame_bullet as steps_of
+
     uses = Uses.of(asked)
     events = about(asked.ledger, row, upto=asked.upto)
     listed = uses.json(row)
@@ -274,6 +275,8 @@ def _print_sessions(place: Place, file: str, number: int, added_at: datetime | N
 
 def _print_evidence(place: Place, line: str, moment: str | None) -> None:
     """Print the counts of the rule that begins at a line, if it has a name."""
+    from reflector.audit.blame import blame_bullet as steps_of
+
     with place.reading() as ledger:
         asked = Question(place, ledger, past(ledger, moment), as_json=False)
         name = name_at(ledger, place.folder(), line)
@@ -289,6 +292,8 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
 
 
 def _blame_rule(asked: Question, name: str) -> None:
+    from reflector.audit.blame import blame_bullet as steps_of
+
     row = find_bullet(asked.ledger, name, asked.then)
     steps = steps_of(asked.ledger, row.name, asked.then)
     if asked.answers(steps):
@@ -336,6 +341,8 @@ def _why(step: Step) -> str:
     """Return why a step counts or does not: by which judge, for what reason, and whose words it
     rests on.
     """
+    from reflector.transcripts.citations import CALLED_WRONG
+
     said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
     is_new = step.said_wrong is not None and not (step.rationale or "").startswith(CALLED_WRONG)
     wrong = f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})" if is_new else ""

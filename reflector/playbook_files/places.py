@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflector.events.state import BulletRow
 from reflector.files import absolute
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
-from reflector.playbook_files.watching import (
-    Line,
-    advice_of,
-    files_of,
-    loaded_files,
-    matched,
-)
+
+# Most questions are about rules that are in no file, and reading files loads a lot.
+if TYPE_CHECKING:
+    from reflector.playbook_files.watching import Line
 
 
 def places(ledger: Ledger, root: Path, rows: Iterable[BulletRow]) -> dict[str, str]:
@@ -31,6 +29,8 @@ def places(ledger: Ledger, root: Path, rows: Iterable[BulletRow]) -> dict[str, s
     in_files = {row.name: row for row in rows if row.status == "watched"}
     if not in_files:
         return {}
+    from reflector.playbook_files.watching import files_of
+
     file_of = files_of(ledger)
     files = {root / file_of[name] for name in in_files if name in file_of}
     lines = lines_of_rules(in_files, root, files)
@@ -42,6 +42,8 @@ def lines_of_rules(
     rules: Mapping[str, BulletRow], root: Path, files: Iterable[Path]
 ) -> dict[str, Line]:
     """Return the lines of files that say these rules, by name."""
+    from reflector.playbook_files.watching import advice_of, matched
+
     there = sorted(file for file in files if file.is_file())
     lines, _ = matched(rules, advice_of(root, there).lines if there else ())
     return lines
@@ -53,6 +55,8 @@ def name_at(ledger: Ledger, root: Path, text: str) -> str | None:
     Raises:
         LedgerError: the ledger cannot be read.
     """
+    from reflector.playbook_files.watching import advice_of, matched
+
     shown, _, number = text.rpartition(":")
     file = root / shown
     lines = advice_of(root, [file]).lines
@@ -63,6 +67,8 @@ def name_at(ledger: Ledger, root: Path, text: str) -> str | None:
 
 def is_loaded(root: Path, file: Path) -> bool:
     """Return whether an agent loads a file in this project without the help of reflector."""
+    from reflector.playbook_files.watching import loaded_files
+
     path = Path(absolute(file)).resolve()
     if path in {loaded.resolve() for loaded in loaded_files(root)}:
         return True
