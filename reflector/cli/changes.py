@@ -22,7 +22,6 @@ from reflector.changes.apply import Step, apply_changes, plan_changes
 from reflector.changes.takeback import act_named, act_of, removed_by
 from reflector.changes.undo import CHANGING, Act, undoing
 from reflector.cli.app import Place
-from reflector.cli.memory import is_watched, undo_memory
 from reflector.cli.options import (
     NAME,
     SECTION,
@@ -379,9 +378,12 @@ def undo(
         raise click.UsageError(
             f"{safe(what)} is a line; `{place.command('blame', what)}` shows the change to undo"
         )
-    if what is not None and (memory or is_watched(place, what)):
-        undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
-        return
+    if what is not None:
+        from reflector.cli.memory import is_watched, undo_memory
+
+        if memory or is_watched(place, what):
+            undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
+            return
     with place.reading() as ledger:
         act = newest(ledger) if what is None else _named(ledger, what.strip().strip("[]"))
         removed = removed_by(ledger, act) if not (yes or dry_run) else []

@@ -89,13 +89,16 @@ def show(asked: Question, what: str) -> None:
     id is enough. You can also give an event's position in `reflector log`. For a change of a file
     that agents load, `show` prints the changed lines.
     """
-    from reflector.cli import memory
-
     ledger = asked.ledger
+    if is_name(what):
+        _show_bullet(asked, find_bullet(ledger, what, asked.then))
+        return
+    from reflector.cli import memory  # a rule, which is asked for most, needs none of it
+
     if memory.is_memory(asked.place, what):
         memory.print_change(asked.place, what, as_json=asked.as_json)
         return
-    if is_name(what) or bullet_named(ledger, what) is not None:
+    if bullet_named(ledger, what) is not None:
         _show_bullet(asked, find_bullet(ledger, what, asked.then))
         return
     try:
