@@ -441,7 +441,8 @@ def _print_events(
         newest=most + 1 if most else None,
     )
     is_cut = 0 < most < len(events)
-    events = events[is_cut:]
+    if is_cut:
+        events = events[1:]
     undone_at = undone(ledger)
     undo = asked.place.command("undo")
     if asked.answers(

@@ -40,7 +40,7 @@ from reflector.text.phrases import counted
 
 #: Dropped verdicts that are shown.
 _MOST_DROPPED = 3
-#: The states of sessions whose names are no words for a user.
+#: How the screen names these states of sessions; it shows the others as they are.
 _STATES = {"skipped": "not judged", "given_up": "given up", "completed": "judged"}
 _NO_LEDGER = "none yet; `reflector add` creates one"
 

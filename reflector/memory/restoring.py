@@ -380,8 +380,9 @@ def _notes(home: Project) -> list[tuple[bool, NewEvent]]:
     a journal that is damaged or has the form of an earlier version.
     """
     try:
-        return [(bool(is_users), NewEvent(**event)) for is_users, event in home.read_kept(JOURNAL)]
-    except (TypeError, ValueError):
+        notes = [(bool(is_users), NewEvent(**event)) for is_users, event in home.read_kept(JOURNAL)]
+        return [note for note in notes if isinstance(note[1].data.get("file"), str)]
+    except (TypeError, ValueError, AttributeError):
         return []
 
 

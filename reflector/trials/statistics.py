@@ -128,7 +128,7 @@ def ends(
             is_told = draw() >= share
             size = of_told if is_told else of_without
             s += size if draw() < (rate if is_told else rate_without) else -size
-            if (s >= bound or -s >= bound) and n >= LEAST:
+            if abs(s) >= bound and n >= LEAST:
                 length = n
                 break
         lengths.append(length)

@@ -318,7 +318,12 @@ def test_lost_version_removes_no_file(agent: Agent, two_files: list[Path]) -> No
     assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
 
 
-@pytest.mark.parametrize("journal", ['{"tx": "1", "files": []}', "[1]", '[[false, {"x": 1}]]', "x"])
+_WITHOUT_FILE = '[[false, {"type": "memory.changed", "event_id": "e", "data": {}, "actor": "a"}]]'
+
+
+@pytest.mark.parametrize(
+    "journal", ['{"tx": "1", "files": []}', "[1]", '[[false, {"x": 1}]]', "x", _WITHOUT_FILE]
+)
 def test_journal_of_another_form_stops_nothing(
     agent: Agent, two_files: list[Path], journal: str
 ) -> None:
