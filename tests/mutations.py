@@ -1698,6 +1698,12 @@ MUTATIONS = [
         "types=[ev.BULLET_ADDED]",
         ("tests/playbook_files/test_watching.py",),
     ),
+    Mutation(
+        "reflector/text/phrases.py",
+        ' and noun[-2] not in "aeiou"',
+        "",
+        ("tests/text/test_phrases.py",),
+    ),
     # Counts of a page without a rule to look at.
     Mutation(
         "reflector/check/rows.py",

@@ -50,6 +50,7 @@ from reflector.sessions.checks import kept_sessions, open_or_empty
 from reflector.sessions.drain import drain_project
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
+from reflector.text.phrases import counted
 from reflector.text.secrets import secret_kinds
 from reflector.transcripts.readers import load_reader
 from reflector.trials.trial import running, trial_place
@@ -283,7 +284,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     head = ledger.head()
     yield Check(
         "ledger",
-        f"{_counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}",
+        f"{counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}",
     )
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
@@ -340,7 +341,7 @@ def _windows(ledger: Ledger, project: Project) -> Check:
     if waiting:
         text = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged"
         return Check("reflections", text, "reflector reflect", *_draining(project))
-    return Check("reflections", f"{_counted(sum(windows.values()), 'session part')}, none open")
+    return Check("reflections", f"{counted(sum(windows.values()), 'session part')}, none open")
 
 
 def _speakers(ledger: Ledger) -> Iterator[Check]:
@@ -359,7 +360,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
         return
     listed = ", ".join(f"{tag} {count}" for tag, count in tags.most_common(5))
     what = (
-        f"{_counted(tags.total(), 'message')} from unknown speakers in {_UNKNOWN_SINCE.days} "
+        f"{counted(tags.total(), 'message')} from unknown speakers in {_UNKNOWN_SINCE.days} "
         f"days: {listed}"
     )
     text = f"{what}. A judge sees these messages, but they never count as your words"
@@ -374,7 +375,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
     # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
-        text = f"{_counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
+        text = f"{counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
         mend = (
             "remove the secret from playbook.json, erase its text with `reflector redact`, "
             "and get a new secret"
@@ -392,7 +393,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
             "playbook", text, ("write the file again from the ledger with `reflector reflect`")
         )
     else:
-        yield Check("playbook", _counted(len(bullets), "rule"))
+        yield Check("playbook", counted(len(bullets), "rule"))
 
 
 def _beside(project: Project) -> Iterator[Check]:
@@ -402,7 +403,7 @@ def _beside(project: Project) -> Iterator[Check]:
     if (beside := told_beside(project)) is None:
         return
     bullets, hidden = beside
-    text = f"{_counted(bullets, 'rule')} in your own playbook"
+    text = f"{counted(bullets, 'rule')} in your own playbook"
     mend = ""
     if hidden:
         text += f"; hidden here by the project's rules of the same name: {', '.join(hidden)}"
@@ -413,25 +414,20 @@ def _beside(project: Project) -> Iterator[Check]:
     yield Check("yours", text, mend)
 
 
-def _counted(number: int, noun: str) -> str:
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
 def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
     left = spool.look_into(project.spool_dir)
     if left.failed or left.broken:
         text = (
-            f"{_counted(len(left.failed), 'hook delivery')} failed, and {len(left.broken)} could "
+            f"{counted(len(left.failed), 'hook delivery')} failed, and {len(left.broken)} could "
             "not be read"
         )
         yield Check("queue", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
-        text = f"{_counted(left.pending, 'hook delivery')} waiting for over an hour"
+        text = f"{counted(left.pending, 'hook delivery')} waiting for over an hour"
         yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
-        pending = _counted(left.pending, "hook event")
-        yield Check("queue", f"{pending} to read, {_counted(left.waiting, 'session')} open")
+        pending = counted(left.pending, "hook event")
+        yield Check("queue", f"{pending} to read, {counted(left.waiting, 'session')} open")
 
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:

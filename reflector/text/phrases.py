@@ -8,8 +8,11 @@ _DAYS_OF_WEEK = timedelta(days=6)
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 rule`, `2,000 rules`."""
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+    """Return a number with its noun: `1 rule`, `2,000 rules`, `3 deliveries`."""
+    if number == 1:
+        return f"1 {noun}"
+    is_changed = noun.endswith("y") and noun[-2] not in "aeiou"
+    return f"{number:,} {noun[:-1]}ies" if is_changed else f"{number:,} {noun}s"
 
 
 def on_day(day: date, today: date) -> str:
