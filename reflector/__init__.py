@@ -1,7 +1,9 @@
-"""An event-sourced playbook ledger for coding agents: every helpful/harmful count can be explained.
+"""An event-sourced playbook ledger for coding agents, which can explain every helpful and harmful
+count.
 
 Invariant: importing `reflector` imports nothing else. Each public name is loaded from its module
-when it is first used, so the hook, which runs at every session's start, never pays for the rest.
+when it is first used. So the hook, which runs at the start of every session, does not load the
+rest.
 """
 
 #: The public API: name -> the module that defines it.

@@ -1,8 +1,7 @@
-"""Where every command starts.
+"""The entry point of every command.
 
-Invariant: `reflector hook` is dispatched before any other import, so the agent never waits for a
-command-line library that a hook does not use. So are the agent's status line and the drain that a
-hook starts.
+Invariant: `reflector hook`, the status line and the drain that a hook starts are dispatched before
+any other import. So the agent never waits for a command-line library that a hook does not use.
 """
 
 import sys

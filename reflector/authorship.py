@@ -1,10 +1,10 @@
-"""Which commands recorded in a ledger are this user's: transaction ids that only their own folder
-can tell.
+"""Which commands in a ledger are this user's, by transaction ids that only their own folder can
+recognise.
 
-Invariant: no file makes a command yours. A transaction id is 128 random bits, followed by 64 bits
-computed from them with a key that stays in your own folder. Another home, machine or colleague has
-another key, so `undo` never takes back what they did, and a ledger that was copied, forged or
-restored brings no act of yours that you did not do.
+Invariant: a file cannot make a command yours. A transaction id is 128 random bits, followed by 64
+bits that are computed from them with a key in your own folder. Another home, machine or colleague
+has another key, so `undo` never takes back their commands. A ledger that was copied, forged or
+restored does not contain an act of yours that you did not do.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Readers and judges of other distributions, found by their entry points and loaded by name.
+"""Loads readers and judges of other distributions by name, from their entry points.
 
-A distribution offers a reader under the entry point group `reflector.readers` and a judge under
-`reflector.judges`. `transcripts.readers` and `judges.extensions` say what each has to be.
+A distribution offers a reader in the entry point group `reflector.readers`, and a judge in
+`reflector.judges`. `transcripts.readers` and `judges.extensions` define their interfaces.
 
-Invariant: installed is not permitted. Only a name that the user's own settings list is loaded, when
-it is needed and in no hook. A distribution below a project or the working folder is never loaded,
-because whoever brings the project would bring it. Without a listed name `importlib.metadata` is not
-imported: it takes as long as the rest of a command.
+Invariant: an installed extension is not yet permitted. A name is loaded only if the user's own
+settings list it, only when it is needed, and never in a hook. A distribution below a project or the
+working folder is never loaded, because it could have come with the project. Without a listed name
+`importlib.metadata` is not imported, because it takes as long as the rest of a command.
 """
 
 from __future__ import annotations

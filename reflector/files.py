@@ -1,12 +1,12 @@
-"""Files and folders that somebody else may have put there, such as those that a clone brings.
+"""Reads and writes files and folders that may come from somebody else, for example with a clone.
 
-Invariant: no link below a `.claude` is followed; a read ends, is bounded and never waits; and a
-file that was written is on disk, whole, before the call returns. A repository can hold a link to
-`/dev/zero`, and opening a pipe waits for its other end, so only regular files are opened and a
-limited number of bytes is read. Files of ours are reached by their folder, held open, so that a
-path that changes meanwhile leads nowhere else.
+Invariant: no link below a `.claude` is followed. A read ends, is bounded and never waits. A written
+file is completely on disk before the call returns. Only regular files are opened, and a limited
+number of bytes is read, because a repository can contain a link to `/dev/zero`, and opening a pipe
+waits for its other end. Our own files are reached through an open folder, so a path that changes
+meanwhile leads nowhere else.
 
-The hook loads this at every start, so it imports next to nothing.
+The hook loads this module at every start, so it imports very little.
 """
 
 # pathlib and os would cost more than everything that is done here:

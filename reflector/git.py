@@ -1,10 +1,9 @@
-"""Git, asked so that a repository decides nothing: neither what runs, nor where it looks, nor how
-long it takes.
+"""Runs git so that a repository does not decide what runs, where git looks, or how long it takes.
 
-Invariant: a repository's configuration (an archive and a shared folder bring one) names programs
-that git would run: a file system monitor, hooks, a pager, helpers of a fetch and of a difference, a
-checker of signatures. None of them is run, nothing is fetched, no object is replaced by another,
-and no variable of the environment leads to another repository. The wait for an answer is bounded.
+Invariant: an archive or a shared folder can bring a configuration that names programs for git to
+run: a file system monitor, hooks, a pager, helpers of fetch and diff, a checker of signatures. None
+of them is run, nothing is fetched, and no object is replaced by another. Environment variables
+cannot lead to another repository. The wait for an answer is bounded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The files that the fast hook and the pipeline hand to each other: deliveries, and the rendered
-playbook.
+"""The files that the fast hook and the pipeline exchange: deliveries, and the rendered playbook.
 
-Invariant: every payload is kept verbatim, and a rendered text carries the stamp of all that it was
-made from. The hook loads this at every start, so it imports rarely needed modules where it needs
-them.
+Invariant: every payload is kept verbatim, and a rendered text has a stamp of all its inputs. The
+hook loads this module at every start, so rarely needed imports are inside functions.
 """
 
 # pathlib would cost more than everything that is done here:

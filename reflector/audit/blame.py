@@ -1,8 +1,8 @@
 """The steps of a bullet's counters, each with its session, its verdict and its reason.
 
-Invariant: the running totals end at the counters that the playbook shows, under the policy in
-force. A tag that does not count is listed too, with the reason. `blame`, the report and the MCP
-server use it.
+Invariant: the running totals end at the counters that the playbook shows under the current policy.
+A tag that does not count is listed too, with the reason. `blame`, the report and the MCP server use
+this module.
 """
 
 from __future__ import annotations

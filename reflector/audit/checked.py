@@ -1,14 +1,17 @@
-"""What judged sessions show of each line of advice: relevant, followed or broken, helped or
-harmful, or not seen.
+"""The results of judged sessions for each line of advice: relevant, followed, broken, helpful,
+harmful or not seen.
 
-Invariant: a session is counted once for a line, by the last finding about it. Nothing counts that
-rests on no quote, or whose window, reading or single answer was retracted. A question without an
-answer counts as asked and paid for, never as judged. A line of a file is judged by the sessions
-that started with it: those that started without it are in a column of their own, and those of which
-neither is known in none. A line is called followed, broken, helpful or harmful only with the
-evidence that `prune` asks for: harmful not if help that the judge did not find could explain it.
-"Not seen" is a count, not a result. Intervals assume that the judge is right. `check`, `list` and
-the report use it.
+Invariant: a session counts once for a line, by the last finding about the line. A finding counts
+only if it has a quote, and if its window, its reading and its answer are not retracted. A question
+without an answer counts as asked and paid for, but never as judged.
+
+A line of a file is judged by the sessions that started with it. Sessions that started without it
+have their own column, and sessions for which this is unknown are in neither. A line is called
+followed, broken, helpful or harmful only with the evidence that `prune` requires. It is not called
+harmful if help that the judge did not find could explain the result. "Not seen" is a count, not a
+result. Intervals assume that the judge is right.
+
+`check`, `list` and the report use this module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The use of a bullet, the votes of sessions on it, and when it is to be removed.
+"""The use of a bullet, the votes of sessions on it, and when it should be removed.
 
-Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a
-bullet once. Evidence that was taken back does not count. `list`, `show`, `blame`, the report,
-`history` and `prune` use it; `reflector.playbook.measures` defines the words.
+Invariant: sessions are counted, not windows, so a session that is compacted five times counts once.
+Retracted evidence does not count. `list`, `show`, `blame`, the report, `history` and `prune` use
+this module. `reflector.playbook.measures` defines the words.
 """
 
 from __future__ import annotations

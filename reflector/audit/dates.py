@@ -1,7 +1,8 @@
-"""Days and times that a person writes: `2026-11-21`, `yesterday`, `2 weeks ago`.
+"""Reads days and times that a user types: `2026-11-21`, `yesterday`, `2 weeks ago`.
 
-Invariant: a time includes the whole period that it names, in this machine's zone: `yesterday` is
-that day, `last week` is Monday to Sunday. A text that does not look like a time names none.
+Invariant: a time includes the whole period that it names, in this machine's time zone. `yesterday`
+is that day, and `last week` is Monday to Sunday. A text that does not look like a time is not read
+as one.
 """
 
 from __future__ import annotations

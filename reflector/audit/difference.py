@@ -1,8 +1,7 @@
 """The changes of a playbook between two moments.
 
-Invariant: a difference is that of two playbooks, each the fold up to its position, so it is the
-same from whichever side it is looked at; and the tags that are listed explain how the counters
-moved from one to the other.
+Invariant: each of the two playbooks is the fold of the events up to its position, so the difference
+is the same from either side. The listed tags explain how the counters moved from one to the other.
 """
 
 from __future__ import annotations

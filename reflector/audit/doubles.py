@@ -1,8 +1,8 @@
-"""Double counts: which tags were counted more than once, why, and the totals under each counting
-policy.
+"""Double counts: the tags that were counted more than once, the reason, and the totals under each
+counting policy.
 
-Invariant: a double is a fact, not an error: the counting policies differ in which of the tags
-count. A tag may be surplus in several classes. `stats --doubles` shows them.
+Invariant: a double is a fact, not an error, because the counting policies differ in the tags that
+they count. A tag can be surplus in several classes. `stats --doubles` uses this module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The verdicts that a judge gave lately and that do not count, with the reason.
+"""Recent verdicts of a judge that do not count, with the reason.
 
-Invariant: a verdict is the judge's own word. One that does not count is never shown as a neutral
-one. `status` uses it.
+Invariant: a verdict is shown in the judge's own words. A verdict that does not count is never shown
+as a neutral one. `status` uses this module.
 """
 
 from __future__ import annotations

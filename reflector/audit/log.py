@@ -1,9 +1,9 @@
-"""Events chosen by their subject and their time, and each in a line.
+"""Chooses events by subject and time, and formats each as one line.
 
-Invariant: an event is chosen by its facts alone, so the same conditions choose the same events of
-the same positions, all at once, the newest only, or while they are appended. Sessions, types and a
-bullet's tags are looked up by index; which sessions cite a bullet takes a pass over the events in
-question. `log` and `history` use it.
+Invariant: the choice depends only on the facts of an event. So the same conditions choose the same
+events whether all are read, only the newest, or each one as it is appended. Sessions, types and
+tags of a bullet are looked up by index. Finding the sessions that cite a bullet takes one pass over
+the events. `log` and `history` use this module.
 """
 
 from __future__ import annotations

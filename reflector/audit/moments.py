@@ -1,10 +1,11 @@
-"""Names that a person writes: of sessions, reflections, events, and moments of a ledger's history.
+"""Resolves the names that a user types: sessions, reflections, events, and moments of a ledger's
+history.
 
-Invariant: a name means one thing, or is refused with the things that it could mean. An id that is
-written out beats one that only begins so; a whole number is a position, as `log` shows it. A moment
-means one position, always the same one unless it names the future or a session that continues. A
-time includes the whole period that it names: `2026-11-21` means the end of that day. So a day or a
-time as `log` shows it includes the events of that day or time.
+Invariant: a name means one thing, or it is refused with a list of the candidates. A complete id
+wins over a longer id that begins with it. A whole number is a position, as in `log`. A moment
+always means the same position, unless it names the future or a session that continues. A time
+includes the whole period that it names, so `2026-11-21` means the end of that day, and includes
+every event that `log` shows with that date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The verdicts of judges that a person replaced by another one.
+"""The verdicts of judges that a user replaced by their own.
 
 Invariant: `stats` and the report count the same verdicts.
 """

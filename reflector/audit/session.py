@@ -1,8 +1,8 @@
-"""One session, window by window: its trigger, its citations, its reflections and their tags.
+"""One session, window by window: its trigger, citations, reflections and tags.
 
-Invariant: everything is read from the session's own events, so a session as of a moment is what it
-was then, and the answer does not depend on other sessions. Only whether a tag counts comes from the
-playbook. `show` uses it.
+Invariant: everything is read from the session's own events. So a session as of a moment is the
+session as it was then, and other sessions do not change the answer. Only the playbook decides
+whether a tag counts. `show` uses this module.
 """
 
 from __future__ import annotations

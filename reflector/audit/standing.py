@@ -1,7 +1,8 @@
-"""Whether a tag counts at a moment, and why not.
+"""Whether a tag counts at a moment, and if not, the reason.
 
-Invariant: the rule is here alone. Blame, a session, a difference and the doubles ask it. The views
-`tags` and `repeated` say the same in SQL, and a test compares the two.
+Invariant: this is the only implementation of the rule in Python. Blame, a session, a difference and
+the doubles use it. The views `tags` and `repeated` implement it in SQL, and a test compares the
+two.
 """
 
 from __future__ import annotations

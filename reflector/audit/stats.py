@@ -1,13 +1,13 @@
-"""Figures over time: tokens, cost and tags of reflections by model, by template and by day, and
-sessions by week.
+"""Figures over time: tokens, cost and tags of reflections by model, template and day, and sessions
+by week.
 
 Invariant: each answer and each tag is in one group of every kind, so the groups of a kind add up to
-the whole. A tag belongs to the answer that it was read from; days are those of UTC, as the ledger
-writes time.
+the whole. A tag belongs to the answer from which it was read. Days are in UTC, as in the ledger.
 
-A session is in one week, that of its last window by the session's own clock, and so are all of its
-figures, whenever they were recorded. Weeks begin on Monday, in UTC. Between two with a session none
-is omitted unless years are. `stats` and the report use both.
+A session, with all its figures, is in one week: that of its last window by the session's own clock,
+whenever it was recorded. Weeks begin on Monday, in UTC. Weeks without a session are listed if they
+are between two weeks with sessions, unless years are between these. `stats` and the report use this
+module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How rules did under each model that worked, and when an agent's model changed.
+"""The results of rules under each model of the agent, and the moments at which the agent's model
+changed.
 
-Invariant: each vote of a session on a rule belongs to one model or to none that is known, so the
-votes by model add up to those of `list`. `list`, `stats`, `status` and the report use it.
+Invariant: each vote of a session on a rule belongs to one model or to an unknown one, so the votes
+by model add up to those of `list`. `list`, `stats`, `status` and the report use this module.
 """
 
 from __future__ import annotations

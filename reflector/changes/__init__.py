@@ -1,1 +1,1 @@
-"""Changes of a playbook: apply one, undo it, erase its words, propose it; whose act it was."""
+"""Changes of a playbook: apply, undo, erase and propose them, and find whose they are."""

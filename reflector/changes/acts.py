@@ -1,9 +1,10 @@
-"""Your newest act: the one that bare `undo` takes back.
+"""Your newest act, which bare `undo` takes back.
 
-Invariant: an act is all that one command appended, by its transaction id. Only your acts are looked
-at, not those of agents, other machines or automatic adoptions. An act and the one that took it back
-are both gone, so each `undo` goes further back; the undo of anything else is an act like others. An
-act that bare `undo` cannot take back is named, and no older one is taken back instead of it.
+Invariant: an act is everything that one command appended, by its transaction id. Acts of agents, of
+other machines and automatic adoptions are not considered. After an undo, both the act and its undo
+are skipped, so each bare `undo` goes one act further back. The undo of anything else is an act of
+its own. If bare `undo` cannot take an act back, it names this act, and never takes back an older
+one instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Changes of the playbook: what each would do, why it cannot be made, and all made at once.
+"""Changes of the playbook: what each would do, why it is refused, and all of them made at once.
 
-Invariant: changes that are made together are one append, so all of them are made or none is. A
-change has the same event whoever makes it: a person's command, an edit of playbook.json, git, or
-the approval of a proposal. `playbook.change.KINDS` describes the kinds.
+Invariant: changes that are made together are one append, so all or none are made. A change produces
+the same event from every source: a command, an edit of playbook.json, git, or an approved proposal.
+`playbook.change.KINDS` describes the kinds.
 """
 
 from __future__ import annotations

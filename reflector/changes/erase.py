@@ -1,8 +1,8 @@
-"""Prose erased from the ledger, and the other places that hold it.
+"""Erases prose from the ledger, and finds the other places that contain it.
 
-Invariant: nothing that counts is lost, and no text is reported as gone that is not. The ledger
-erases it from its own files, and the copies of imported playbooks that hold it go too. Events and
-other files that hold the same text are listed: only you know whether they are meant.
+Invariant: no count is lost, and a text is reported as erased only if it is. The ledger erases the
+text from its own files and from its copies of imported playbooks. Events and other files with the
+same text are listed, because only you know whether to erase them too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Proposed changes of the playbook, and the decisions on them.
 
-Invariant: a proposal changes no playbook. It is an event of its own, and ends once: an approval
-appends the events of its change behind itself, a rejection has a reason, and one that can no longer
-be applied, or that waited behind too many others, falls away with the reason, until it can be
-applied again. The same change proposed again gets the decision, and you are not asked twice. The
-playbook's own advice is not learned from it: a text that a bullet has or had is refused.
+Invariant: a proposal does not change the playbook. It is an event of its own, and ends once. An
+approval appends the events of its change after itself. A rejection has a reason. A proposal lapses,
+with the reason, if it cannot be applied any more or if too many others wait, and it waits again
+when it can be applied.
+
+If the same change is proposed again, it gets the earlier decision, so you are not asked twice. A
+text that a bullet has or had is refused, so the playbook never learns its own advice.
 """
 
 from __future__ import annotations

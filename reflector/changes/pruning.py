@@ -1,7 +1,8 @@
 """Proposals of merges and removals, for `reflector review find`.
 
-Invariant: finding proposes no more than may wait, so it pushes no other proposal away. Of pairs
-that share a bullet it proposes the first one: after your decision the other texts meet again.
+Invariant: it never proposes more than the number of proposals that may wait, so it displaces no
+other proposal. Of several pairs with a common bullet it proposes the first. The next run compares
+the remaining texts again.
 """
 
 from __future__ import annotations

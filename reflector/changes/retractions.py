@@ -1,9 +1,10 @@
-"""Evidence taken out of the count and put back, and counting policies put in force.
+"""Takes evidence out of the count, puts it back, and changes the counting policy.
 
-Invariant: nothing is subtracted. A retraction makes the set of counted tags smaller, and undoing it
-is a retraction of the retraction. An event is retracted at most once, so the retractions that
-follow from one are a line, and only its last one may be retracted next: with a line of odd length
-the evidence counts. An adoption of a policy that takes another one back points to it.
+Invariant: nothing is subtracted. A retraction makes the set of counted tags smaller, and a
+retraction is undone by a retraction of it. An event is retracted at most once, so the retractions
+that follow from one event form a line. Only the last of them can be retracted next, and if the line
+has an odd length, the evidence counts. If an adoption of a policy takes another one back, it points
+to it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Taking back an act: which one a text names, which bullets that removes, and the events that do
-it.
+"""Takes back an act: finds the act that a text names, the bullets that would be removed, and the
+events to append.
 
-Invariant: an act is taken back as a whole, in one append, or not at all. Bullets go back to what
-they were, and evidence leaves the count or comes back; nothing is erased.
+Invariant: an act is taken back as a whole, in one append, or not at all. Bullets get their earlier
+state, and evidence leaves the count or returns to it. Nothing is erased.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Changes of bullets undone by other changes; `retractions` does it for evidence.
+"""Undoes changes of bullets by other changes. `retractions` does this for evidence.
 
-Invariant: what undoes events is computed from the history: the bullets before and after the events
-are compared, and each difference is taken back. If a later change is in the way, the refusal names
-it and nothing is undone. Counts that came since stay. Each event that undoes another points to it,
-so the next `undo` goes further back.
+Invariant: the undo is computed from the history. The bullets before and after the events are
+compared, and each difference is taken back. If a later change conflicts, the refusal names it and
+nothing is undone. Later counts stay. Each event that undoes another one points to it, so the next
+`undo` goes further back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The commands that an agent's calls run, and the text that they add to files.
 
-Invariant: text that an edit removes or keeps is not added, so a prohibition is not charged with
-the edit that removes what it forbids. A call that you refused is no act.
+Invariant: text that an edit removes or keeps is not added text. So an edit that removes a forbidden
+word is not counted against the rule. A call that you refused does not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Words of English that a text uses as code: called, a member, imported, a type, or a keyword.
+"""Whether a text uses an English word as code: as a call, a member, an import, a type or a keyword.
 
-Invariant: the same word in a comment, in a string or in a file of prose is no use, because a rule
-against `checkout` or `any` is not about English.
+Invariant: a word in a comment, in a string or in a prose file is not a use, because a rule against
+`checkout` or `any` is not about English.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Sentences that are alike: they share the rarer of their words, and speak for or against the same.
+"""Sentences that are alike: they share their rarer words, and both speak for a thing or both
+against it.
 
-Invariant: whether a sentence is like a text depends on the two and on the list of texts alone, so
-that a count is the same whenever it is made again. Words are compared as `people.stance` reads
-them; scripts without spaces by their grams.
+Invariant: the result depends only on the two texts and on the list of all texts, so a repeated
+count gives the same result. Words are compared as `people.stance` reads them. Scripts without
+spaces are compared by their grams.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The occasions of rules: a commit, tests, files of a kind. A rule can be followed or broken only
-in a session in which its occasion came up.
+"""The occasions of rules, for example a commit, a test run or an edit of a kind of file. A session
+can follow or break a rule only if its occasion came up.
 
-Invariant: an occasion follows from the rule's own words. A rule whose occasion is not known has
-none, and then nothing is claimed about it.
+Invariant: an occasion follows from the rule's own words. If the occasion of a rule is unknown,
+nothing is claimed about it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sentences that you repeat over sessions and that are in no rule."""
+"""Sentences that you repeat in several sessions and that no rule contains."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The form of your sentences: which instruct, and which may say a rule again.
+"""The form of your sentences: the ones that instruct, and the ones that may repeat a rule.
 
-Invariant: a form is read by a few short expressions, so a sentence of an unknown form counts
-nothing. English, Chinese, Japanese, Spanish and Portuguese are read.
+Invariant: a few short expressions read the form, and a sentence of an unknown form counts nothing.
+English, Chinese, Japanese, Spanish and Portuguese are read.
 """
 
 from __future__ import annotations

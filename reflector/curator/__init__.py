@@ -1,1 +1,1 @@
-"""What people ask for and what a model thinks, as proposals."""
+"""Proposals from your requests and from the findings of models."""

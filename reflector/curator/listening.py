@@ -1,17 +1,20 @@
-"""Wishes of people ("always run …", "remember that …", "don't … again", "no, use …"), recorded when
-their session is taken in; what models found missing; and the proposals made from both.
+"""Records the wishes of users ("always run …", "remember that …", "don't … again", "no, use …") and
+the gaps that models find, and makes proposals from both.
 
-Invariant: only a person's own words are heard, in the main conversation, outside quotations, code
-and pasted text. A wish stands at the beginning of its sentence and says what it means by itself;
-what asks, tells or points ("never do that") is passed over. Better a wish missed than a chore made.
-A wish is known by the record that holds it, so a window that is read again, a fork or a second
-machine adds nothing. What stands for later sessions is proposed at once; a correction when another
-session said the same. What a removed bullet says is proposed as its return. A wish and its proposal
-are one transaction: whoever is killed before it hears the wish again.
+Invariant: only the user's own words in the main conversation are read, without quotations, code and
+pasted text. A wish is at the beginning of its sentence and is complete in itself. Questions,
+reports and references ("never do that") are skipped, because a missed wish is better than a useless
+proposal. The record that contains a wish identifies it, so a window that is read again, a fork or a
+second machine adds nothing. A wish and its proposal are one transaction, so a killed process finds
+the wish again.
 
-What any judge found to be missing since a month is proposed once for each reading, what is alike as
-one proposal with the quotes of all its sessions: what a person said comes first, then what most
-sessions show. One sentence of a person among its quotes makes it theirs, else it comes from a tool.
+A wish for later sessions is proposed at once. A correction is proposed when a second session
+contains the same one. If a wish repeats the text of a removed bullet, the bullet's return is
+proposed.
+
+Gaps that judges found in the last month are proposed once for each reading. Gaps that are alike
+become one proposal with the quotes of all their sessions. A user's words come first, then the gaps
+of the most sessions. If one quote is a user's, the proposal is the user's, and otherwise a tool's.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Sessions for `reflector demo`, written by hand in the shape of Claude Code's transcripts."""
+"""Sessions for `reflector demo`, written by hand in the format of Claude Code's transcripts."""

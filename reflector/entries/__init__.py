@@ -1,13 +1,13 @@
-"""The ledgers that are a person's: which file is in each of their projects, and a copy of its
+"""The ledgers that belong to this user: which file belongs to each project, and a copy of its
 events.
 
-Invariant: no file decides by itself that it is this person's ledger, and neither does a transcript.
-Only the notes in the person's own folder do, and `reflector ledger take`. A file that is not the
-noted one answers nothing before its hashes were computed again and its tables were filled again.
+Invariant: neither a file nor a transcript can make a ledger this user's. Only the notes in the
+user's own folder and `reflector ledger take` can. If a file is not the noted one, its hashes are
+computed again and its tables are filled again before it answers anything.
 
-`notes` are the notes and their lock, `strangers` looks at a file that nobody vouches for,
-`admission` decides whether a file may be opened, and `copies` keeps the copy of the events and puts
-a ledger back from it.
+`notes` has the notes and their lock, `strangers` examines an unknown file, `admission` decides
+whether a file may be opened, and `copies` keeps the copy of the events and restores a ledger from
+it.
 """
 
 from __future__ import annotations

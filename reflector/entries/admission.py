@@ -1,10 +1,10 @@
 """Decides whether the file in a ledger's place may be opened.
 
-Invariant: a file that is not the noted one answers nothing before its history was proved, event by
-event, and its tables were filled again from the events. It is this person's if its history is, or
-goes on from, the copy in the person's folder, or if the person says so. Where two histories of one
-origin have parted, the file in place answers, and this home's history is kept aside. A ledger of
-another origin, and one whose events are not what was appended, gives way to this person's own.
+Invariant: before a file that is not the noted one answers anything, its history is proved event by
+event, and its tables are filled again from the events. The file is this user's if its history
+equals or continues the copy in the user's folder, or if the user confirms it. If two histories of
+one origin have parted, the file in place answers, and this home's history is kept aside. A ledger
+of another origin, or one whose events were changed, is replaced by this user's own ledger.
 """
 
 from __future__ import annotations

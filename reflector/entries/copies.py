@@ -1,11 +1,11 @@
-"""Keeps a copy of the events of a person's ledger outside of the project, and puts the ledger back
-from it.
+"""Keeps a copy of the events of a user's ledger outside the project, and restores the ledger from
+it.
 
-Invariant: what this home had acknowledged stays in its folder until the ledger has it. The lines
-are appended when a process closes the ledger, so a process that is killed leaves the copy behind by
-what it wrote, for the next one to add. The copy is not synced: what a crash of the system takes
-from its end is written again, too. A redaction writes it anew. A copy whose end the ledger lacks is
-kept as an export, under a name of its own, until it is imported.
+Invariant: an event that this home acknowledged stays in its folder until the ledger has it. A
+process appends its lines to the copy when it closes the ledger. If the process is killed, the copy
+lacks them, and the next process adds them. The copy is not synced, so lines that a system crash
+removes from its end are written again too. A redaction writes the whole copy again. If the ledger
+lacks the end of the copy, the copy is kept as an export with its own name until it is imported.
 """
 
 from __future__ import annotations

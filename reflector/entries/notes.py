@@ -1,11 +1,11 @@
-"""What a person's own folder notes of each of their ledgers, and the lock of these notes.
+"""The notes about each ledger in the user's own folder, and their lock.
 
-Invariant: a note is in the person's home, so nothing that brings a project brings one. A file is
-the noted one if it has the noted number, and in it the mark that was drawn when it was noted: a
-file system gives the number of a file that is gone to the next one.
+Invariant: a note is in the user's home, so a project cannot bring one. A file is the noted one if
+it has the noted inode and contains the mark that was drawn when it was noted. The inode alone is
+not enough, because a file system reuses the inode of a deleted file.
 
-Each project has a folder outside of itself (`locate.own_folder`), with `entry.json` and
-`events.ndjson`: the lines of an export without their header.
+Each project has a folder outside itself (`locate.own_folder`) with `entry.json` and
+`events.ndjson`. The latter contains the lines of an export without their header.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Looks at a ledger's file that nobody vouches for, and proves its history.
+"""Examines a ledger file of unknown origin, and proves its history.
 
-Invariant: no view and no trigger of the file runs, nothing is written, and the time is bounded.
-What the file holds is a value for others to compare with the person's own notes; it decides
-nothing.
+Invariant: no view or trigger of the file runs, nothing is written, and the time is bounded. The
+content of the file is only compared with the user's own notes. It decides nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events about bullets: how they come, change and go, and the tags that they are given."""
+"""Events about bullets: their creation, changes and removal, and the tags that they get."""
 
 from __future__ import annotations
 

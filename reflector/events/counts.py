@@ -1,7 +1,7 @@
 """Events about the counts of rules in recorded sessions.
 
-Invariant: an event holds keys of rules and numbers, no words, so it outlives the transcript and
-nothing in it has to be erased. `reflector.sessions.counted` makes the events and folds them.
+Invariant: an event contains keys of rules and numbers, but no words. So it outlives the transcript,
+and nothing in it has to be erased. `reflector.sessions.counted` makes these events and folds them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What an event of a type changes in the playbook or in its window: a handful of effects, of which
-each type has one.
+"""The effects of events on the playbook or on their window. Each event type has one of a few
+effects.
 
-Invariant: the fold, the tables, a moment of the past and `verify` all ask the effect, so they
-cannot disagree about a type. A new type takes an effect that exists; a new effect is a change to
-the projection.
+Invariant: the fold, the tables, a past moment and `verify` all use the effect, so they cannot
+disagree about a type. A new type uses an existing effect. A new effect is a change of the
+projection.
 """
 
 from __future__ import annotations

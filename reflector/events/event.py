@@ -1,10 +1,9 @@
-"""Events: what happened, as values.
+"""Events as values.
 
 Invariant: an event's id is derived from the identity of its input, never from a model's wording or
-a clock. So the same input, delivered twice, is the same event, and a second append of it adds
-nothing. The input of a command includes a number that is drawn once, its transaction id: two
-commands that create the same thing, on one machine or on two, create two events, and no id means
-two things.
+a clock. So the same input, delivered twice, is the same event, and its second append adds nothing.
+The input of a command includes its transaction id, a random number. So two commands that create the
+same thing create two events, on one machine or on two, and an id never means two things.
 """
 
 from __future__ import annotations

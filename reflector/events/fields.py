@@ -1,8 +1,8 @@
-"""The kinds of fields that event types are made of, and the form of packed record keys.
+"""The kinds of fields of event types, and the format of packed record keys.
 
-A window carries the keys of its records, so that the ledger alone knows which records of
-transcripts it holds, long after the transcript is gone: 8 bytes a record instead of a uuid of 36
-characters.
+A window contains the keys of its records. So the ledger alone shows which records of transcripts it
+has recorded, even if the transcript is gone. A key takes 8 bytes instead of the 36 characters of a
+uuid.
 """
 
 from __future__ import annotations

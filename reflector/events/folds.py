@@ -1,12 +1,12 @@
-"""The form that every fold has, and the two ways to ask one.
+"""The interface of every fold, and the two ways to compute one.
 
-A fold makes one answer of a history. The answer as of a position is that of the events up to it; a
-rebuild changes none. There are six: the playbook (`registry.PlaybookFold`), windows
-(`windows.WindowFold`), usage, lessons, proposals and trials. The ledger keeps the playbook, the
-windows and the usage as tables, which SQL moves on with each event: there the fold is the
+A fold computes one answer from a history. The answer as of a position depends on the events up to
+it, and a rebuild does not change it. There are six folds: the playbook (`registry.PlaybookFold`),
+windows (`windows.WindowFold`), usage, lessons, proposals and trials. The ledger keeps the playbook,
+the windows and the usage as tables, which SQL updates with each event. For these the fold is the
 definition, and tests compare the two.
 
-Invariant: an answer depends on the events of `types` alone, so no other event is read for it.
+Invariant: an answer depends only on the events of `types`, so no other event is read for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""An event type as one value: everything that the program knows of a type, and of its data,
-field by field.
+"""An event type as one value, with everything that the program knows about the type and its fields.
 
-The modules beside this one list the types, and `registry` collects them. Append, reader, redaction
-and merge ask a type; no other list of types or fields exists.
+The other modules of this package list the types, and `registry` collects them. Append, reader,
+redaction and merge use the types. There is no second list of types or fields.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Events about lessons: what a run was, what was learned from it, who was told, and what happened
-then.
+"""Events about lessons: the runs, the lessons learned from them, the sessions that were shown them,
+and the outcomes.
 
-Invariant: these are facts as they came, and nothing that is computed from them. How much a lesson
-is worth, whether it still holds and which ones are kept follows from its outcomes, by the folds of
-`reflector.embed.lessons`. A lesson is known by the id of the event that recorded it.
+Invariant: these are facts as they arrived, without anything computed from them. The folds of
+`reflector.embed.lessons` compute from the outcomes a lesson's worth, whether it is still valid and
+whether it is kept. The id of the event that recorded a lesson identifies it.
 
-`text` of a lesson is what is told and searched: the key insight of an insight, the corrective
-strategy of a reflection, the correction of a mistake, the summary itself. The other texts of its
-kind say how it came about. `task` is the type of task of a mistake, the task of a reflection.
+`text` is the part of a lesson that is shown and searched: the key insight of an insight, the
+corrective strategy of a reflection, the correction of a mistake, or the summary. The other texts
+give its origin. `task` is the type of task of a mistake, and the task of a reflection.
 """
 
 from __future__ import annotations

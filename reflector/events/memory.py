@@ -1,8 +1,8 @@
 """Events about the files in which an agent finds its memory and rules.
 
-Invariant: an event holds changed lines of the file, without secrets, and no word of a session: the
-words before a change are found in the session by `session` and `call`. So a redaction erases the
-lines, and the digests stay.
+Invariant: an event contains the changed lines of a file, without secrets, and no words of a
+session. `session` and `call` lead to the words before a change. So a redaction erases the lines,
+and the digests stay.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Events about changes of the playbook that somebody proposes: the proposal, the decision, and what
-came of it.
+"""Events about proposed changes of the playbook: the proposal, the decision and its result.
 
-Invariant: none of them changes the playbook. A change that is approved becomes the events about
-bullets that it stands for, in the same append, and each of them points to its proposal. So the
-counters follow from those alone.
+Invariant: none of these events changes the playbook. An approved change becomes events about
+bullets in the same append, and each of them points to its proposal. So the counters follow from
+those events alone.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Every event type, the lists that follow from what each says of itself, and the playbook as a fold
-over events.
+"""All event types, the lists derived from them, and the playbook as a fold over events.
 
-Invariant: `fold(events)` depends on nothing but its argument. It is the definition of every
-counter; the tables that the ledger keeps beside the events are only a faster way to the same value,
-and `verify` compares the two.
+Invariant: `fold(events)` depends only on its argument. It is the definition of every counter. The
+tables beside the events are a faster way to the same value, and `verify` compares the two.
 
-A process that only appends makes all of this, too: nothing here looks at a field of a type twice.
+A process that only appends also builds these lists, so each field of a type is read only once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Events about sessions and their reflections: windows, what became of them, evidence that was
-taken back, and trials; and the readers of their data.
+"""Events about sessions and their reflections: windows, their results, retracted evidence and
+trials; and the readers of their data.
 
-Invariant: an outcome knows no arm, and a trial's opening states everything that decides an arm,
-before the first session. Models and agents word some of the data, so a reader takes any type.
+Invariant: an outcome does not contain an arm. The opening of a trial contains everything that
+decides an arm, before the first session. Models and agents write some of the data, so a reader
+accepts a value of any type.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The playbook as a value: bullets with their baselines, and the tags that count.
 
-Invariant: a counter is the bullet's baseline plus the number of members in the set of its counted
-tags: those with disposition `counted` that no active retraction covers and that came after the
-baseline was set. A retraction may itself be retracted, which makes its target count again. Nothing
-is ever subtracted.
+Invariant: a counter is the bullet's baseline plus the size of the set of its counted tags. A tag is
+in this set if its disposition is `counted`, no active retraction covers it, and it came after the
+baseline was set. A retraction can itself be retracted, and then its target counts again. Nothing is
+ever subtracted.
 
-A bullet that others were merged into counts by reference: its counters are the baselines of its
-family added up, plus the size of the union of their sets. Each bullet of the family keeps what is
-its own, so undoing a merge gives it back.
+After a merge of bullets, the remaining bullet counts by reference: the baselines of its family,
+plus the size of the union of their sets. Each bullet of the family keeps its own set, so undoing
+the merge restores its counters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How far windows came, as a fold over the events that open and move them.
+"""The states of windows, as a fold over the events that open and change them.
 
-Invariant: a judged window stays judged; one that was skipped or given up may still be judged. The
-ledger keeps the states of now as the table `session_window`, which `WindowFold` defines. `stats`
-and `log` ask here for a moment of the past and for one session.
+Invariant: a judged window stays judged, and a window that was skipped or given up can still be
+judged. The ledger keeps the current states in the table `session_window`, which `WindowFold`
+defines. `stats` and `log` use this module for a past moment and for one session.
 """
 
 from __future__ import annotations

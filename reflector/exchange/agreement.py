@@ -1,15 +1,14 @@
-"""One playbook from two histories: the playbook on which both ledgers agree, whichever of them took
-the other in.
+"""The playbook on which two merged ledgers agree, whichever of them imported the other.
 
-Invariant: after a merge the bullets and counters are those of one ledger to which every event had
-been appended when it was first recorded, and behind all that its own ledger knew then: the later
-text counts, a count set by hand takes out what was counted before it on either machine, and a
-bullet that both have has the baseline that was recorded first. What a ledger counted for a bullet
-before git renamed it there follows the bullet, not the name.
+Invariant: after a merge, the bullets and counters are those of a ledger in which each event was
+appended when it was first recorded, after every event that its own ledger had then. So the later
+text counts. A count that was set by hand replaces earlier counts of both machines, and a bullet of
+both ledgers has the baseline that was recorded first. If git renamed a bullet, the counts from
+before follow the bullet, not the name.
 
-A ledger only grows at its end, so if its own order gives anything else, events that restate the
-agreed bullets and counters are appended. They are not evidence: the next merge, here or elsewhere,
-ignores them and counts again. Which verdicts count is decided before (`verdicts`).
+A ledger only grows at its end. So if its own order gives another result, events are appended that
+restate the agreed bullets and counters. They are not evidence: the next merge, here or elsewhere,
+ignores them and computes again. `verdicts` decides earlier which verdicts count.
 """
 
 from __future__ import annotations

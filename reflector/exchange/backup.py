@@ -1,14 +1,14 @@
-"""A SQLite ledger copied while it is used, and a copy put back in its place.
+"""Copies a SQLite ledger while it is used, and puts a copy back in its place.
 
-Invariant: a backup is one state of the ledger, in one file that only its owner may read, and it was
-verified after it was written; a file under its name is there whole or not at all, and none is ever
-overwritten. A ledger is replaced by a verified copy only, at once, and the replaced file is kept
-beside it.
+Invariant: a backup is one state of the ledger, in one file that only its owner can read, and it is
+verified after it was written. The file is complete or absent, and an existing file is never
+overwritten. A ledger is replaced only by a verified copy and in one step, and the replaced file is
+kept beside it.
 
-Each copy is made by VACUUM INTO: a snapshot that no writer waits for, and without the free pages,
-which could still hold an erased text. A ledger is put back by SQLite's backup interface, page by
-page into the same file in one transaction, so that processes which have it open go on with what was
-restored and not with a file that is gone.
+VACUUM INTO makes each copy. It is a snapshot for which no writer waits, and it omits the free
+pages, which could still contain an erased text. SQLite's backup interface restores a ledger, page
+by page into the same file in one transaction. So processes that have the file open continue with
+the restored ledger.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Which bullets of two histories are the same.
 
-It is decided from how the bullets came into being: the event that first brought a bullet is its
-birth, through however many ledgers and under however many names it came. Names are given out on
-each machine, so two bullets of one name with other births are one bullet if they ever said the
-same, and two if they never did. A line of a file, which `check` watches, is the bullet that ever
-said the same, whatever its name; and two bullets of the playbook that say the same are one.
+The event that first created a bullet is its birth, through however many ledgers and under however
+many names it came. Each machine gives out its own names. So two bullets with one name but different
+births are the same bullet only if they ever had the same text. A line of a file, which `check`
+watches, is the bullet that ever had its text, whatever its name. Two bullets of the playbook with
+the same text are one.
 """
 
 from __future__ import annotations

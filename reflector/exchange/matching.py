@@ -1,14 +1,14 @@
-"""Which event of another ledger is which event here.
+"""Which event of another ledger is which event in this one.
 
-Invariant: an event is known by its birth, the ledger, position, id and data hash with which it was
-first appended. However many ledgers it came through, and whatever id or names of bullets it has
-there, it is the same event. Two events with one id are two events if their births differ, unless
-their data is the same: then both state one thing.
+Invariant: an event is identified by its birth: the ledger, position, id and data hash with which it
+was first appended. It stays the same event through any number of ledgers, even if its id or its
+names of bullets differ there. Two events with one id are two events if their births differ, unless
+their data is the same.
 
-Older versions gave two different events one id if clones of one ledger went on apart. The second
-one is stored under an id that follows from its birth, so every machine gives it the same. Pointers
-to an event are mapped with it, and so is a reflection whose verdicts differ from those of the
-reflection that has its id here.
+Older versions could give one id to two different events if clones of a ledger continued apart. The
+second one is stored under an id that is derived from its birth, so every machine computes the same
+id. Pointers to the event are mapped with it. The same applies to a reflection whose verdicts differ
+from those of the reflection that has its id in this ledger.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Two machines' ledgers become one: the events of a file appended behind the ones that are here.
+"""Merges the ledgers of two machines: appends the events of a file after the events of this ledger.
 
-Invariant: a merge is one transaction, adds what is not here and nothing twice, and loses nothing:
-each event's `meta` names its place in the other ledger, and a `ledger.merged` behind each page of
-them names the head up to which the other ledger is here. The file itself proves the other history.
-Merging it again adds nothing.
+Invariant: a merge is one transaction, adds each missing event once, and loses nothing. Each event's
+`meta` has its place in the other ledger. After each page of events, a `ledger.merged` has the head
+up to which the other ledger is included. The file itself proves the other history, and merging it
+again adds nothing.
 
-An event that is here, by its birth or with the same id and data, is not appended again
-(`matching`). If an id is here with other data, this ledger's version stays if both state one fact
-in different words (a reason, a path, a model's answer); of two creations or changes of a bullet
-both are kept, and so are two reflections with different verdicts.
+An event that is in this ledger, by its birth or with the same id and data, is not appended again
+(`matching`). If an id has other data in this ledger, this ledger's version stays if both state one
+fact in different words, such as a reason, a path or a model's answer. Of two creations or changes
+of a bullet both are kept, and so are two reflections with different verdicts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an exported ledger holds, compared with this ledger before they are merged.
+"""Compares an exported ledger with this ledger before they are merged.
 
-Invariant: a survey is made of proved lines only, and nothing is written. It decides which of the
-file's bullets are which bullets here, and which names mean another bullet here.
+Invariant: a survey reads only proved lines and writes nothing. It decides which bullets of the file
+are which bullets of this ledger, and which names mean another bullet here.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""A whole ledger moved: into a file, out of one, from one engine to the other; the chain stays the
-same.
+"""Moves a whole ledger into a file, out of one, or between engines, with the same chain.
 
-Invariant: what is loaded is the same ledger, its origin, positions, times and chain, or nothing.
-The hashes of every line are computed again before it is written, and all of it is one transaction:
-a wrong file, a kill or a full disk leave the ledger as it was. Lines are read, checked and written
-page by page, so memory stays flat.
+Invariant: the loaded ledger is the same ledger, with its origin, positions, times and chain, or
+nothing is loaded. The hashes of every line are computed again before it is written, in one
+transaction. So a wrong file, a kill or a full disk leaves the ledger unchanged. Lines are read,
+checked and written page by page, so memory use does not grow with the ledger.
 
-The lines are CloudEvents 1.0 JSON, so that other programs read each of them too. A line holds all
+The lines are CloudEvents 1.0 JSON, so that other programs can read them. A line contains everything
 that the chain commits to: every field of the header, `data` and `meta` as they are stored, and the
-hashes. The first names the ledger and the head at which it ends. Names and meanings are a
-documented contract (docs/moving.md). Attributes that are not ours are ignored: brokers add
-their own.
-Hashes only prove that a file was not changed since it was written, so a line is refused if a later
+hashes. The first line names the ledger and its last head. The names are a documented contract
+(docs/moving.md). Unknown attributes are ignored, because brokers add their own.
+
+Hashes only prove that a file was not changed after it was written. So a line is refused if a later
 merge could not read its time or its place in another ledger.
 """
 

@@ -1,10 +1,10 @@
-"""Verdicts that two machines gave on the same citations: which of them count after a merge.
+"""Which verdicts count after a merge if two machines judged the same citations.
 
-Of one window that several judges judged, one reflection counts. Which one depends on nothing but
-the reflections, so every machine retracts the same ones, and a retraction of them is an event like
-those by people. A person's verdict is never replaced by a judge's, and takes the place of all that
-judges say of that citation. A check is not another judgement of its window: its verdicts are kept,
-and of the verdicts that it counts once for a session, none that is counted otherwise.
+If several judges judged one window, one reflection counts. The choice depends only on the
+reflections, so every machine retracts the same ones. Such a retraction is an event like a user's. A
+user's verdict is never replaced by a judge's, and replaces all verdicts of judges on that citation.
+A check is not a second judgement of its window, so its verdicts are kept. Verdicts that a check
+counts once for a session are dropped if the session's vote is already counted.
 """
 
 from __future__ import annotations

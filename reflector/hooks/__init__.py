@@ -1,1 +1,1 @@
-"""How it is called: the fast hook, its installation, and the doctor that checks it."""
+"""The fast hook, its installation, and the doctor that checks it."""

@@ -1,8 +1,7 @@
-"""Runs the hook: `python -I -S …/reflector/hooks/__main__.py`, which is what the agent's settings
-call.
+"""Runs the hook: agents' settings call `python -I -S …/reflector/hooks/__main__.py`.
 
-Invariant: this file only leads to the hook. Python compiles the file that it runs at each start and
-a module once; compiling the hook took a quarter of its time.
+Invariant: this file only imports and calls the hook. Python compiles the main file at each start,
+but a module only once, and compiling the hook took a quarter of its time.
 """
 
 import sys

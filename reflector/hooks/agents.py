@@ -1,5 +1,5 @@
-"""The agents that call the hook: where each keeps its settings, when it calls, and how our hooks
-are written there.
+"""The agents that call the hook: the place of each one's settings, its events, and the format of
+our hooks there.
 
 Installing, uninstalling, the doctor, the options of the commands and docs/agents.md derive from
 this table.

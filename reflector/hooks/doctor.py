@@ -1,9 +1,9 @@
-"""What `reflector doctor` looks at: everything between the agent and the playbook, each with what
-mends it.
+"""The checks of `reflector doctor`: everything between the agent and the playbook, each with its
+repair.
 
-Invariant: looking changes nothing and costs little: no file is created, no network is asked, no key
-is shown. A check that cannot be made is a finding, never an exception. A fix touches nothing that a
-person wrote, and permissions are only narrowed.
+Invariant: a check changes nothing and is cheap. It creates no file, uses no network and shows no
+key. A check that cannot be made is a finding, never an exception. A repair never changes a file
+that the user wrote, and only narrows permissions.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The hook: hands the playbook to the agent, and keeps what the agent reports in one durable file.
+"""The hook: prints the playbook for the agent, and keeps the agent's report in one durable file.
 
-Invariant: the hook never hurts the agent. Whatever comes in on stdin and whatever the disk does, it
-exits 0, prints only what the event's contract allows, and takes about the time in which the
-interpreter starts. A delivery that was taken is on disk, whole, before the hook ends; nothing
-half-written is visible.
+Invariant: the hook never harms the agent. Whatever stdin contains and whatever the disk does, it
+exits with 0, prints only what the event's contract allows, and takes about as long as the
+interpreter's start. An accepted delivery is completely on disk before the hook ends, and no
+half-written file is visible.
 
-Run by `hooks/__main__.py`, by `reflector hook`, or as a file, which is what older settings call.
-Each import costs the agent's user milliseconds at every session's start and end, so what is done
-every time uses `sys`, `time`, `posix`, `_json` and our own `files`, `locate` and `handover` only;
-`re`, `json` or `pathlib` alone would cost more than all of it. Slow work (rendering, a project that
-cannot be written) imports what it needs when it happens.
+`hooks/__main__.py` and `reflector hook` run it, and older settings run it as a file. Each import
+costs the user milliseconds at every start and end of a session. So the usual path uses only `sys`,
+`time`, `posix`, `_json` and our own `files`, `locate` and `handover`. `re`, `json` or `pathlib`
+alone would cost more than all of it. Slow work, such as rendering or a project that cannot be
+written, imports its modules when it happens.
 
-The state folder that it fills is described in `reflector.sessions.spool`.
+`reflector.sessions.spool` describes the state folder that the hook fills.
 """
 
 # pathlib would cost more than everything that is done here:

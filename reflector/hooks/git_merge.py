@@ -1,13 +1,14 @@
 """The merge driver of a playbook.json that is shared through git, and its installation in a clone:
 git calls `python -I -m reflector.hooks.git_merge %O %A %B`.
 
-Invariant: what git asks for is in the file of our version when it ends, with exit code 0; what a
-person has to decide stands between conflict markers, with exit code 1. Files that cannot be read as
-playbooks are merged line by line. Where the merge cannot be written, the exit code is above 128, by
-which git knows that nothing was merged.
+Invariant: with exit code 0, the file of our version contains the merge. With exit code 1, it has
+conflict markers around the changes that a user must decide. If the files cannot be read as
+playbooks, they are merged line by line. If the merge cannot be written, the exit code is above 128,
+so git knows that nothing was merged.
 
-Installing twice is installing once, and uninstalling leaves every file as it was, to the byte. Our
-line of `.claude/.gitattributes` is the first, so that no line before it has to end for it.
+Installing twice is the same as installing once, and uninstalling restores every file byte for byte.
+Our line of `.claude/.gitattributes` is the first, so that the line before it need not be
+terminated.
 """
 
 from __future__ import annotations

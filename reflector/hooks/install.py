@@ -1,11 +1,10 @@
-"""Our hooks in an agent's settings: added, found and removed in a text, and in the file that has
-it.
+"""Our hooks in an agent's settings: added, found and removed in a text and in its file.
 
-Invariant: what the settings say beside our hooks stays, in its order, and the text keeps its
-indentation, line ends and blanks around the document. A text that cannot be written back without a
-loss is refused. Installing twice is installing once. A file is at every moment the whole old one or
-the whole new one, with its mode and behind its symlink, never a mix with what somebody else wrote
-meanwhile, and lies beside the new one as it was before our first hook.
+Invariant: all other settings stay, in their order, and the text keeps its indentation, line ends
+and the blanks around the document. A text that cannot be written back without a loss is refused.
+Installing twice is the same as installing once. At every moment the file is completely the old one
+or the new one, with its mode and its symlink, and never a mix with another program's edit. The
+version from before our first hook stays beside it.
 """
 
 from __future__ import annotations

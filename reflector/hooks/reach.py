@@ -1,8 +1,8 @@
-"""Whether the agents call the hook: the hooks in their settings, what keeps them from running or
-makes them run twice, and when they last ran.
+"""Whether the agents call the hook: the hooks in their settings, obstacles, double calls, and the
+last runs.
 
-Invariant: looking changes nothing and never fails. A settings file that cannot be read says nothing
-about conflicts; the doctor, and the command that changes it, say what is wrong with it.
+Invariant: a check changes nothing and never fails. A settings file that cannot be read is not a
+conflict. The doctor, and the command that changes this file, report the fault.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The pieces of a Markdown text, line by line: list items, numbered steps, table rows, sentences,
 headings, and commands in fences of a shell.
 
-Invariant: a piece knows the line at which it begins. A wrapped line belongs to the piece before it.
-Comments, front matter, table heads and fences of other languages are not pieces.
+Invariant: a piece has the line number of its first line. A wrapped line belongs to the piece before
+it. Comments, front matter, table heads and fences of other languages are not pieces.
 
-It reads what people write, without a parser of CommonMark: loading one takes longer than reading
-any instruction file here.
+It reads files that users write, without a CommonMark parser, because loading one takes longer than
+reading any instruction file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The units of an instruction file, each with its kind.
 
-Invariant: every piece that somebody could read as advice, as a fact or as a command is a unit. A
+Invariant: every piece that a reader could take as advice, as a fact or as a command is a unit. A
 heading is a unit only if it is a rule.
 """
 
