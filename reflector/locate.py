@@ -1,14 +1,14 @@
-"""Finds the project that a folder belongs to, and the user's own folders: one rule for the hook and
-the command line.
+"""Finds the project of a folder and the user's own folders, by one rule for the hook and the
+command line.
 
-Invariant: every folder of a repository belongs to one project, and so does every linked worktree of
-it. The project is the nearest folder upward that holds a playbook or our state, else the root of
-the git repository, else the folder itself; a folder of a linked worktree stands for the same folder
-of the main checkout.
+Invariant: every folder of a repository, and every linked worktree of it, belongs to one project.
+The project is the nearest folder upward with a playbook or our state, else the root of the git
+repository, else the folder itself. A folder of a linked worktree counts as the same folder of the
+main checkout.
 
-The hook loads this at every start, so it imports next to nothing, and no `git` runs: a linked
-worktree is known by the files that git itself keeps (gitrepository-layout). Both ends must name
-each other, because an archive can hold a `.git` file that points into any repository of the user's.
+The hook loads this module at every start, so it imports very little and does not run git. It
+recognises a linked worktree by git's own files (gitrepository-layout). Both ends must name each
+other, because an archive can contain a `.git` file that points into any repository of the user's.
 """
 
 import posix as system

@@ -1,7 +1,7 @@
-"""What is wrong, as a value and as an error.
+"""A fault as a value and as an error.
 
-Invariant: each says what is wrong, where, and what to do about it. `verify`, a reading of
-playbook.json and an import return findings, all of them; a mistake ends the command.
+Invariant: each names the fault, its place and the repair. `verify`, a reading of playbook.json and
+an import return all their findings. A mistake ends the command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The judge `agent`: the person's own agent, if they let it judge.
+"""The judge `agent`: the user's own agent, if they allowed it to judge.
 
-`agent_process.py` starts it, `agent_clients.py` has the agents that can judge, and `consent.py`
-which of them the person agreed to.
+`agent_process.py` starts it, `agent_clients.py` lists the agents that can judge, and `consent.py`
+has the ones that the user allowed.
 """
 
 from __future__ import annotations

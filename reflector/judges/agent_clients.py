@@ -1,13 +1,13 @@
-"""The agents that can judge: how each is asked without a screen and without tools, and where its
-answer stands.
+"""The agents that can judge: how each is called without a screen and without tools, and the place
+of its answer.
 
 Invariant: each command line of `clients.toml` gives its client no tool, MCP server, hook, memory
-file or project settings, and leaves no session behind. Each version shows its request to a stand-in
-on loopback before it is given a session (`agent.py`), so a switch that a new version drops is
-noticed.
+file or project settings, and leaves no session behind. Before a version gets a session, it shows
+its request to a stand-in on loopback (`agent.py`). So reflector notices a switch that a new version
+ignores.
 
-A client keeps its login. Where its settings cannot be switched off, it gets a home of ours with a
-link to its login: a copy would spend the token with which a login is renewed.
+A client keeps its login. If its settings cannot be switched off, it gets a home of ours with a link
+to its login. A copy would use up the token with which a login is renewed.
 """
 
 from __future__ import annotations

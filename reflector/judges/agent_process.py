@@ -1,11 +1,11 @@
-"""The person's own agent as the judge: asked without a screen, without tools, in an empty folder of
+"""Runs the user's own agent as the judge: without a screen, without tools, in an empty folder of
 ours.
 
-Invariant: no session is sent before this version of the client has shown, to a stand-in on
-loopback, that it has no tool and sends nothing but the question. It is started with the variables
-of the consent and never with those of the process that asks; with it ends everything that it
-started. One judge of a person runs at a time, and while it runs a file of the person's has the name
-that `REFLECTOR_JUDGING` holds, so that our hooks know its session.
+Invariant: no session is sent before this version of the client has shown to a stand-in on loopback
+that it has no tool and sends only the question. The client is started with the variables of the
+consent, never with those of the calling process. When it ends, everything that it started ends too.
+One judge of a user runs at a time. While it runs, a file of the user's has the name that
+`REFLECTOR_JUDGING` contains, so that our hooks recognise its session.
 """
 
 from __future__ import annotations

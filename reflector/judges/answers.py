@@ -1,17 +1,17 @@
-"""A model's answer, read: the JSON object in it (requirements A.4), its analysis and its tags.
+"""Reads a model's answer: its JSON object (requirements A.4), its analysis and its tags.
 
 Invariant: `parse_answer` is a pure function of the text and of `PARSER_VERSION`, and never raises.
-Each entry of a sound `bullet_tags` becomes one `ParsedTag`, an unusable one too, at its index; of a
-cut or damaged answer each complete entry does. `problems` says what could not be read. So an answer
-can be read again years later, by this parser or a better one.
+Each entry of a sound `bullet_tags` becomes one `ParsedTag` at its index, even an unusable one. Of a
+cut or damaged answer, each complete entry becomes one. `problems` lists the parts that could not be
+read. So this parser or a better one can read an answer again years later.
 
-Only a whole object with a list `bullet_tags` is an answer: of any other text, `fault` says why it
-is none. A judge that was asked for evidence has to keep to the form and to the names that it was
-asked about as well: see `fault_of`.
+Only a whole object with a list `bullet_tags` is an answer. For any other text, `fault` has the
+reason. A judge that must give evidence must also keep to the format and to the names in its
+question: see `fault_of`.
 
-Each value stood in the text as valid JSON, and prose is redacted and bounded. `objects_in` returns
-whole objects only, never a part of a damaged one; `_saved_from` returns whole strings and whole
-entries only. Both take linear time for any text: failed attempts are paid from a budget, and the
+Each value was valid JSON in the text, and prose is redacted and bounded. `objects_in` returns only
+whole objects, never a part of a damaged one. `_saved_from` returns only whole strings and whole
+entries. Both take linear time for any text: failed attempts are counted against a budget, and the
 search ends when it is spent.
 """
 

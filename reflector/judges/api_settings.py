@@ -1,7 +1,7 @@
-"""Which model the Messages API is asked for, where, and with whose key.
+"""The model, address and key of the Messages API.
 
-What is set nearer wins: a flag or REFLECTOR_MODEL, then the variables that agents and the ACE tool
-use, then the configuration's files, then our default. A key is never shown, stored or logged.
+The nearest setting wins: a flag or REFLECTOR_MODEL, then the variables of agents and of the ACE
+tool, then the configuration files, then our default. A key is never shown, stored or logged.
 """
 
 from __future__ import annotations

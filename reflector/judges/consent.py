@@ -1,8 +1,8 @@
-"""What a person agreed to when they let their agents judge, and what has come of it since.
+"""The agents that the user allowed to judge, on which terms, and their state since then.
 
-Invariant: who is asked, by which path and with which variables is what the person saw when they
-agreed; nothing from below a project is kept, and nothing of a hook or a repository is added later.
-It lies in the person's own folder, for all of their projects.
+Invariant: the client, its path and its variables are those that the user saw and agreed to. Nothing
+from below a project is kept, and neither a hook nor a repository can add anything later. The file
+is in the user's own folder and applies to all their projects.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Whether a model's verdict rests on something that happened, and whose words say so.
+"""Whether a model's verdict rests on an event of the session, and whose words prove it.
 
-Invariant: a helpful or harmful verdict counts only where its quote, white space folded, stands in
-the one turn that it names, behind a citation of its bullet, in what a person said or in what a run
-printed that ended as the verdict says. A run is a command that tests, builds, checks or starts
-something and does nothing else. The playbook, the agent's own words and those of its commands, what
-a command prints of a file, a page or history, and the texts of MCP servers, of subagents and of the
-client prove nothing, whoever asks for it. Pure: the same tags and messages give the same answer.
+Invariant: a helpful or harmful verdict counts only if its quote, with white space folded, is in the
+one turn that it names, after a citation of its bullet. The quote must be from a user's words, or
+from the output of a run that ended as the verdict states. A run is a command that only tests,
+builds, checks or starts something. These prove nothing: the playbook, the agent's own words and
+those of its commands, the printed content of a file, a page or history, and the texts of MCP
+servers, of subagents and of the client. Pure: the same tags and messages give the same answer.
 
-Three more kinds of evidence are shown with a verdict: the message of a command that failed, of a
-program that the project does not decide (`reading/commands.py`); the same action that failed before
-the citation and works after it; what the user chose in the client's own question tool. None of them
+Three more kinds of evidence are shown with a verdict: the message of a failed command of a program
+that the project does not decide (`reading/commands.py`); the same action, which failed before the
+citation and works after it; and the user's choice in the client's own question tool. None of them
 counts before ten labelled cases show how often it is right (`LABELLED`).
 
-An answer to a template of the person's own that asks for no quotes is the one exception: it counts
-as its form asks, and every screen shows that it has none.
+There is one exception: a template of the user's own that does not ask for quotes. Its verdicts
+count as its format asks, and every screen shows that they have no quote.
 """
 
 from __future__ import annotations

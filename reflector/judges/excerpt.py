@@ -1,15 +1,16 @@
-"""The question about a window: template, playbook and its turns, cut to a limit by what they are
-worth.
+"""The question about a window: the template, the playbook and the window's turns, cut to a limit by
+their importance.
 
-Invariant: a prompt fits its limit, whatever the window holds, and what is not shown is counted. The
-same window, playbook and template give the same prompt, byte for byte. The data cannot leave its
-place: secrets are removed before anything is cut or sent, a bullet or a turn cannot close the tag
-around it, the mark in the session's tag is a digest of what stands in it, which nobody can write
-there, and the template is filled once. The window is read twice, and a few numbers for each message
-are held between. The estimate of a text is never above the sum of those of its pieces.
+Invariant: a prompt fits its limit, whatever the window contains, and omitted turns are counted. The
+same window, playbook and template give the same prompt, byte for byte. Data cannot leave its place
+in the prompt: secrets are removed before anything is cut or sent, and a bullet or a turn cannot
+close its tag. The mark in the session's tag is a digest of the session, so its own text cannot
+contain it. The template is filled once. The window is read twice, and a few numbers for each
+message are kept between the readings. The estimate of a text is never above the sum of those of its
+pieces.
 
-A message is left out or shown at one of three levels, in the order of docs/judging.md (Long
-sessions); among equals what follows a citation soonest, then the newest.
+A message is omitted or shown at one of three levels, in the order of docs/judging.md (Long
+sessions). Among equal messages, those that follow a citation soonest come first, then the newest.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""Judges of other distributions: loaded by name, asked like a model.
+"""Judges of other distributions: loaded by name, and asked like a model.
 
-A judge is a function `(model: str, deadline: float) -> Client` under the entry point group
-`reflector.judges`. `model` is the setting of that name, "" for the judge's own choice; `deadline`
-is the longest wait in seconds. The client gets the texts of one prompt and returns a `Reply`.
+A judge is a function `(model: str, deadline: float) -> Client` in the entry point group
+`reflector.judges`. `model` is the setting of that name, or "" for the judge's own choice.
+`deadline` is the longest wait in seconds. The client gets the texts of one prompt and returns a
+`Reply`.
 
-Invariant: such a judge gets the texts that an agent gets, and counts like one. It is loaded if its
-name is in the user's `judges` and `backend`, and if the user let it judge. Its requests are
-reserved in every budget, its verdicts need quotes, and its answers have its distribution and
-version in their `meta`. A judge that is missing, refused or broken is an outage, so that sessions
-are recorded and wait. A stored answer is read without the extension, so a ledger does not need
-it.
+Invariant: such a judge gets the same texts as an agent, and its verdicts count like an agent's. It
+is loaded if its name is in the user's `judges` and `backend`, and if the user allowed it to judge.
+Its requests count in every budget, its verdicts need quotes, and its answers have its distribution
+and version in their `meta`. If a judge is missing, refused or broken, this is an outage, so
+sessions are recorded and wait. A stored answer is read without the extension, so a ledger does not
+need it.
 """
 
 from __future__ import annotations

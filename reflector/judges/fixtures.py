@@ -1,8 +1,8 @@
-"""The backend `fixtures`: recorded answers, looked up by what is asked.
+"""The backend `fixtures`: recorded answers, looked up by the question.
 
-Invariant: a key depends on the session and the playbook's advice only: not on counters, paths, ids,
-models or prompts. So the answers recorded from one model replay on any machine, also after the
-counters moved.
+Invariant: a key depends only on the session and on the playbook's advice, not on counters, paths,
+ids, models or prompts. So the recorded answers of one model can be replayed on any machine, even if
+the counters moved.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Models whose verdicts were measured, and the words for how sure a judge is that count.
+"""The models whose verdicts were measured, and the words for how reliable a counting judge is.
 
-Invariant: a model is known only by the name that its own client recorded with the answer, and only
-if reflector's own judges asked it. The words of an answer, a client of another package and recorded
-answers never make a model a measured one.
+Invariant: a model is identified only by the name that its own client recorded with the answer, and
+only if one of reflector's own judges asked it. The words of an answer, a client of another package
+and recorded answers never make a model a measured one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The backend that asks a model through a client, whoever makes the model.
+"""The backend that asks a model through a client, whatever the model's maker.
 
-Invariant: a question takes no more than the allowance, and an answer is never thrown away. Its
-clients are `agent_process.py` and `messages_api.py`.
+Invariant: a question takes no more than the allowance, and an answer is never lost. Its clients are
+`agent_process.py` and `messages_api.py`.
 """
 
 from __future__ import annotations

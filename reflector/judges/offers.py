@@ -1,7 +1,8 @@
-"""The judges that a user can choose: what each would take, who gets the text, and who may judge.
+"""The judges that a user can choose: the tokens of each, the recipient of the text, and who may
+judge.
 
-Invariant: looking sends nothing and writes nothing. A judge is let in after it has shown that it
-can judge, and after the user saw the terms and agreed.
+Invariant: listing them sends and writes nothing. A judge is allowed after it has shown that it can
+judge, and after the user saw the terms and agreed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The prompt templates: found, checked, filled.
+"""Finds, checks and fills the prompt templates.
 
-Invariant: what is filled in is never read as a template. A placeholder is a word in braces, a
-literal brace is doubled (as `str.format` has it), and the filling goes over the template once, so
-braces in a transcript or a bullet are text like any other. A template that does not hold its
-placeholders is refused before anything is asked.
+Invariant: a filled-in text is never read as a template. A placeholder is a word in braces, and a
+literal brace is doubled, as for `str.format`. The template is filled in one pass, so braces in a
+transcript or a bullet are ordinary text. A template without its placeholders is refused before a
+judge is asked.
 
-A person's own file takes the place of the packaged one: `.claude/reflector/prompts/<name>` in the
-project, then `reflector/prompts/<name>` in the user's configuration folder.
+A user's own file replaces the packaged one: `.claude/reflector/prompts/<name>` in the project, then
+`reflector/prompts/<name>` in the user's configuration folder.
 """
 
 from __future__ import annotations

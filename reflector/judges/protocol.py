@@ -1,7 +1,8 @@
-"""The interface of a backend: rules, fixtures and models implement it.
+"""The interface of a backend, which rules, fixtures and models implement.
 
-Invariant: text in, answer out. A backend answers with text and facts about the call, and knows no
-ledger. The answer's text is appended to the ledger before it is parsed, so no call is made twice.
+Invariant: text in, answer out. A backend returns a text and facts about the call, and does not use
+the ledger. The answer's text is appended to the ledger before it is parsed, so no call is made
+twice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What happened: the ledger of events, and the tables that are kept from it.
+"""The ledger of events, and the tables that are computed from it.
 
-Imports nothing of ours, because every command loads it.
+It imports nothing else of ours, because every command loads it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Windows and answers: how many windows there are, the tokens and the cost of answers, and the tags
-that were read from them.
+"""Counts of windows and answers: the number of windows, the tokens and cost of answers, and the
+tags read from them.
 
 Invariant: each answer, each reflection and each tag is in one group. A reflection is in the group
-of the last answer before its completion, and so are the tags after it; a tag without a reflection
-is in the group `_STRAY`. Which group something is in follows from earlier events, so a count goes
-on from an earlier one. An answer that was erased is in its backend's.
+of the last answer before its completion, and so are the tags after it. A tag without a reflection
+is in the group `_STRAY`. The group depends only on earlier events, so a count can continue from an
+earlier one. An erased answer is in the group of its backend.
 
-`usage` caches these counts beside its own; `stats` and the report print them.
+`usage` caches these counts beside its own. `stats` and the report print them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""How events are appended: admission, then positions, chain, projection and head in one write
-transaction.
+"""Appends events: admission, then positions, chain, projection and head in one write transaction.
 
-Invariant: what is appended together is appended as a whole or not at all, in the order given, right
-behind the head. Each event that is admitted can be hashed, stored, folded and shown on both
-engines, now and in every rebuild; a bullet is admitted by the same rules whether a person adds it,
-an agent proposes it or a file brings it. Inside a `transaction` the playbook's one lock is held,
-and an error inside leaves neither an open transaction nor the lock behind.
+Invariant: events of one append are appended together or not at all, in the given order, directly
+after the head. Each admitted event can be hashed, stored, folded and shown on both engines, now and
+in every rebuild. The same rules admit a bullet from a user, an agent's proposal or a file. Inside a
+`transaction` the playbook's lock is held, and an error leaves neither an open transaction nor the
+lock behind.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The playbook as it was at a position of its ledger.
+"""The playbook as of a position of its ledger.
 
-Invariant: each answer equals `fold(ledger.history(upto=position))`, under every policy; a test
+Invariant: each answer equals `fold(ledger.history(upto=position))`, under every policy, and a test
 compares the two. Only the rare events (bullets, retractions, policies) are folded. The tags, which
 are most of a history, are counted as ranges of the index that orders them by bullet.
 
-A tag counts at a position if it comes after its bullet's baseline and no retraction in force then
-covers it. Every question with `--as-of` is answered here, and so is what `undo` compares.
+A tag counts at a position if it comes after its bullet's baseline and no active retraction covers
+it then. Every question with `--as-of`, and the comparison of `undo`, uses this module.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """The canonical form of an event and the hash chain over it.
 
 Model: an event's `data` and `meta` are canonical JSON texts. The leaf of an event hashes its header
-fields and the hashes of both texts; the chain hashes the chain before it and the leaf. Whoever
-holds one chain value holds a commitment to every event up to it: no edit, removal or reorder leaves
-it.
+fields and the hashes of both texts. The chain hashes the previous chain value and the leaf. So one
+chain value commits to every event up to it, and reveals each edit, removal and change of order.
 
-Invariant: the same values give the same bytes forever. This form is a documented contract (see
-docs/ledger-format.md) with golden tests: changing it changes every hash, so a change is a new
-prefix beside `pl1:`, never an edit here. Hashing `data` by its own hash rather than in place is
-what lets a text be erased later while the chain still verifies.
+Invariant: the same values give the same bytes permanently. This form is a documented contract
+(docs/ledger-format.md) with golden tests. Changing it would change every hash, so a change is a new
+prefix beside `pl1:`, never an edit here. `data` is hashed by its own hash so that a text can be
+erased later while the chain still verifies.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The counters of the table of bullets: the policy in force, whose evidence counts for whom, and
-counting.
+"""The counters in the table of bullets: the current policy, whose evidence counts for which bullet,
+and the counting.
 
 Invariant: a counter is a baseline plus the size of a set of tags, or of the union of the sets of a
-family where bullets were merged into one. A playbook without merges is counted without a question
-about them.
+family of merged bullets. A playbook without merges is counted without a query about merges.
 """
 
 from __future__ import annotations

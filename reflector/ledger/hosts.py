@@ -1,8 +1,8 @@
-"""A ledger in another program's transaction, on a connection of SQLAlchemy.
+"""A ledger in another program's transaction, on an SQLAlchemy connection.
 
-Invariant: nothing here commits or rolls back what is not its own. An append is a savepoint in the
-host's transaction: it is there as a whole or not at all, and the host decides when it is committed.
-The head is read after the lock is held, so two hosts never give the same position.
+Invariant: this module commits and rolls back only its own work. An append is a savepoint in the
+host's transaction: it is complete or absent, and the host decides when it is committed. The head is
+read after the lock is held, so two hosts never give the same position.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""A ledger's schema: tables, triggers and views as this code has them, and bringing an older ledger
-there.
+"""A ledger's schema: the current tables, triggers and views, and the upgrade of an older ledger.
 
-Invariant: a ledger that is current is found current without importing Alembic, one that is newer
-than the code is refused untouched, and after every migration all triggers and views exist.
+Invariant: a current ledger is recognised without importing Alembic, and a ledger that is newer than
+the code is refused and stays untouched. After every migration all triggers and views exist.
 ledger/tables.py declares the tables. A new ledger is made from migrations/schema.*.sql, which is
-generated from it, and migrations/versions brings an older one there. Views hold nothing themselves,
-and making them reads no event.
+generated from it, and migrations/versions upgrades an older one. Views contain no data, and
+creating them reads no event.
 """
 
 from __future__ import annotations

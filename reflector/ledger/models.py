@@ -1,9 +1,10 @@
 """Which model worked in which session.
 
-Invariant: a window has the models that its own record and merged copies of it name, and of several
-the last one in order of their letters. So two machines that merged each other answer alike,
-whichever of them recorded the window with a version that knew no models. A session has the model of
-most of its windows, without those of subagents if it has others, and of several the same way.
+Invariant: a window has the models that its own record and its merged copies name. If there are
+several, it has the last one in alphabetical order. So two machines that merged each other give the
+same answer, even if one of them recorded the window with a version that did not record models. A
+session has the model of most of its windows, without those of subagents if it has others, with the
+same rule for several.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The tables that answer quickly: bullets, tags, windows, retractions, and seen records, kept from
+"""The tables that answer quickly (bullets, tags, windows, retractions, seen records), computed from
 events.
 
 Invariant: `project` is called with every event once, in order, inside the transaction that appended
-it, and a rebuild calls the same function over all events. So the tables equal the pure fold of
-`reflector.events.registry.fold` at every position; `verify` and the tests compare the two.
+it, and a rebuild calls the same function for all events. So the tables equal the pure fold of
+`reflector.events.registry.fold` at every position. `verify` and the tests compare the two.
 
-A counter is written as baseline plus the size of the set of counted tags. Under `as_applied` a new
-tag makes that set one larger, so it is added; whenever tags leave or come back, or members are
-shared, the set is counted again. Nothing is ever subtracted.
+A counter is the baseline plus the size of the set of counted tags. Under `as_applied` a new tag
+makes this set one larger, so one is added. If tags leave or return, or if bullets share tags, the
+set is counted again. Nothing is ever subtracted.
 """
 
 from __future__ import annotations

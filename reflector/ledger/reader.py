@@ -1,7 +1,7 @@
-"""Reading a ledger: its head, its events, the current playbook and its windows.
+"""Reads a ledger: its head, its events, the current playbook and its windows.
 
-Invariant: nothing here writes. Each question is one statement, or pages of an append-only table, so
-it is answered from one state of the ledger, also while others append.
+Invariant: this module never writes. Each question is one statement, or pages of an append-only
+table, so it is answered from one state of the ledger, even while others append.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Queries in SQL, run on a connection that cannot change the ledger.
+"""Runs SQL queries on a connection that cannot change the ledger.
 
-Invariant: no query writes anything, neither to the ledger nor to another file, and all queries of
-one connection see one state. Each engine is held to it twice. SQLite's file is opened read-only,
-and an authorizer lets nothing pass but reading. PostgreSQL's transaction is READ ONLY, and the
-query is that of a server-side cursor, which psycopg declares by the extended protocol: it takes one
-SELECT, and `COMMIT; DELETE …` is never run.
+Invariant: no query writes to the ledger or to another file, and all queries of one connection see
+one state. Each engine has two barriers. SQLite's file is opened read-only, and an authorizer
+permits only reading. PostgreSQL's transaction is READ ONLY, and the query runs in a server-side
+cursor, which psycopg declares by the extended protocol. This accepts only one SELECT, so `COMMIT;
+DELETE …` never runs.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Erasing a text while the counts that rest on its event stay.
+"""Erases a text, while the counts that rest on its event stay.
 
-Invariant: after a redaction every counter, name and window is as before, in the tables and in a
-rebuild, and the chain verifies. So an event that is not prose alone leaves its facts behind, in the
-`kept` of the event.redacted that erases it; a reader of the event gets those.
+Invariant: after a redaction, every counter, name and window is unchanged, in the tables and after a
+rebuild, and the chain verifies. So if an event contains more than prose, its facts are kept in the
+`kept` of the event.redacted that erases it, and a reader of the event gets those.
 
-A later text of the same event is in that `kept`. So the event.redacted that erases it points to the
-one before and erases that: redactions of one event are a line, of which the last one holds what is
-left of the event.
+A later text of the same event is in that `kept`. The event.redacted that erases it points to the
+earlier one and erases that. So redactions of one event form a line, and the last one has the
+remaining facts of the event.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the scripts in migrations/versions share: each runs on a connection, or is printed as SQL
-for a database administrator.
+"""Shared functions of the scripts in migrations/versions, which run on a connection or are printed
+as SQL for a database administrator.
 
-Invariant: triggers and views are dropped before a revision, because they stand in the way of
-changes to the tables that they read, and the last revision makes those of this code. So the scripts
-also run in another program's Alembic environment. A step asks first, or may be done again: the
-first script makes a new ledger as the newest revision has it, and the others find nothing to do.
+Invariant: triggers and views are dropped before a revision, because they prevent changes of the
+tables that they read, and the last revision creates those of this code. So the scripts also run in
+another program's Alembic environment. A step checks first, or can be repeated: the first script
+makes a new ledger with the newest schema, and the others find nothing to do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a ledger answers with: its rows as frozen values.
+"""The rows of a ledger as frozen values.
 
-Invariant: nothing here is a database's row object, so a value outlives its connection and is the
-same from either engine.
+Invariant: no value is a database's row object. So a value outlives its connection, and both engines
+return the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A SQLite ledger copied into another file, and the copy that an upgrade leaves beside the ledger.
+"""Copies a SQLite ledger into another file, for example the copy that an upgrade leaves beside the
+ledger.
 
 Invariant: the copy of an upgrade is one state of the ledger, which no writer changes before the
-upgrade, in one file that only its owner may read. It has its name when all of it is on disk; what a
-killed process left has another name and goes with the next copy. The newest one is kept. A text
-that is erased from the ledger does not stay in it.
+upgrade, in one file that only its owner can read. It gets its name when it is completely on disk.
+The rest of a killed process has another name and is removed with the next copy. The newest copy is
+kept. A text that is erased from the ledger does not stay in it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The file of a SQLite ledger, which SQLite opens it, and the lock that its writers hold.
+"""The file of a SQLite ledger, the SQLite that opens it, and the lock of its writers.
 
-Invariant: a new file is its owner's alone, and no link below a `.claude` leads to a ledger: the
-file is created and looked at here, through its folder, before SQLite opens it by its path. Who
-writes holds a file's lock besides SQLite's own, and one who is stopped while holding it stops the
-others for `BUSY_TIMEOUT_MS` at most: BEGIN IMMEDIATE alone never fails but is unfair, and eight
-writers waited up to 2 s for it.
+Invariant: a new file belongs to its owner alone, and no link below a `.claude` leads to a ledger.
+This module creates and checks the file through its folder, before SQLite opens it by its path. A
+writer holds a file lock in addition to SQLite's own, and a stopped writer blocks others for at most
+`BUSY_TIMEOUT_MS`. BEGIN IMMEDIATE alone never fails but is unfair: eight writers waited up to 2 s
+for it.
 """
 
 from __future__ import annotations

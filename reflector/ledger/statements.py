@@ -1,9 +1,8 @@
-"""SQL in the engine's own parameter style, run on the driver's cursor of an open transaction.
+"""Runs SQL in the engine's own parameter style on the driver's cursor of an open transaction.
 
-Invariant: the same call writes the same rows on both engines, each in the way that costs it least:
-SQLite runs a statement for each row, PostgreSQL one statement over arrays, or COPY. SQLAlchemy's
-handling of a statement costs as much as the inserts themselves, so the paths that every session
-takes come through here.
+Invariant: the same call writes the same rows on both engines, each in its cheapest way. SQLite runs
+a statement for each row, PostgreSQL one statement over arrays, or COPY. SQLAlchemy's handling of a
+statement costs as much as the inserts themselves, so the path of every session uses this module.
 """
 
 from __future__ import annotations

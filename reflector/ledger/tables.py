@@ -1,16 +1,16 @@
-"""A ledger's tables and views, as SQLAlchemy knows them.
+"""A ledger's tables and views as SQLAlchemy objects.
 
 This is the one source of the schema. `make docs` writes `migrations/schema.sqlite.sql`,
-`migrations/schema.postgresql.sql` and `ledger/columns.py` from it: a new ledger is made from the
-first two, so that no everyday command loads SQLAlchemy. Triggers and views have files of their own
+`migrations/schema.postgresql.sql` and `ledger/columns.py` from it. A new ledger is made from the
+first two, so no everyday command loads SQLAlchemy. Triggers and views have their own files
 (`migrations/triggers`, `migrations/views`).
 
 A program queries with it in Core:
 
     select(bullet.c.name, bullet.c.helpful).join(playbook)
 
-`playbook` and `event` are the ledger. The other tables are filled from the events and may be filled
-again at any time. A program reads all of them, and writes to none: it appends with
+`playbook` and `event` are the ledger. The other tables are computed from the events and can be
+filled again at any time. A program can read all of them and must write to none: it appends with
 `Ledger.append`.
 """
 

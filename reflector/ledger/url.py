@@ -1,6 +1,6 @@
-"""The URL of a ledger: which engine it names, and how messages show it.
+"""The URL of a ledger: its engine, and its form in messages.
 
-Invariant: no message shows a password, and a SQLite ledger's URL is read without SQLAlchemy, which
+Invariant: no message shows a password. A SQLite ledger's URL is read without SQLAlchemy, which
 takes longer to load than a question takes to answer.
 """
 

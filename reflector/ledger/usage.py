@@ -1,19 +1,21 @@
-"""How many sessions were told, cited and judged each bullet.
+"""The number of sessions that were shown, cited and judged each bullet.
 
-Invariant: sessions are counted, not windows or texts, each once for a bullet however many events
-say the same. A session without an id is known by the id of its only window, and an event whose text
-was redacted says what its redaction kept. Later events change nothing of what the events up to a
-position say, so a count goes on from an earlier one: what a session does again counts no more. A
-bullet that others were merged into has their sessions, each once, so a merge or its undoing is what
-no count goes on behind. Retractions are not in the row: `take_back` subtracts what they cover.
+Invariant: sessions are counted, not windows or texts, each once for a bullet, however many events
+repeat it. A session without an id is identified by the id of its only window. A redacted event
+counts by the facts that its redaction kept. Later events do not change the counts as of a position,
+so a count can continue from an earlier one, and a session that repeats something counts no more.
 
-One row a playbook holds these counts and those of answers, to count on from. A result is the same
-with the row and without it: the row is what `count_state` returns for its position and this
-`_VERSION`, as `verify` proves, and one of another version or after the head is not used. A rebuild,
-which every redaction brings, removes it. A question writes it again after `_STEP` events, if its
-connection may write and nothing else is writing.
+After a merge of bullets, the remaining one has the sessions of all, each once. So no count
+continues across a merge or its undo. Retractions are not in the row: `take_back` subtracts the
+sessions that they cover.
 
-The counts are SQL because a history has many tags; `UsageFold` of the tests is their definition.
+One row for each playbook caches these counts and those of answers. A result is the same with and
+without the row. The row is the value of `count_state` for its position and this `_VERSION`, as
+`verify` proves. A row of another version or after the head is not used. A rebuild, which every
+redaction includes, removes it. A question writes it again after `_STEP` events, if its connection
+may write and nothing else is writing.
+
+The counts are SQL because a history has many tags. `UsageFold` in the tests is their definition.
 """
 
 from __future__ import annotations

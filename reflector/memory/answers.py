@@ -1,8 +1,8 @@
 """Answers about the recorded changes of watched files: who wrote a line, when, and after which
 words.
 
-Invariant: nothing is changed. The words of a session are read from its transcript when they are
-asked for, and without it the answer lacks them.
+Invariant: nothing is changed. The words of a session are read from its transcript for each answer.
+Without the transcript, the answer lacks them.
 """
 
 from __future__ import annotations

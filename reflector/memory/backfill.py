@@ -1,7 +1,7 @@
-"""The log of memory files from before the first look: from transcripts and from git.
+"""The log of memory files from before the first look, built from transcripts and git.
 
-Invariant: nothing is recorded twice. A call that the log has is passed over, and so is one after
-the first look, whose change a comparison of looks has recorded.
+Invariant: nothing is recorded twice. A call that the log contains is skipped. So is a call after
+the first look, because a comparison of looks has recorded its change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The exact bytes of watched files, so that `undo` can write an earlier version back.
+"""The exact bytes of watched files, so that `undo` can restore an earlier version.
 
-Invariant: they are on this machine only, in the user's own folder, readable by the user alone. No
-ledger, export or backup contains them. A version is a file whose name is its plain digest, and it
-is whole or absent. The versions of all projects share one limit, and the oldest go first.
+Invariant: they are only on this machine, in the user's own folder, and readable by the user alone.
+No ledger, export or backup contains them. A version is a file whose name is its plain digest, and
+it is complete or absent. The versions of all projects share one limit, and the oldest are removed
+first.
 """
 
 from __future__ import annotations

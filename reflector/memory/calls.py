@@ -1,7 +1,7 @@
 """The tool calls of a session that write watched files, from its transcript.
 
-A call of an editor has the new content, or the edits that lead there. What a command does to the
-file that it names is not known: it counts only if it can write the file.
+An editor's call has the new content, or the edits that lead to it. The effect of a command on the
+file that it names is unknown, so the command counts only if it can write the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The recorded changes of watched files, of a project's ledger and of the user's, as values.
+"""The recorded changes of watched files, from a project's ledger and the user's, as values.
 
-Invariant: a change is one event, and its place names it: `377` in the project's ledger, `u38` in
-the user's. A change counts as taken back if a later change that undid it was not undone itself.
+Invariant: a change is one event, and its position names it: `377` in the project's ledger, `u38` in
+the user's. A change counts as taken back if a later change undid it and was not undone itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The files whose changes are recorded: those that agents load or write by themselves.
+"""The files whose changes are recorded: those that agents load or write on their own.
 
-Invariant: only a regular file of at most 1 MB is read, reached through no link that leaves its
-folder. Everything else is named, with the reason.
+Invariant: only a regular file of at most 1 MB is read, and no link out of its folder is followed.
+Every other file is reported with the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Changes of watched files that git made, or that its commits hold.
+"""Changes of watched files that git made, or that its commits contain.
 
-Invariant: git is only asked. A file counts as changed by git only if its content before and after
-is that of the commits.
+Invariant: git is only read. A change is git's only if the content before and after it is that of
+the commits.
 """
 
 from __future__ import annotations

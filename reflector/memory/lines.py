@@ -1,7 +1,7 @@
 """The lines that a change of a file added and removed, without secrets, and the file without them.
 
-Invariant: a line is taken back only where it is, unchanged, beside the same lines. Nothing is
-guessed: without that, the answer is None. Line ends stay as they are.
+Invariant: a line is taken back only if it is unchanged beside the same lines. Otherwise the answer
+is None, and nothing is guessed. Line ends stay as they are.
 """
 
 from __future__ import annotations

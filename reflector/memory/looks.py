@@ -1,11 +1,12 @@
 """The last look at each watched file, and the digests of its bytes.
 
-Invariant: looks are kept in the user's own folder together with the events that lead to them. The
-events are written there before the ledger gets them, and taken out after it has them, so a
-recording that is killed at any point is finished by the next one, with the same events.
+Invariant: looks are kept in the user's own folder, together with the events that lead to them. The
+events are written there before the ledger gets them, and removed after the ledger has them. So if a
+recording is killed at any point, the next one finishes it with the same events.
 
 In the user's own folder a digest is plain (SHA-256). In a ledger it is plain only for a file that
-git tracks. Others are keyed, so that a copy of the ledger does not show whether a guess is right.
+git tracks. Other digests are keyed, so that a copy of the ledger cannot confirm a guess of the
+content.
 """
 
 from __future__ import annotations

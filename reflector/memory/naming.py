@@ -1,9 +1,8 @@
-"""Who changed a watched file between two looks: a tool call, git, you, or somebody unknown.
+"""Who changed a watched file between two looks: a tool call, git, you, or unknown.
 
-The calls and the moves of HEAD are replayed on the content of the last look, in their order. If
-that leads to the present content, each step has its author. If it does so only with changes between
-them of which nothing is on record, these are yours if no session ran meanwhile, and unknown if one
-did.
+The calls and the moves of HEAD are replayed in order on the content of the last look. If they lead
+to the present content, each step has its author. If they do so only with further changes between
+them, these are yours if no session ran meanwhile, and unknown otherwise.
 
 Invariant: a change is an agent's only if a call of its session names the file, and git's only if
 the contents are those of its commits.

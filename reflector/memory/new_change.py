@@ -1,7 +1,7 @@
 """A change of a watched file, and the event that records it.
 
-Invariant: two machines that see one commit make one event of it. Each other change is an event of
-its own, unless file, both digests, session and call are the same.
+Invariant: if two machines see one commit, they make one event of it. Any other change is an event
+of its own, unless file, both digests, session and call are the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether a watched file changed since the last look, by the states of the files and their folders.
 
-Invariant: a place whose next change may leave the same state counts as changed, and so does one
-that changed during the look. An unchanged project costs one question of the system for each place:
-no file is read, and no other module of this package is imported.
+Invariant: a place counts as changed if its next change could leave the same state, or if it changed
+during the look. For an unchanged project, each place costs one system call: no file is read, and no
+other module of this package is imported.
 """
 
 from __future__ import annotations

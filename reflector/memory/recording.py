@@ -1,7 +1,7 @@
-"""Recording the changes of watched files: the drain compares them at a session's start and end.
+"""Records the changes of watched files: the drain compares them at a session's start and end.
 
-Invariant: every difference between two looks is recorded once, whenever the drain is killed, and
-nothing is half written if the disk is full: the next drain compares again.
+Invariant: every difference between two looks is recorded once, even if the drain is killed. If the
+disk is full, nothing is half written, and the next drain compares again.
 """
 
 from __future__ import annotations

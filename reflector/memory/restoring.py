@@ -1,8 +1,8 @@
-"""Changes of watched files taken back: each file is written whole, and all of them or none.
+"""Takes back changes of watched files: each file is written completely, and all of them or none.
 
-Invariant: a file that changed since is left alone. The versions to write are noted in the user's
-own folder before the first file is replaced, so that the next command finishes what a crash
-interrupted. Nothing is written through a link that leaves the folder of the file.
+Invariant: a file that changed since then is not written. The versions to write are noted in the
+user's own folder before the first file is replaced, so the next command finishes an interrupted
+undo. No link out of the file's folder is followed.
 """
 
 from __future__ import annotations

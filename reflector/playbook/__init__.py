@@ -1,1 +1,1 @@
-"""Bullets, their names, playbook.json in and out, and the counting policies. Pure."""
+"""Bullets, their names, the format of playbook.json, and the counting policies. Pure."""

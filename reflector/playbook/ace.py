@@ -1,10 +1,10 @@
-"""Playbooks of ACE and of tools made after it, brought into the form that a playbook.json has here.
+"""Converts playbooks of ACE and of similar tools into the format of our playbook.json.
 
-Each of these is known: `bullets` or `skills` as an object by id or as a list, with the section in
+These formats are known: `bullets` or `skills` as an object by id or as a list, with the section in
 each of them; `sections` whose values are objects with their `bullets`, or lists; a list of such
-sections, or of bullets alone; and any of them inside of `playbook`. A bullet's text is its
-`content`, and its counters are `helpful` or `helpful_count`, also in `metadata`. A deprecated one
-is left out, with a note.
+sections, or only of bullets; and any of them inside `playbook`. A bullet's text is its `content`,
+and its counters are `helpful` or `helpful_count`, also in `metadata`. A deprecated bullet is
+omitted, with a note.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Checks of the text and the counters of a bullet, for all sources: people, agents, models and
-files.
+"""Checks the text and the counters of a bullet from every source: users, agents, models and files.
 
-Invariant: one rule for all. Control, escape and bidirectional characters are refused, not cleaned:
-texts are shown in terminals and prompts, and a cleaned text would differ from the file that its
-owner sees. So are Unicode's invisible "tag" characters, which only ever hide instructions. A ledger
-keeps other invisible characters that it got before they were refused, so `hidden_fault` is asked
-about new texts alone.
+Invariant: there is one rule for all sources. Control, escape and bidirectional characters are
+refused, not removed, because texts are shown in terminals and prompts, and a cleaned text would
+differ from the file that its owner sees. Unicode's invisible "tag" characters are refused too,
+because they only serve to hide instructions. A ledger keeps other invisible characters from before
+they were refused, so `hidden_fault` checks only new texts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One piece of advice as every reader of a playbook sees it, and which of the verdicts on it are
-counted.
+"""One piece of advice as every reader of a playbook sees it, and which of its verdicts count.
 
-Invariant: under every counting policy a counter is a baseline plus the size of a set of tags; a
-policy only chooses the key by which two tags are one member of that set, so none can subtract.
+Invariant: under every counting policy, a counter is a baseline plus the size of a set of tags. A
+policy only chooses the key by which two tags are the same member of the set, so no policy can
+subtract.
 """
 
 from __future__ import annotations

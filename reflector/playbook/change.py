@@ -1,13 +1,13 @@
 """A change of the playbook as a value, and each kind of change as one value.
 
-`KINDS` holds all that the program knows of a kind: the type of its event, the fields that it sets,
-why it cannot be made, and which step it undoes. Plans, events, undo, the merge of two versions of
-playbook.json and the merge of ledgers derive from it, so a kind that sets fields of a bullet is
-one entry of `KINDS`, one type of event and one field of `Entry`.
+`KINDS` has everything that the program knows of a kind: the type of its event, the fields that it
+sets, the reasons to refuse it, and the kind that it undoes. Plans, events, undo, the merge of two
+versions of playbook.json and the merge of ledgers derive from it. So a kind that sets fields of a
+bullet is one entry of `KINDS`, one type of event and one field of `Entry`.
 
-Invariant: `Change.from_data(change.to_data()) == change`, so two changes are equal exactly if
-their data is. Bullets are matched by name, never by likeness, because a name means one bullet
-permanently.
+Invariant: `Change.from_data(change.to_data()) == change`, so two changes are equal exactly if their
+data is. Bullets are matched by name, never by likeness, because a name permanently means one
+bullet.
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
-"""playbook.json in and out.
+"""Reads and writes playbook.json.
 
-Invariant: `load(dump(bullets, …)).bullets == bullets`, and nothing that `load` could not read
-passes in silence: each such thing is a finding that names the entry, the value and the way out. A
-file that gave problems is never a reason to write another in its place.
+Invariant: `load(dump(bullets, …)).bullets == bullets`. Each thing that `load` cannot read is a
+finding that names the entry, the value and the repair. A file with findings is never overwritten.
 
-The form (version "1.0") is a documented contract, shared with the tool that first wrote such files:
+The format (version "1.0") is a documented contract, which reflector shares with the tool that first
+wrote such files:
 
     {"version": "1.0", "last_updated": ISO time or null, "sections": {title: [{"name", "text",
     "helpful", "harmful"}]}}
 
-A file that is shared through git has neither "last_updated" nor counters, and its bullets in the
-order of their names.
+A file that is shared through git has neither "last_updated" nor counters, and its bullets are
+ordered by name.
 
-Indented by two, not escaped to ASCII, all five sections present in canonical order, a newline at
-the end (as editors and git like it), bullets of a section in the order given: the order of their
-creation.
-
-Texts are kept to the letter.
+The file is indented by two and not escaped to ASCII, with all five sections in canonical order and
+a newline at the end, as editors and git like it. The bullets of a section are in the given order,
+which is that of their creation. Texts are kept exactly.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Pairs of bullets that may say the same, and pairs that contradict each other.
+"""Pairs of bullets that may mean the same, and pairs that contradict each other.
 
-Invariant: a pair is a duplicate only where both texts have the same words in the same order, apart
-from words that carry no advice of their own, a few synonyms and the order of a list; a long text
-may have a word more. A word in the place of another one is never overlooked: no threshold of a
+Invariant: a pair is a duplicate only if both texts have the same words in the same order. Words
+without advice of their own, a few synonyms and the order of a list are ignored, and a long text may
+have one more word. A word in the place of another one always counts, because no threshold of a
 similarity separates restatements from one template with other content. Numbers, names, paths,
-commands and negations have to be equal. So has the section, unless the texts differ in their
-writing only. Pairs are never joined to groups, and nothing here merges.
+commands and negations must be equal. So must the section, unless the texts differ only in their
+spelling. Pairs are never joined to groups, and this module merges nothing.
 """
 
 from __future__ import annotations

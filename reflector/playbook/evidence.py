@@ -1,11 +1,12 @@
-"""The share of helpful votes of a bullet: its interval, its words, and how strong the evidence is.
+"""The share of helpful votes of a bullet: its interval, its words, and the strength of the
+evidence.
 
-Invariant: nothing looks surer than it is. The interval is Jeffreys' 90 % interval, of a
-Beta(helpful + ½, harmful + ½) distribution, with its ends set to 0 and 1 without a helpful or a
-harmful vote, so it always holds the share itself: Brown, Cai, DasGupta, "Interval Estimation for a
-Binomial Proportion" (Statistical Science, 2001). Below `FEWEST` votes no percentage is shown. Votes
-may be fractions. A judge that finds help less often than harm makes good advice look bad, so
-nothing is called harmful that such a judge could explain.
+Invariant: nothing looks more certain than it is. The interval is Jeffreys' 90 % interval of a
+Beta(helpful + ½, harmful + ½) distribution. Its ends are set to 0 and 1 without a helpful or a
+harmful vote, so it always contains the share itself: Brown, Cai, DasGupta, "Interval Estimation for
+a Binomial Proportion" (Statistical Science, 2001). Below `FEWEST` votes no percentage is shown.
+Votes may be fractions. A judge that finds help less often than harm makes good advice look bad. So
+a bullet is not called harmful if such a judge could explain the result.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Advice in Markdown: what people wrote into CLAUDE.md, AGENTS.md and rules, an agent's memory
-files, and playbooks as text.
+"""Advice in Markdown: CLAUDE.md, AGENTS.md and rules, an agent's memory files, and playbooks as
+text.
 
-Invariant: nothing is passed over in silence. A list item is a piece of advice, and so are the
+Invariant: nothing is skipped without a note. A list item is a piece of advice, and so are the
 numbered steps of one list, and a line such as `[pat-001] helpful=7 harmful=1 :: Run the tests
-first.`. Everything else is left out, with its line and its first words in a note.
+first.`. Everything else is omitted, and a note has its line and its first words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The words for the numbers of rules, each with its one meaning.
+"""The words for the numbers of rules, each with one meaning.
 
-Invariant: a column of `list`, `show`, `blame`, `check`, `stats` or the report that has numbers, and
-each key of their JSON that is a number, is a word of this list or no measure of a rule; a test
-compares them. The pages of docs/ print the list.
+Invariant: every numeric column of `list`, `show`, `blame`, `check`, `stats` or the report, and
+every numeric key of their JSON, is a word of this list or not a measure of a rule. A test compares
+them. The pages of docs/ print the list.
 """
 
 from __future__ import annotations

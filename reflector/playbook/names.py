@@ -1,7 +1,7 @@
 """Names of bullets and their five sections.
 
-Invariant: a name means one bullet forever. The next name of a section is one above the highest
-number that was ever given out, tombstones included, so no history is ever merged into another's.
+Invariant: a name permanently means one bullet. The next name of a section is one above the highest
+number that was ever given out, tombstones included, so two histories never share a name.
 """
 
 from __future__ import annotations

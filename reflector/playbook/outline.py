@@ -1,9 +1,9 @@
-"""A Markdown text without some of its rules.
+"""Removes some rules from a Markdown text.
 
 Invariant: `without_rules` removes whole lines and changes no other byte. It removes list items,
-numbered steps and table rows, the lines that only led to them, the headings that are left without a
-text, and blank lines that met at a cut. A blank line takes the place of a cut if the paragraph
-below it would join the text above.
+numbered steps and table rows, the lines that only introduced them, headings without any remaining
+text, and blank lines that met at a cut. A blank line replaces a cut if the paragraph below it would
+otherwise join the text above.
 """
 
 from __future__ import annotations

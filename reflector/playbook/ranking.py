@@ -1,17 +1,17 @@
-"""What a session is told of a playbook that does not fit: the documented choice, as pure functions.
+"""The choice of bullets for a session if the playbook does not fit, as pure functions.
 
-Invariant: the choice follows from the bullets, from what was recorded of them and from nothing
-else: no clock, no process, no order of files. So all starts between two changes get the same bytes,
-and anybody can make the choice again from the ledger. While everything fits, everything is told.
+Invariant: the choice depends only on the bullets and their recorded history, not on a clock, a
+process or the order of files. So all starts between two changes get the same bytes, and anyone can
+repeat the choice from the ledger. If the whole playbook fits, all of it is shown.
 
-Pinned bullets come first. At most three quarters of the room that is left go to bullets that helped
-more than they harmed, the largest gain per token first. All other room goes to the other bullets,
-in turns: those that the fewest sessions were told first, and among these by a draw. So what is new
-is told at the next start, and what was left out has its turn.
+Pinned bullets come first. Of the remaining room, at most three quarters go to bullets that helped
+more than they harmed, the largest gain per token first. The rest goes to the other bullets in
+turns: those that the fewest sessions were shown come first, and a draw decides among equals. So a
+new bullet is shown at the next start, and an omitted one gets its turn.
 
-The gain of a bullet is what its rate (Laplace's rule: (helpful+1)/(all+2)) lies above even chances.
-A bullet that was told in many sessions since it last helped is demoted: its gain is halved for each
-`DEMOTED_AFTER` of them. Demotion ranks. It removes nothing.
+The gain of a bullet is its rate by Laplace's rule, (helpful+1)/(all+2), minus one half. A bullet
+that was shown in many sessions since it last helped is demoted: its gain is halved for each
+`DEMOTED_AFTER` of them. Demotion changes the rank and removes nothing.
 """
 
 from __future__ import annotations

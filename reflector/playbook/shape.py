@@ -1,7 +1,7 @@
-"""Whether a parsed playbook.json is a playbook at all: other tools keep other things under that
-name.
+"""Whether a parsed playbook.json is a playbook, because other tools use the same file name for
+other data.
 
-The hook loads this before there is a ledger, so it imports nothing.
+The hook loads this module before a ledger exists, so it imports nothing.
 """
 
 #: What holds the bullets of a playbook: ours, its earlier form, and those of ACE.

@@ -1,14 +1,14 @@
-"""Two versions of a playbook compared, and merged with their common ancestor.
+"""Compares two versions of a playbook, and merges them with their common ancestor.
 
-Invariant: the changes of `edits_between(base, edited)`, applied to base, give edited. They hold
-only what you touched, so counts that arrived meanwhile stay. Bullets are matched by name: a bullet
+Invariant: the changes of `edits_between(base, edited)`, applied to base, give edited. They contain
+only your edits, so counts that arrived meanwhile stay. Bullets are matched by name, so a bullet
 whose name was changed by hand is a removal and an addition. The order inside a section is that of
-creation, so a bullet that only changed its place gives no change.
+creation, so moving a bullet is not a change.
 
-A merge loses no advice: what one side added, changed or removed is in the result; what one side
-changed and the other removed stays as it was changed. A name that both sides gave to different
-advice stays with theirs, which others may have already, and ours gets the next free one. The only
-conflict is a bullet whose text both changed.
+A merge loses no advice: the result has everything that one side added, changed or removed. If one
+side changed a bullet and the other removed it, the changed bullet stays. If both sides gave one
+name to different advice, theirs keeps it, because others may have it already, and ours gets the
+next free one. The only conflict is a bullet whose text both sides changed.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Files that hold the playbook: playbook.json, its versions in git, mirrors, watched lines."""
+"""Files that contain the playbook: playbook.json, its versions in git, mirrors, watched lines."""

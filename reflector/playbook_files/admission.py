@@ -1,7 +1,7 @@
-"""The bullets of a playbook file that can be taken in, and the faults of the others.
+"""The bullets of a playbook file that can be recorded, and the faults of the others.
 
-Invariant: a file is taken in whole or refused with each entry that keeps it out, and no name comes
-to mean two bullets. A text that is known is not new advice, whatever name the file has for it.
+Invariant: a file is recorded completely, or refused with each faulty entry, and no name ever means
+two bullets. A known text is not new advice, whatever its name in the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rules taken from a file that you name: CLAUDE.md, any Markdown, a playbook of any system.
+"""Adopts rules from a file that you name: CLAUDE.md, any Markdown, or a playbook of any system.
 
 Invariant: a plan changes nothing, and only its new rules are added. A rule that stays in a file
-becomes one of the playbook and keeps its evidence. The rules of a file that an agent loads stay
-there: they only get names. `reflector adopt` uses it.
+becomes a rule of the playbook and keeps its evidence. Rules in a file that an agent loads stay in
+the file and only get names. `reflector adopt` uses this module.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""When each line of advice was in force in this clone: the sessions that started with it, those
-that started without it, and those of which neither is known.
+"""When each line of advice was in force in this clone: the sessions that started with it, without
+it, or in an unknown state.
 
 Invariant: a line is in force while a file at HEAD contains it (`line_history`). A file that was not
 written since a time has contained its lines since then, committed or not. A standing is unknown
@@ -7,8 +7,8 @@ written since a time has contained its lines since then, committed or not. A sta
 - between the author date of the line's commit and its arrival in this clone;
 - before the first commit that this clone has, if that contains the line;
 - before the last write of the line's file, if the line is not committed;
-- before the line came from a file that agents do not load by themselves;
-- where git does not answer, and where the reflog has gaps.
+- before the line came from a file that agents do not load on their own;
+- if git does not answer, or if the reflog has gaps.
 """
 
 from __future__ import annotations

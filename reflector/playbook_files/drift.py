@@ -1,7 +1,7 @@
-"""Differences between the events, and the tables and playbook.json that are made of them.
+"""Differences between the events and the results computed from them: the tables and playbook.json.
 
-Invariant: of playbook.json the content is compared, not the bytes: an indent, a final newline, the
-order of rules and a rule whose name is only in the ledger are no difference.
+Invariant: the content of playbook.json is compared, not its bytes. An indent, a final newline, the
+order of rules, or a rule whose name is only in the ledger is not a difference.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Edits of playbook.json, as events: by a person in the file, and by others through git, where
-several clones share it.
+"""Edits of playbook.json as events: by the user in the file, and by others through git if several
+clones share it.
 
-Invariant: an edit is appended once, however often its file is read before it is written again, and
-whenever an edited file comes back: what the ledger says already, or took in since the file was
-written, is not an event. Counts that came since stay. What git brought is credited to git, and no
-count is taken from it: a shared file holds the advice, each clone's ledger its counts, and evidence
-follows the advice that it is about. A version from git says nothing about bullets that its branch
-never had: it was made before them, or beside them. So another branch that is checked out neither
-removes nor rewords what the ledger learned elsewhere.
+Invariant: an edit is appended once, however often the file is read before it is written again, and
+even if an edited file comes back. A change that the ledger already contains, or that it recorded
+after the file was written, is not an event. Later counts stay.
+
+Changes from git are credited to git, and no count is read from them: a shared file contains the
+advice, each clone's ledger contains its counts, and evidence follows its advice. A version from git
+does not remove bullets that its branch never had, because it was made before or beside them. So a
+checkout of another branch neither removes nor rewords advice that the ledger learned elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""playbook.json in git: whether several clones share it, the version that git has of it, and the
-commits that changed it.
+"""playbook.json in git: whether several clones share it, its version at HEAD, and the commits that
+changed it.
 
-Invariant: git is only asked. A repository that does not answer, or in which git is not installed,
-is one that has no version of the file.
+Invariant: git is only read. If git does not answer or is not installed, there is no version of the
+file in git.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files of the folder `kept`: copies of each playbook.json that was replaced or left alone.
+"""Files of the folder `kept`: copies of each playbook.json that was replaced or refused.
 
-A copy's name begins with its kind and has the digest of its content, so that keeping it
-twice keeps it once. Nothing here opens a ledger.
+A copy's name begins with its kind and contains the digest of its content, so keeping it twice
+stores it once. This module does not open a ledger.
 """
 
 from __future__ import annotations

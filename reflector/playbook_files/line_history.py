@@ -1,11 +1,11 @@
-"""The history of lines of advice in git: what HEAD of this clone contained over time, and when the
-commits that brought each line were written.
+"""The history of lines of advice in git: the content of HEAD of this clone over time, and the dates
+of the commits that brought each line.
 
-Invariant: git is only asked, and runs no program of a repository. The states of HEAD are those of
-its reflog; without one, those of its first parents by the dates of their commits. A rewording keeps
-the history of its line, unless it demands the opposite. So does a line that moves from one file to
-another that agents load. All that git does not show is unknown. The number of questions to git does
-not depend on the length of the history.
+Invariant: git is only read, and runs no program of a repository. The states of HEAD are those of
+its reflog, or without one those of its first parents by the dates of their commits. A rewording
+keeps the history of its line, unless it demands the opposite. So does a line that moves between two
+files that agents load. Everything that git does not show is unknown. The number of git commands
+does not depend on the length of the history.
 """
 
 from __future__ import annotations

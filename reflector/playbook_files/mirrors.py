@@ -1,16 +1,16 @@
-"""The playbook in files that agents read by themselves, such as CLAUDE.md and AGENTS.md, kept in
-step.
+"""Keeps the playbook up to date in files that agents read on their own, such as CLAUDE.md and
+AGENTS.md.
 
-Invariant: a file is touched only where it has our marks, or where a person asked for them, and
-nothing outside the marks is changed, not a byte: without the section the file is as it was before.
-An edit of the section is taken in as events before it is written again. Where nobody can say what
-was edited, the file stays as it is.
+Invariant: a file is written only if it has our marks or if the user asked for them, and no byte
+outside the marks changes. Without the section, the file is as it was before. An edit of the section
+is recorded as events before the section is written again. If the edit cannot be determined, the
+file stays as it is.
 
-A mark is the whole registration: a file that has one is kept in step, in every clone. It holds the
-digest of what was written, by which the ledger finds the state that was edited: an edit is compared
-with that, as one of playbook.json is. A mark begins its line, which no bullet does, so what a
-bullet says ends no section and begins none. The section has no counters: it changes when advice
-does, not with each session.
+A mark is the whole registration: a file with a mark is kept up to date in every clone. It contains
+the digest of the written text, by which the ledger finds the state that was edited. So an edit is
+compared with that state, as for playbook.json. A mark begins its line, and no bullet does, so the
+text of a bullet cannot end or begin a section. The section has no counters, so it changes with the
+advice and not with each session.
 """
 
 from __future__ import annotations

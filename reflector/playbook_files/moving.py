@@ -1,12 +1,12 @@
-"""Rules moved from your files into the playbook, and back.
+"""Moves rules from your files into the playbook, and back.
 
 Invariant: after a move the file has the same other rules and the same bytes between them. A rule
-that cannot be cut out so stays where it is. A file is written from the bytes that were read, or not
-at all, and every byte of both versions is kept before anything changes.
+that cannot be removed in this way stays in the file. A file is written from the bytes that were
+read, or not at all, and both versions are kept completely before anything changes.
 
-The ledger comes first in a move: a process that is killed before the file is written leaves the
-rules in both places, and the next move removes them from the file. The file comes first in an undo:
-a process that is killed before the ledger is written leaves them in both places, too, and the next
+In a move the ledger comes first. If the process is killed before the file is written, the rules are
+in both places, and the next move removes them from the file. In an undo the file comes first. If
+the process is killed before the ledger is written, the rules are in both places too, and the next
 undo finds the file as it was.
 """
 

@@ -1,7 +1,7 @@
 """The places of rules that stay in your own files, such as CLAUDE.md:33.
 
-Invariant: a place is read from the file as it is now, by the words of the rule. A rule that its
-file does not contain any more has the file as its place.
+Invariant: a place is found in the current file by the words of the rule. If the file does not
+contain the rule any more, its place is the file.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
-"""playbook.json: what the ledger says, written where agents and people read it, and taken back when
-they edit it; and other playbook files, adopted with their counters as the baseline that a ledger's
-counting goes on from.
+"""Writes the ledger's playbook to playbook.json for agents and users, records their edits of it,
+and adopts other playbook files with their counters as the baseline.
 
-Invariant: the file is never overwritten while it says something that the ledger does not know, and
-nothing in it that its ledger's person did not write becomes an event by `human`. What a file is to
-a ledger, `examine_playbook` decides in one place. A file is adopted whole or refused with each
-entry that keeps it out, and no name comes to mean two bullets. A copy that is kept aside is
-readable by its owner alone.
+Invariant: the file is never overwritten while it contains something that the ledger lacks. Nothing
+that the ledger's user did not write becomes an event by `human`. `examine_playbook` alone decides
+the relation of a file to a ledger. A file is adopted completely, or refused with each faulty entry,
+and no name ever means two bullets. Only its owner can read a copy that is kept aside.
 
-A file of ours is known by itself: `last_updated` is the time of one event, and the playbook folded
-up to that event gives the file's bytes. So an older export that came back (another branch checked
-out, a backup, a colleague's machine, a write that was killed) is not mistaken for an edit by hand,
-and an edit is compared with the very state that was edited. The digest of the last write is kept
-only to save that fold. A question takes an edit in and leaves the file, so it keeps a copy: what is
-edited next was edited from that. A file that names a moment which this ledger does not know is
-another ledger's, or this one's before an older copy of it came back.
+A file of ours identifies itself: `last_updated` is the time of one event, and the playbook folded
+up to that event gives the file's bytes. So an older export that came back (a checkout of another
+branch, a backup, a colleague's machine, a killed write) is not mistaken for an edit by hand, and an
+edit is compared with exactly the state that was edited. The digest of the last write is kept only
+to save that fold. A question records an edit without writing the file, so it keeps a copy, with
+which the next edit is compared. If a file names an unknown moment, it belongs to another ledger, or
+to this one before an older copy of it came back.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The advice that a person's agents load in a project, line by line, and these lines as watched
+"""The advice that a user's agents load in a project, line by line, and these lines as watched
 bullets: judged and listed, but neither written to playbook.json nor shown to an agent.
 
-Invariant: nothing of a repository leads outside of it. A file of the project is read where it lies
-in it; an import (`@docs/style.md`) is followed below the project and below the agents' own folders
-of the person, and named where it is not. A file that the person names is read wherever it is.
-Nothing is written to a file.
+Invariant: nothing in a repository leads outside it. A file of the project is read only inside the
+project. An import (`@docs/style.md`) is followed below the project and below the user's own agent
+folders, and otherwise only named. A file that the user names is read wherever it is. No file is
+written.
 
-The same text is the same bullet, whichever file holds it, and one that the playbook has already is
-that bullet. A line that was reworded keeps its name and its evidence; one that is gone is removed,
-and watched again when it comes back. Nothing here makes a bullet live: that is for `adopt`.
+The same text is the same bullet in every file, and a text of the playbook is the playbook's bullet.
+A reworded line keeps its name and its evidence. A line that disappears is removed, and watched
+again when it comes back. This module never makes a bullet live: that is the task of `adopt`.
 """
 
 from __future__ import annotations

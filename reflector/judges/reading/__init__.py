@@ -1,5 +1,5 @@
-"""How records of a session are read: a call and how it ended, and a person's message.
+"""Reads records of a session: a call and its result, and a user's message.
 
-`rules`, the evidence of models, the outcomes of trials and of lessons rest on the same reading.
-`wordings.tsv` has the expressions.
+The judge `rules`, the evidence of models, and the outcomes of trials and of lessons use this
+reading. `wordings.tsv` has the expressions.
 """

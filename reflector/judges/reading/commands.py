@@ -1,7 +1,7 @@
 """Commands of programs that the project does not decide: git, sed, a package manager, a login.
 
-Invariant: a repository can make its own scripts fail or succeed. So a command is read here only if
-it runs one known program, by its plain name, with nothing beside it: no other PATH, function, pipe
+Invariant: a repository can make its own scripts fail or succeed. So this module reads a command
+only if it runs one known program by its plain name and nothing else: no other PATH, function, pipe
 or script, and no action of git that runs the project's hooks. Commands whose exit code is a result
 (grep, diff, test) are not read.
 """

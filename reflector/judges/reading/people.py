@@ -1,10 +1,10 @@
-"""What a person's message says about the work before it, and of which words it speaks for or
-against.
+"""Reads a user's message: its opinion of the work before it, and the words for or against which it
+speaks.
 
-Invariant: a message is read by a few short wordings, never word by word. What was pasted is not
-read, of a long message only the opening is, and words that are not English are neither consent nor
-silence. Words are compared by their stems: one in singular, plural, -ing or -ed is the same, and
-the commonest of this trade are left out. `trials/outcome.py` reads messages with it too.
+Invariant: a few short wordings read a message, never single words. Pasted text is not read, and of
+a long message only the opening is. Words that are not English are neither consent nor silence.
+Words are compared by their stems, so a singular, a plural, -ing and -ed are the same word, and the
+most common words of the trade are ignored. `trials/outcome.py` reads messages with this module too.
 """
 
 from __future__ import annotations

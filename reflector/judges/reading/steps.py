@@ -1,10 +1,10 @@
-"""What a tool call does (look, change, check, run, ship, tidy), and how it ended.
+"""The kind of a tool call (look, change, check, run, ship, tidy), and how it ended.
 
-Invariant: the kind depends on the call alone. Reading proves nothing however well it goes, so a
-command that cannot be placed is `run`, never `check`.
+Invariant: the kind depends only on the call. Reading a file proves nothing, so a command of unknown
+kind is `run`, never `check`.
 
-How a call ended is read from its answer and its kind. `is_error` is one sign among several: a pipe
-hides an exit code, a flagged error may be mechanics of editing and shells, and only a check can
+The end of a call is read from its answer and its kind. `is_error` is one of several signs: a pipe
+hides an exit code, a flagged error may be a detail of editing or of the shell, and only a check can
 pass.
 """
 

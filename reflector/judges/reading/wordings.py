@@ -1,9 +1,9 @@
-"""The wordings that people, agents and tools use, read from `wordings.tsv`.
+"""The wordings of users, agents and tools, read from `wordings.tsv`.
 
-Invariant: every expression about what people, agents or tools write, and about the commands that
-agents run, stands in one row of that file, with an example that it finds and a counter-example that
-it does not. None was made for one message: each says what people, agents or tools of several
-sources write. `sessions/crediting.py` and `steps.py` read the rows too.
+Invariant: every expression about the texts of users, agents or tools, and about the commands of
+agents, is one row of that file, with an example that it finds and a counter-example that it does
+not find. No expression was made for one message: each matches texts from several sources.
+`sessions/crediting.py` and `steps.py` read the rows too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The judge `rules`: a short list of findings, each for one side, and how they are read.
+"""The judge `rules`: a short list of findings, each for one side, and the reader of a window that
+feeds them.
 
-`findings.py` has the rules; `follow.py` streams the messages into a
-`citation.py` per citation.
+`findings.py` has the rules. `follow.py` passes the messages to a `citation.py` for each citation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One citation and what followed it, as far as a verdict can rest on it.
+"""One citation and the messages after it, as far as a verdict can rest on them.
 
-Invariant: a citation is bounded. It keeps facts the size of a verdict (a kind, a quote of 200
-characters), never a message, and it is done after its `_MAX_WORDS` messages, so a transcript of any
-length is judged in flat memory. `follow.py` fills it, and `findings.py` judges it.
+Invariant: a citation is bounded. It keeps small facts (a kind, a quote of 200 characters), never a
+message, and it is complete after `_MAX_WORDS` messages. So a transcript of any length is judged in
+constant memory. `follow.py` fills it, and `findings.py` judges it.
 """
 
 from __future__ import annotations

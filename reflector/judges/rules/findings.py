@@ -1,9 +1,9 @@
-"""What is found about a citation, and when that is a verdict.
+"""The findings about a citation, and when they are a verdict.
 
-Invariant: a finding is there or not, speaks for one side, and depends on one citation only. A
-verdict is given where all findings are on one side; where there is none, or one on each side, it is
-neutral. A finding stays while it is right nine times of ten on sessions that it was not written on
-(`python -m benchmarks.judgement`).
+Invariant: a finding is present or absent, speaks for one side, and depends on one citation only. If
+all findings are on one side, they are a verdict. If there are none, or some on each side, the
+result is neutral. A finding is kept as long as it is right nine times of ten on sessions that it
+was not written on (`python -m benchmarks.judgement`).
 """
 
 from __future__ import annotations

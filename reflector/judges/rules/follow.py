@@ -1,9 +1,10 @@
-"""Reads a window once, as a stream, and gives each citation what follows it.
+"""Reads a window once, as a stream, and gives each citation the messages that follow it.
 
-Invariant: evidence flows forward and stays on its chain. What stands before a citation, or on
-another sidechain, is never evidence for it; of what stood before only which checks were red, and
-what else was cited, is known. A verdict rests on the `BEFORE` records before its citation and the
-`FOLLOWED` after it, so one who begins to read `BEFORE` records before it finds the same.
+Invariant: evidence comes only from later messages on the same chain. A message before a citation,
+or on another sidechain, is never evidence for it. Of the messages before it, only two things are
+used: which checks were red, and which other bullets were cited. A verdict depends on the `BEFORE`
+records before its citation and the `FOLLOWED` records after it. So a reader that begins `BEFORE`
+records earlier finds the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The deterministic backend: judges each cited bullet by the evidence that follows its citation.
 
-Invariant: the same messages give the same bytes. No network, no clock, no randomness; every finding
-stands in `docs/judging.md`, and without evidence the tag is neutral.
+Invariant: the same messages give the same bytes, without a network, a clock or randomness.
+docs/judging.md lists every finding, and without evidence the tag is neutral.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""Reflection on tasks that have a right answer: a trajectory, the expected answer and what the
-tests reported.
+"""Reflection on tasks that have a right answer: a trajectory, the expected answer and the reports
+of the tests.
 """

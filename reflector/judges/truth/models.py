@@ -1,7 +1,8 @@
 """The values of reflection with ground truth (requirements B.1), as strict pydantic models, and
 files of trajectories.
 
-Invariant: a value holds what was given or is refused; nothing is converted, and JSON keeps it.
+Invariant: a value is kept exactly as it was given, or it is refused. Nothing is converted, and JSON
+preserves it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The questions of a reflection with ground truth: how each is worded, which follow each other, and
-what their answers say (requirements B-09 to B-19).
+"""The questions of a reflection with ground truth: their wording, their order, and how their
+answers are read (requirements B-09 to B-19).
 
-Invariant: what is filled into a prompt stands there as it was given, braces included. A template
-that cannot be used is passed over for the next one, down to ours, and the reason is kept: a prompt
-can always be built. `talk` depends on nothing but its answers: the same ones give the same result,
-with a ledger or without one. Nothing is made up: an answer that cannot be read gives no insight and
-no verdict but a problem in words, and an iteration without an answer keeps the insights of the last
-good one.
+Invariant: a text is filled into a prompt exactly as it was given, braces included. If a template
+cannot be used, the next one is tried, ending with ours, and the reason is kept. So a prompt can
+always be built. `talk` depends only on its answers: the same answers give the same result, with or
+without a ledger. Nothing is invented: an unreadable answer gives a problem in words instead of an
+insight or a verdict, and an iteration without an answer keeps the insights of the last good one.
 """
 
 from __future__ import annotations
