@@ -1,7 +1,7 @@
-"""Configuration: flags over environment over the project's file over the user's file over defaults.
+"""Configuration: flags, then the environment, the project's file, the user's file and the defaults.
 
-Invariant: a setting is either understood or refused. A misspelt key or a bad value is an error that
-names its place, its value and the right one; nothing is coerced silently.
+Invariant: a setting is understood or refused. A misspelt key or a bad value is an error that names
+its place, its value and the right one. Nothing is converted silently.
 """
 
 from __future__ import annotations

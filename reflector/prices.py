@@ -1,9 +1,9 @@
-"""What an answer took: tokens as its event's meta says, and their cost in USD by the list prices of
+"""The tokens of an answer, from its event's meta, and their cost in USD by the list prices of
 October 2026.
 
-Invariant: a cost is an estimate beside the token counts, which are the fact; it is None for a model
-that the table does not know. Source: Anthropic's pricing page, 2026-10-24. The first row that fits
-counts: its prefix is the model's, and the prompt is longer than its `threshold`.
+Invariant: a cost is an estimate beside the token counts, which are the fact. It is None for a model
+that the table does not contain. Source: Anthropic's pricing page, 2026-10-24. The first matching
+row counts: its prefix is the model's, and the prompt is longer than its `threshold`.
 """
 
 from __future__ import annotations

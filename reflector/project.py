@@ -1,7 +1,7 @@
-"""A project: the folder an agent works in, and where its playbook, ledger and spool are.
+"""A project: the folder in which an agent works, and the places of its playbook, ledger and spool.
 
-Invariant: everything of ours that is not the playbook itself lies in `.claude/reflector/`, which
-only its owner may read and which git ignores by itself.
+Invariant: all our files except the playbook are in `.claude/reflector/`, which only its owner can
+read and which its own .gitignore excludes from git.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The base of the errors that end a command with their own text.
 
-Invariant: it imports nothing, so that each layer may use it.
+Invariant: it imports nothing, so every layer can use it.
 """
 
 

@@ -1,8 +1,9 @@
-"""What this installation is made of: the folders that ship beside the code, and the extras that it
-may lack.
+"""The parts of this installation: the folders that ship beside the code, and the extras that it may
+lack.
 
-Invariant: a command that installs an extra never names this distribution without its source, and it
-changes the environment that runs: a plain name on the public index may be somebody else's package.
+Invariant: a command that installs an extra always names this distribution with its source, because
+a plain name on the public index can be another package. The command changes the running
+environment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One setting, written into a file of settings.
+"""Writes one setting into a file of settings.
 
-Invariant: a file is replaced only by one that the program understands; its comments and its order
+Invariant: a file is replaced only by one that the program can read. Its comments and its order
 stay.
 """
 

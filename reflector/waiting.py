@@ -1,6 +1,6 @@
 """Waits for the lock of a file, for a bounded time, and names the process that holds it.
 
-Invariant: nobody waits forever, because the holder may be stopped (Ctrl-Z).
+Invariant: the wait always ends, because the holder may be stopped (Ctrl-Z).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Questions about the history, answered with values."""
+"""Questions about the history, answered as values."""

@@ -1,3 +1,3 @@
-"""The check of the lines that agents load: the judges that would be asked and their price, and the
-rows of the answer. The sessions are read and asked about by `reflector.sessions.checks`.
+"""The check of the lines that agents load: the available judges, their price, and the rows of the
+answer. `reflector.sessions.checks` reads the sessions and asks about them.
 """

@@ -1,8 +1,8 @@
-"""The page's facts, from the parts that find them: lines of files, births of lines, free counts,
+"""The page's facts, collected from other packages: lines of files, births of lines, free counts,
 and answers of judges.
 
-Invariant: this is the one module of `check` that knows those parts. A page never shows a count that
-nobody made.
+Invariant: only this module of `check` uses those packages. A page never shows a count that was not
+made.
 """
 
 from __future__ import annotations

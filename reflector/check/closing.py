@@ -1,7 +1,7 @@
 """The last lines of the page: the sessions to read, the price of a judge, and the next command.
 
-Invariant: a command that asks a judge repeats the files and options of the command that was typed,
-so it sends what was shown to the judge that was shown. Its price is before it.
+Invariant: a command that asks a judge repeats the typed files and options, so it sends exactly the
+shown text to the shown judge. Its price is printed before it.
 """
 
 from __future__ import annotations

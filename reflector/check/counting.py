@@ -1,9 +1,9 @@
-"""Free counts of a project's rules: in the transcripts that agents still keep, and in the events of
+"""Free counts of a project's rules, in the transcripts that agents still keep and in the events of
 sessions whose transcripts are gone.
 
-Invariant: your words are read from the transcripts each time and are kept nowhere. The numbers of a
-transcript are kept in the state folder, by its path, size and time, so that it is read once; a
-project without a ledger keeps nothing.
+Invariant: your words are read from the transcripts each time and are not stored. The numbers of a
+transcript are stored in the state folder by its path, size and time, so that it is read once. A
+project without a ledger stores nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The sessions of a project that was moved or renamed: those of another folder that is like it.
+"""The sessions of a project that was moved or renamed: those of a folder that resembles it.
 
-Invariant: nothing is written. A folder is like a project if it is a clone of the same repository,
-or if it is gone and had the name of the project, or its place and one of its files. Only the folder
-with the most sessions is named.
+Invariant: nothing is written. A folder resembles a project if it is a clone of the same repository.
+It also does if it is gone and had the name of the project, or its place and one of its files. Only
+the folder with the most sessions is named.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sessions behind the counts of one rule, each with a line of a call or a sentence of yours.
 
 Invariant: the counts are those of the page: the same sessions, the same words. Quotes are read from
-the transcripts each time, masked, and kept nowhere.
+the transcripts each time, masked, and not stored.
 """
 
 from __future__ import annotations

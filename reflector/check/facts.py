@@ -1,8 +1,8 @@
 """The values of the page of `check`: files, rules with their counts and answers, headings of facts,
 and sentences that you repeat.
 
-Invariant: a value is a count or a quote, never a conclusion. `before` is about sessions that could
-not know the rule, `since` about sessions that started with it, `unknown` about the others.
+Invariant: a value is a count or a quote, never a conclusion. `before` counts sessions from before
+the rule, `since` counts sessions that started with it, and `unknown` counts the others.
 """
 
 from __future__ import annotations

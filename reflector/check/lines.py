@@ -1,4 +1,4 @@
-"""How the page names the place of a line."""
+"""The format in which the page names the place of a line."""
 
 from __future__ import annotations
 

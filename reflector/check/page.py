@@ -1,9 +1,9 @@
-"""The page of `check` in lines for a terminal: the files, the rules to look at, and the others as
-counts, with the next command at the end.
+"""The page of `check` in lines for a terminal: the files, the rules to look at, the others as
+counts, and the next command at the end.
 
 Invariant: the page has at most `HEIGHT` lines of at most `WIDTH` columns, measured as a terminal
-shows them. Each row to look at has its evidence below it. A command
-to copy is never cut or broken. With `whole`, the page has every rule in full.
+shows them. Each row to look at has its evidence below it. A command to copy is never cut or broken.
+With `whole`, the page has every rule in full.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The plan of a check: the judge of each session that is left to ask about, the most tokens and the
-price.
+"""The plan of a check: the judge of each unanswered session, the maximum of tokens and the price.
 
-Invariant: a plan asks nobody and writes nothing. A session goes only to a judge that the user named
-or allowed. The price is None if the price of one judge is not known.
+Invariant: a plan asks no judge and writes nothing. A session goes only to a judge that the user
+named or allowed. The price is None if the price of one judge is unknown.
 """
 
 from __future__ import annotations

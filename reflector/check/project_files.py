@@ -1,8 +1,8 @@
-"""Facts about the files of a project that git knows: when some were edited last, and which paths
-of a rule are not in the project any more.
+"""Facts about the files of a project from git: their last edits, and the paths of a rule that are
+not in the project any more.
 
-Invariant: without git nothing is claimed. git prints no difference, so no program that a
-repository names runs.
+Invariant: without git nothing is claimed. git prints no difference, so no program that a repository
+names runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""All your projects in one table, for a folder that is none: the files that agents load in each,
-its rules, its sessions of the last days, and the rules to look at.
+"""One table of all your projects, for a folder that is not a project: the files that agents load,
+the rules, the recent sessions, and the number of rules to look at.
 
-Invariant: no ledger is opened and nothing is written. A project whose settings or files cannot be
-read has a row without figures.
+Invariant: no ledger is opened and nothing is written. If a project's settings or files cannot be
+read, its row has no figures.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Results over a file as a whole: which rules are followed, broken, helpful or harmful, so that of
-all results at most 3.5 % are expected to be false, however often you check.
+"""Results over a file as a whole: which rules are followed, broken, helpful or harmful. Of all
+results, at most 3.5 % are expected to be false, however often you check.
 
 Invariant: without an influence, the expected evidence of each share is at most 1. Sessions of one
 branch within a day count as one vote, the mean of their answers, because they repeat each other.
 The evidence is a mean over bets on that vote: most of it on two strong shares, the rest uniform
-over all shares. Results are chosen by e-BH (Wang and Ramdas, 2022), which needs no
-independence between rules. Without any influence, a result requires a mean evidence of at least 28,
-which by Ville's inequality ever happens in at most 3.5 % of files.
+over all shares. Results are chosen by e-BH (Wang and Ramdas, 2022), which does not need
+independence between rules. If nothing has an influence, a result needs a mean evidence of at least
+28, which by Ville's inequality ever happens in at most 3.5 % of files.
 
-The power is measured by `benchmarks/noise.py`. Ten votes or fewer can hardly give a result in a
-file of 150 rules: 2^10 is the most that ten votes can show.
+`benchmarks/noise.py` measures the power. Ten votes or fewer can hardly give a result in a file of
+150 rules, because ten votes can show at most 2^10.
 """
 
 from __future__ import annotations

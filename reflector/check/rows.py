@@ -1,8 +1,9 @@
-"""The parts of the page, and the signals that bring a rule among those to look at.
+"""The parts of the page, and the signals that put a rule among those to look at.
 
 Invariant: a signal is evidence in your terms: a count of sessions, or a path. A rule belongs to
 exactly one part. A kind of signal is one row of `SIGNALS`: its name in JSON, its count, and its
-words. The first signal of a rule decides the order of its row; the words of all are shown.
+words. The first signal of a rule decides the order of its row, and the words of all signals are
+shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lines that `check` looks at: those of files, and the rules of the playbook."""
+"""The lines that `check` examines: those of files, and the rules of the playbook."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The command line: a file for each group of commands, no logic, the only place besides the hook
-that prints.
+"""The command line: one module for each group of commands, without logic. Only it and the hook
+print.
 """
 
 from __future__ import annotations

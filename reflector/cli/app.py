@@ -1,8 +1,8 @@
-"""The `reflector` command and how it ends.
+"""The `reflector` command and its exit codes.
 
-Invariant: exit code 0 when all is well, 1 for drift, tampering or something that could not be done,
-2 for usage and configuration. An error is one message on stderr that names the thing, the value and
-the way out; a traceback is a bug of ours. A command's module is imported when the command runs, not
+Invariant: the exit code is 0 for success, 1 for drift, tampering or a failed action, and 2 for
+usage and configuration. An error is one message on stderr that names the thing, the value and the
+way out. A traceback is a bug of ours. A command's module is imported when the command runs, not
 before.
 """
 

@@ -1,7 +1,7 @@
 """Changes of the playbook: add, edit, remove, merge, and undo.
 
-Invariant: the playbook is free while you write in an editor or answer a question, and what you
-wrote in playbook.json stays there until it is recorded.
+Invariant: the playbook is not locked while you write in an editor or answer a question. Your edit
+of playbook.json stays in the file until it is recorded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`reflector check`: the page of the rules that your agents load.
 
-Invariant: nothing is sent unless you name a judge or agree, after you saw the tokens and the price.
+Invariant: nothing is sent unless you name a judge, or agree after you saw the tokens and the price.
 No file of the project is changed, and without a ledger nothing is written.
 """
 

@@ -1,4 +1,4 @@
-"""`reflector config`: the settings, where each comes from, and how to change one; `off` and `on`
+"""`reflector config`: the settings, the source of each, and how to change one. `off` and `on`
 change the setting that turns a project off.
 """
 

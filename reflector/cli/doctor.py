@@ -1,8 +1,8 @@
-"""`reflector doctor`: the checks, what --fix does about them, and the text to paste into an issue.
+"""`reflector doctor`: the checks, the repairs of --fix, and the text to paste into an issue.
 
 Invariant: without --fix nothing changes. A report contains only facts about the program: no text of
-a session or a rule, no quoted word, no value of a user's own choice, no address and no name of
-another project. It goes through the rules for secrets all the same.
+a session or a rule, no quote, no value that the user chose, no address and no name of another
+project. It still passes through the rules for secrets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures: `stats` and `diff`; and `sql`, a query that a table, JSON or CSV answers."""
+"""Figures: `stats` and `diff`; and `sql`, which runs a query and prints a table, JSON or CSV."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The command `help`: the first screen, every command, and a search of the help and the pages.
 
-Invariant: it answers from what is installed, and asks neither the ledger nor a network.
+Invariant: it reads only the installed files, and neither the ledger nor a network.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`reflector judge`: who may judge your sessions, on which terms, and how you change that.
 
-Invariant: `judge` alone changes nothing and sends nothing, and a verdict that is typed after it is
-not recorded.
+Invariant: `judge` alone changes nothing and sends nothing.
 """
 
 from __future__ import annotations

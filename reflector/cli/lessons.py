@@ -1,4 +1,4 @@
-"""`reflector lessons`: what was learned, what it is worth and what came of it."""
+"""`reflector lessons`: the lessons, their worth and their outcomes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """`reflector mcp`: the playbook as tools of the agent (Model Context Protocol, over stdio).
 
-Invariant: stdout carries the protocol and nothing else; the SDK keeps it to itself, and notes for
-people go to stderr. Every answer is bounded, and no tool changes the playbook where a person is to
-be asked.
+Invariant: stdout contains only the protocol, which the SDK ensures, and notes for users go to
+stderr. Every answer is bounded. No tool makes a change of the playbook that a user must approve.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Questions about watched files, and their undo: `log --memory`, `blame FILE`, `show u38`,
-`undo FILE`.
+"""Questions about watched files, and their undo: `log --memory`, `blame FILE`, `show u38`, `undo
+FILE`.
 
-Invariant: a question records changes that nothing recorded yet, and writes no watched file.
+Invariant: a question records changes that were not recorded yet, and writes no watched file.
 """
 
 from __future__ import annotations

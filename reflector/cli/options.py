@@ -1,7 +1,7 @@
-"""The kinds of arguments that commands take, and the options that several of them share.
+"""The types of arguments of commands, and the options that several commands share.
 
-Invariant: an option of a name means the same on every command. A name that no bullet ever had is a
-usage error that suggests the nearest one.
+Invariant: an option means the same on every command. A name that no bullet ever had is a usage
+error that suggests the nearest name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How commands show things: tables for people, JSON for machines.
+"""Output of commands: tables for users, JSON for programs.
 
 Invariant: no text from outside reaches a terminal with its control characters. Tables are cut to
-the terminal's width; a pipe gets every character. JSON is one document a command, and escapes what
-a terminal would obey.
+the terminal's width, and a pipe gets every character. JSON is one document for each command, and
+escapes characters that control a terminal.
 """
 
 from __future__ import annotations

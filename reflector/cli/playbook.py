@@ -1,6 +1,6 @@
-"""The playbook's bullets and what came of each: `list`.
+"""The playbook's bullets and their results: `list`.
 
-Invariant: a bullet is described the same wherever it is shown, now or at a moment.
+Invariant: a bullet is described in the same way wherever it is shown, now or at a moment.
 """
 
 from __future__ import annotations

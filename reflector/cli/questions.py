@@ -1,7 +1,7 @@
-"""What happened: show, blame and log.
+"""The history: show, blame and log.
 
-Invariant: nothing is changed, but for what waited: a question records queued deliveries and edits
-of playbook.json.
+Invariant: a question changes nothing, except that it records queued deliveries and edits of
+playbook.json.
 """
 
 from __future__ import annotations

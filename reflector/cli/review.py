@@ -1,7 +1,7 @@
 """`reflector review`: citations, proposals and changes of memory files that wait for your decision.
 
-Invariant: a decision is written before the next key is read, so leaving at any moment loses
-nothing.
+Invariant: a decision is written before the next key is read, so you can leave at any moment and
+lose nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`reflector team` and `mirror`: the playbook in a repository of several people, and in the files
-that agents read.
+"""`reflector team` and `mirror`: the playbook in a shared repository, and in the files that agents
+read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The command `status`: the state of a project, a row each.
+"""The command `status`: the state of a project in one row for each part.
 
-Invariant: `status` records and changes nothing, but for the mark that it showed the figures that an
-upgrade changed. Each command that it shows can be typed unchanged.
+Invariant: `status` records and changes nothing, except the mark that it showed the figures that an
+upgrade changed. Each command that it shows can be copied unchanged.
 """
 
 from __future__ import annotations

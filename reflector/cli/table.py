@@ -1,7 +1,7 @@
-"""The commands of `reflector`: the module and the function of each, its group and examples of it.
+"""The commands of `reflector`: the module and the function of each, its group and its examples.
 
-Invariant: importing this imports no command. A test holds each example to what the command accepts,
-and the hidden names to the command lines that stand in people's files.
+Invariant: importing this module imports no command. A test compares each example with the options
+that the command accepts, and the hidden names with the command lines in users' files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules and ledgers that come in, and what goes out: adopt, import, export and redact."""
+"""Imports and exports of rules and ledgers: adopt, import, export and redact."""
 
 from __future__ import annotations
 

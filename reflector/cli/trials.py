@@ -1,4 +1,4 @@
-"""`reflector trial`: whether the playbook helps, found out in one's own sessions or on tasks."""
+"""`reflector trial`: whether the playbook helps, measured in your own sessions or on tasks."""
 
 from __future__ import annotations
 

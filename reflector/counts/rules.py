@@ -1,7 +1,7 @@
-"""Rules in one recorded part of a session: which of their tokens the agent ran and wrote, whether
-you said them again, and whether their occasion came up.
+"""The counts of rules in one recorded part of a session: the tokens that the agent ran and wrote,
+your repetitions, and the occasions.
 
-Invariant: only the agent's own calls and your own words on the main conversation count; the output
+Invariant: only the agent's own calls and your own words in the main conversation count. The output
 of tools, files that were read, hooks and the agent's words never do. A count is a count: "written"
 does not mean "broken". The same records and rules give the same counts.
 """

@@ -1,11 +1,11 @@
-"""The ACE reflector's API, for code that has a playbook dict and no ledger: requirements A.3 and
-A.5.
+"""The ACE reflector's API, for code that has a playbook dict and no ledger (requirements A.3 and
+A.5).
 
-Invariant: counters only grow, by one for each usable tag; a tag that cannot be counted changes
-nothing and is logged on the logger `reflector` (with no logging set up, on stderr). `run_reflector`
-never raises and always returns: on any error its result is the empty one. Prompt, call and parser
-are those of the ledger's runner. If `.claude/diagnostic_mode` exists, each error is written to a
-file.
+Invariant: counters only grow, by one for each usable tag. A tag that cannot be counted changes
+nothing and is logged on the logger `reflector`, which writes to stderr if logging is not set up.
+`run_reflector` never raises and always returns: after an error its result is the empty one. The
+prompt, the call and the parser are those of the ledger's runner. If `.claude/diagnostic_mode`
+exists, each error is written to a file.
 
 The dict has the form of playbook.json: `{"sections": {title: [{"name", "text", "helpful",
 "harmful"}]}}`.

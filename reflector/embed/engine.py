@@ -1,14 +1,14 @@
 """The reflection engine: when to reflect on a step, the prompts, the verdicts, and the lessons of a
 task. Programs import it as `reflector.engine`.
 
-Invariant: the engine calls no model (requirement E-01), and holds no state but the name of its task
-and a decision that has not begun. Everything else follows from events, in memory or on a ledger:
-two engines on one ledger share them. A reflection counts for its step when its prompt is built, not
-when the gate is asked.
+Invariant: the engine does not call a model (requirement E-01). Its only state is the name of its
+task and a decision that has not begun. Everything else is computed from events, in memory or in a
+ledger, so two engines on one ledger share it. A reflection counts for its step when its prompt is
+built, not when the gate is asked.
 
 A verdict is a pure function of the answer and the threshold (E-06, E-07). An answer without a score
-and without a clear word has no verdict: no retry follows from it. At most `_MAX_ANSWER_CHARACTERS`
-are read, in linear time.
+and without a clear word has no verdict, so no retry follows from it. At most
+`_MAX_ANSWER_CHARACTERS` are read, in linear time.
 """
 
 from __future__ import annotations

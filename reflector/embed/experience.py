@@ -1,14 +1,14 @@
 """Learning from experience: one bounded revision of a turn, with the names of part D that other
-rooms have. Programs import it as `reflector.experience`.
+packages define. Programs import it as `reflector.experience`.
 
 A turn passes a gate, is reflected on, gets one more answer, and the result is recorded
 (requirements D-07, D-20).
 
-Invariant: a turn is revised once at most, by the caller's own agent, and the first answer is never
-lost: a revision is appended to it, and only if it is better. Whatever the agent does, the turn goes
-on. Each decision, reflection and revision is an event; its id follows from the session, the turn
-and the answer, so the same turn given again asks no model. A reflection has an attempt, an issue
-and a strategy, or is refused. A response is read in linear time, and no more of it than
+Invariant: a turn is revised at most once, by the caller's own agent. The first answer is never
+lost: a better revision is appended to it, and any other is dropped. If the agent fails, the turn
+continues. Each decision, reflection and revision is an event whose id is derived from the session,
+the turn and the answer, so the same turn given again asks no model. A reflection has an attempt, an
+issue and a strategy, or is refused. A response is read in linear time, up to
 `_MAX_RESPONSE_CHARACTERS`.
 """
 

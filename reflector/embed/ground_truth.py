@@ -1,8 +1,8 @@
 """Reflection on tasks that have a right answer, for programs: with any model and any store.
 
-Invariant: `ReflectorAgent.run` returns a result whatever the model does; what went wrong is logged
-on the logger `reflector`. It raises for what the caller can repair (a dataset's name, a trajectory
-that is too long) and for the ledger.
+Invariant: `ReflectorAgent.run` returns a result whatever the model does, and logs each fault on the
+logger `reflector`. It raises only for faults of the caller (a dataset's name, a trajectory that is
+too long) and of the ledger.
 """
 
 from __future__ import annotations

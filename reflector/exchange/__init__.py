@@ -1,1 +1,1 @@
-"""Ledgers moved between files, machines and engines: export, import, merge, backup."""
+"""Moves ledgers between files, machines and engines: export, import, merge, backup."""

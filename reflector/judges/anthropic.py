@@ -1,6 +1,6 @@
 """The judge `anthropic`: a model behind the Messages API.
 
-`api_settings.py` decides which one, where and with whose key, and `messages_api.py` asks it.
+`api_settings.py` chooses the model, the address and the key, and `messages_api.py` asks the model.
 """
 
 from __future__ import annotations

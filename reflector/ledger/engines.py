@@ -1,8 +1,7 @@
-"""Engines: how a ledger's database is opened, and how one writer at a time gets in.
+"""Engines: open a ledger's database, and admit one writer at a time.
 
-Invariant: a write transaction holds the playbook's one lock from before its first read. On SQLite
-that is BEGIN IMMEDIATE behind a file lock; on PostgreSQL it is SELECT … FOR UPDATE on the
-playbook's row.
+Invariant: a write transaction holds the playbook's lock from before its first read. On SQLite this
+is BEGIN IMMEDIATE after a file lock. On PostgreSQL it is SELECT … FOR UPDATE on the playbook's row.
 """
 
 from __future__ import annotations

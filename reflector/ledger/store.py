@@ -2,7 +2,7 @@
 
 Invariant: an append is one transaction. It takes the playbook's lock, gives the new events the
 positions after the head, extends the chain, folds them into the tables and commits, or leaves
-nothing behind. Whatever needs no lock (canonical form, hashes) is done before it is taken.
+nothing behind. Work that needs no lock (canonical form, hashes) is done before.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A log of the files in which agents find their memory and rules: `blame` for them, and undo."""
+"""A log of the files in which agents find their memory and rules, with `blame` and undo."""

@@ -1,10 +1,10 @@
-"""The head of a ledger: publishing it, reading it back as an anchor, and repairing it: setting it
-back after somebody moved it, and putting events aside that change nothing.
+"""The head of a ledger: publishing it, reading it back as an anchor, and repairing it by setting it
+back or by putting events aside that change nothing.
 
-Invariant: a head is one line, `POSITION:CHAIN`, and a file of them is one a line, so that `>>`
-keeps a record of many. Anything else in a file is refused, never ignored: an anchor that was not
-understood proves nothing. Heads may be in a file that git has: no part of its name becomes an
-option or a word of a shell, and git gives one blob of bounded size.
+Invariant: a head is one line, `POSITION:CHAIN`, and a file of heads has one on each line, so `>>`
+keeps a record of many. Any other content of a file is refused, never ignored, because an unreadable
+anchor proves nothing. Heads can be in a file in git. No part of its name becomes an option or a
+word of a shell, and git returns one blob of bounded size.
 """
 
 from __future__ import annotations

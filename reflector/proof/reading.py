@@ -1,7 +1,6 @@
-"""Reads the rows of a ledger that may be damaged, and says what a damaged ledger is and what to do
-about it.
+"""Reads the rows of a ledger that may be damaged, and describes the damage and its repair.
 
-Invariant: memory does not grow with the number of rows, on either engine.
+Invariant: memory use does not grow with the number of rows, on either engine.
 """
 
 from __future__ import annotations

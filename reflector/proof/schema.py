@@ -1,9 +1,9 @@
-"""The schema of a database, compared with the one that this code makes.
+"""Compares the schema of a database with the one that this code makes.
 
 Invariant: a ledger that this code opened has no finding: every table, index, trigger and view of
-the ledger is as it was made, and nothing else hangs on its tables. On SQLite each statement is
-compared with migrations/schema.sqlite.sql, on PostgreSQL the catalogue with that of the statements
-of migrations/schema.postgresql.sql. Triggers and views are compared with their files.
+the ledger is unchanged, and nothing else is attached to its tables. On SQLite each statement is
+compared with migrations/schema.sqlite.sql, and on PostgreSQL the catalogue with that of
+migrations/schema.postgresql.sql. Triggers and views are compared with their files.
 """
 
 from __future__ import annotations

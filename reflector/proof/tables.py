@@ -1,9 +1,9 @@
-"""Whether the tables say what the events say: the projector fills the tables of a scratch database
-from the same events, and the two are compared row by row.
+"""Whether the tables match the events: the projector fills the tables of a scratch database from
+the same events, and the two are compared row by row.
 
-Invariant: a ledger without a finding is the one that a rebuild would leave. The scratch database is
-a file in the folder for temporary files, which has no name by the time something is in it. Nothing
-is written to the ledger.
+Invariant: a ledger without a finding equals its own rebuild. The scratch database is a file in the
+folder for temporary files, which has no name any more when it gets its first content. Nothing is
+written to the ledger.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Proof that a ledger is what was appended: nothing edited, removed, reordered or miscounted.
+"""Verifies that a ledger is as it was appended: nothing was edited, removed, reordered or
+miscounted.
 
-Invariant: findings are values, in order, and a sound ledger yields none. Verifying reads the events
-and the tables in one snapshot and writes nothing. What a chain cannot see alone (a truncated tail)
-an anchor shows: a head that was published earlier must still be a prefix. Damage is a finding when
-the ledger is opened, read or closed; a ledger that cannot be reached (a lock, a missing driver, a
-server that is down) is an error, for that says nothing about the ledger.
+Invariant: findings are values, in order, and a sound ledger has none. Verifying reads the events
+and the tables in one snapshot and writes nothing. A chain alone cannot show a truncated end. An
+anchor can: a head that was published earlier must still be a prefix. Damage is a finding when the
+ledger is opened, read or closed. A ledger that cannot be reached (a lock, a missing driver, a
+server that is down) is an error, because this is not a fault of the ledger.
 """
 
 from __future__ import annotations

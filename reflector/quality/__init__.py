@@ -1,1 +1,1 @@
-"""How good an answer was: its signals and their score, and the gate policies that read them."""
+"""The quality of an answer: its signals and their score, and the gate policies that use them."""

@@ -1,9 +1,9 @@
-"""How good an answer was: its signals and their score (requirements D-02 to D-06), and the gate
-policies that say which turns and steps are reflected on.
+"""The quality of an answer: its signals and their score (requirements D-02 to D-06), and the gate
+policies that choose the turns and steps to reflect on.
 
-Invariant: a score and a decision are pure functions of the signs. Every comparison is made after
-rounding to 6 decimals, so that 32-bit and 64-bit arithmetic agree at a boundary; triggers are tried
-in the policy's order.
+Invariant: a score and a decision are pure functions of the signals. Numbers are rounded to 6
+decimals before each comparison, so 32-bit and 64-bit arithmetic agree at a boundary. Triggers are
+tried in the policy's order.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The score of an answer that is not JSON: the one that it states, else one by its words
+"""The score of an answer that is not JSON: the one that it states, or else one by its words
 (requirement E-07).
 
-Invariant: a word counts for what its clause says of it. Praise that is denied is blame. Blame that
-is denied, praise that is only wished for, and a question say nothing. Without a word that counts
-there is no score. A text is read in linear time.
+Invariant: a word counts with its clause. Denied praise is blame. Denied blame, praise that is only
+wished for, and a question count nothing. Without a word that counts there is no score. A text is
+read in linear time.
 """
 
 from __future__ import annotations

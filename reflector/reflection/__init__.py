@@ -1,1 +1,1 @@
-"""Judging recorded windows: which, by which judge, and the events that answers become."""
+"""Judges recorded windows: chooses the window and the judge, and makes events of the answers."""

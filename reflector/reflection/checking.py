@@ -1,21 +1,22 @@
-"""Questions about bullets that no session needs to cite: one question a window, answered bullet by
-bullet with evidence.
+"""Questions about bullets that a session need not cite: one question for each window, answered
+bullet by bullet with evidence.
 
-Invariant: an answer is in the ledger before anything reads it, with the names that it was asked
-about and those that had no room (`unasked`). So no window is asked twice about a bullet, and a
-killed check goes on where it was.
+Invariant: an answer is in the ledger before anything reads it, with the names in its question and
+those that had no room (`unasked`). So no window is asked twice about a bullet, and a killed check
+continues at its place.
 
-A bullet is relevant, followed or broken, helped or harmed only if the quote is in the one turn that
-is named and is not the advice's own words. Followed and broken are a person's words, a run's or the
-agent's and its commands', never those of a file or a page. Helped and harmed need the proof that
-every verdict of a model needs. A bullet without an answer was not seen in the text that was shown.
-Helped and harmed count for `helpful` and `harmful` of a rule in a file, which is not cited by name;
-of other bullets only if `checked_counts` is set. A session counts once for a bullet.
+A bullet is relevant, followed, broken, helpful or harmful only if the quote is in the one turn that
+is named and is not the advice's own words. For followed and broken, the quote must be from a user,
+from a run, or from the agent and its commands, never from a file or a page. Helpful and harmful
+need the same proof as every verdict of a model. A bullet without an answer was not seen in the
+shown text. These verdicts count in `helpful` and `harmful` of a rule in a file, which is not cited
+by name. For other bullets they count only if `checked_counts` is set. A session counts once for a
+bullet.
 
-A failed question is no step of its window: a drain tries nothing again because of it. A text that
-is no answer is such a failure: it has no reading, its names stay unasked, and a later check asks
-again, up to `MOST_QUESTIONS` times a judge. A proposal is dropped without a quote that is in the
-turn that it names, or if its quote is the advice's.
+A failed question is not a step of its window, so a drain does not try anything again because of it.
+A text that is not an answer is such a failure. It has no reading, its names stay unasked, and a
+later check asks again, up to `MOST_QUESTIONS` times for each judge. A proposal needs a quote from
+the turn that it names, and this quote must not be the advice's own words. Otherwise it is dropped.
 """
 
 from __future__ import annotations

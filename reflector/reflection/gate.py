@@ -1,13 +1,13 @@
-"""The gate: whether a window is reflected on, and the tokens that models took and may take.
+"""The gate: whether a window is reflected on, and the tokens that models used and may use.
 
-Invariant: a closed gate has a reason in words, which becomes `reflection.skipped`; an open one has
-the number of tokens that are left. Models are asked only if the user wants it: a project's own file
-can choose a model, but not on behalf of a user who has not.
+Invariant: a closed gate has a reason in words, which becomes `reflection.skipped`. An open one has
+the number of remaining tokens. Models are asked only if the user allowed it. A project's own file
+can choose a model, but cannot allow it on behalf of the user.
 
 Each ledger has its own spending, the sum over its answers. The record of the month (`Spending`)
-shows the person's ledgers to each other; if it is lost or damaged, each still has its own part. A
-window that a budget kept from being judged is open again as soon as the budget allows it: the
-reason of its last `reflection.skipped` contains the word.
+shows the user's ledgers to each other. If it is lost or damaged, each ledger still has its own
+part. If a budget kept a window from being judged, the window is open again as soon as the budget
+allows it: the reason of its last `reflection.skipped` contains the word.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""The events that a reflection leaves, and the recorder that appends them for one backend.
+"""The events of a reflection, and the recorder that appends them for one backend.
 
-Invariant: an event's id comes from the window, the backend and a count of earlier events, never
-from words, a clock or a random number. So a step that is repeated after a crash is the same event.
+Invariant: an event's id is derived from the window, the backend and a count of earlier events,
+never from words, a clock or a random number. So a step that is repeated after a crash is the same
+event.
 
 Every question to a judge goes through `Recorder.ask_and_store`: those about sessions
-(`reflector.reflection.runner`), about bullets (`checking`) and about trajectories
-(`trajectories`). The raw answer is appended before anything reads it, so a crash in between costs
-no second question. The backend is called between transactions, never inside one. Whatever it does
-ends as an event: only the ledger's own errors are raised.
+(`reflector.reflection.runner`), about bullets (`checking`) and about trajectories (`trajectories`).
+The raw answer is appended before anything reads it, so a crash in between needs no second question.
+The backend is called between transactions, never inside one. Each of its failures becomes an event,
+and only the ledger's own errors are raised.
 """
 
 from __future__ import annotations

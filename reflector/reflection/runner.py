@@ -1,8 +1,9 @@
-"""Reflecting on recorded windows: gate, backend, answer, tags.
+"""Reflects on recorded windows: gate, backend, answer, tags.
 
-Invariant: a reflection goes session.recorded → reflection.answered → reflection.completed with
-its tags. Each step is one transaction. After a crash at any step it goes on, without asking again
-for an answer that the ledger has. `reflector.sessions.drain` and the command `reflect` use it.
+Invariant: a reflection is session.recorded → reflection.answered → reflection.completed with its
+tags. Each step is one transaction. After a crash at any step it continues, and does not ask again
+for an answer that the ledger has. `reflector.sessions.drain` and the command `reflect` use this
+module.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""The verdict of a session on a bullet in the end: by a later reading of it, by a person, or by a
-better parser.
+"""The final verdict of a session on a bullet, after a later reading, a user's decision or a better
+parser.
 
 Invariant: a session has one verdict on a bullet, that of the last window for which it was judged.
-The same verdict again adds no tag. Another one adds its tag, and a retraction takes the earlier tag
-out of the count in the same transaction: nothing is subtracted, and `blame` shows both.
+The same verdict again adds no tag. A different one adds its tag, and a retraction takes the earlier
+tag out of the count in the same transaction. Nothing is subtracted, and `blame` shows both.
 
-A person has the last word on a citation. Their verdict is a reflection of its own on the window, by
-the actor `human`. It takes other verdicts on the bullet in that session, earlier and later, out of
-the count by retractions. If the verdict is taken back, so are these. A verdict that a person
-retracted stays retracted, so a later window does not repeat it; one that they put back stays in the
-count.
+A user has the last word on a citation. Their verdict is a reflection of its own on the window, by
+the actor `human`. Retractions take all other verdicts on the bullet in that session, earlier and
+later, out of the count. If the user's verdict is taken back, so are these retractions. If a user
+retracted a verdict, it stays retracted, so a later window does not repeat it. If they put it back,
+it stays in the count.
 
-If today's parser reads other tags in an answer than those that count, the old reflection is
-retracted and the new reading appended. Answers of a backend that rereads are not parsed again,
-because only together are they the verdict of their session. Neither are those about trajectories,
-each to a question of its own.
+If today's parser reads other tags from an answer than those that count, the old reflection is
+retracted and the new reading is appended. Two kinds of answers are not parsed again: those of a
+backend that rereads, because only together are they the verdict of their session, and those about
+trajectories, because each answers a question of its own.
 """
 
 from __future__ import annotations

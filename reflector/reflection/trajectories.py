@@ -1,12 +1,12 @@
 """Trajectories in a ledger: recorded once, judged by the runner, and read back.
 
-Invariant: a trajectory is a window. It is known by its question, answer and reports, so recording
-it again adds nothing and asks nothing. Each answer is appended before it is read, and its lessons
-and verdicts follow in one transaction, once each question has an answer. A text that is not an
-answer is a failure. A question that failed is asked again as long as the trajectory is open, by
-drains at most twice, and the others are not.
+Invariant: a trajectory is a window. Its question, answer and reports identify it, so recording it
+again adds nothing and asks nothing. Each answer is appended before it is read. Its lessons and
+verdicts follow in one transaction, after each question has an answer. A text that is not an answer
+is a failure. While the trajectory is open, a failed question is asked again, by drains at most
+twice, and the other questions are not.
 
-The runner, `reflector lab trajectory` and `reflector.ground_truth` use it.
+The runner, `reflector lab trajectory` and `reflector.ground_truth` use this module.
 """
 
 from __future__ import annotations

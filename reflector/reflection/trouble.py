@@ -1,8 +1,9 @@
 """The failures of a window's judges, and when each is asked again.
 
-Invariant: an outage says nothing about a session, so it uses up none of its attempts, however long
-it lasts. It is tried again after a pause that grows to an hour, never before the API wants to be
-asked again. `runner.py`, `checking.py` and `trajectories.py` ask by it, and `status` shows it.
+Invariant: an outage is not a property of a session, so it uses up none of its attempts, however
+long it lasts. It is tried again after a pause that grows to an hour, and never earlier than the API
+allows. `runner.py`, `checking.py` and `trajectories.py` use this module, and `status` shows the
+failures.
 """
 
 from __future__ import annotations

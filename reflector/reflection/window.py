@@ -1,16 +1,18 @@
-"""The messages and citations that a window's reflection reads, with those of the windows before it.
+"""The messages and citations that a window's reflection reads, including those of the windows
+before it.
 
-Invariant: where a session was cut changes no verdict of the rules. A window goes on from those
-windows of its session whose records its transcript holds. Their records are read again before its
-own, and each citation in them as in the whole file. So the last window of a session is judged as
-the whole would be (`reflector.reflection.standing` decides on the verdicts before it).
+Invariant: the place at which a session was cut does not change a verdict of the rules. A window
+continues the windows of its session whose records are in its transcript. Their records are read
+again before its own, and each citation in them is read as in the whole file. So the last window of
+a session is judged like the whole session. `reflector.reflection.standing` decides on the verdicts
+before it.
 
-A backend that does not reread is not asked twice: it reads again the bullets that its session left
-neutral, and every other citation of the earlier records without its brackets. A citation that
-another backend decided stays decided for both.
+A backend that does not reread is not asked twice. It reads again the bullets that its session left
+neutral, and every other citation of the earlier records without its brackets. If another backend
+decided a citation, the decision holds for both.
 
-Records of another session (a fork's original) cite nothing here, but may be the evidence. Those
-before the first record of the session are not read.
+Records of another session (the original of a fork) contain no citations for this one, but can be
+evidence. Records before the first record of the session are not read.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How a playbook looks: one HTML page of what `audit` answers."""
+"""One HTML page of the answers of `audit`."""

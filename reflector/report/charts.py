@@ -1,8 +1,8 @@
 """The charts of a report: bars by week and a scatter plot, as SVG of a few shapes.
 
-Invariant: a chart has shapes, words and classes of the page's style, and nothing else: no style,
-script, link or address. Each is drawn for a wide and for a narrow screen, because scaled letters
-cannot be read.
+Invariant: a chart contains only shapes, words and classes of the page's style, and no style,
+script, link or address. Each chart is drawn for a wide and for a narrow screen, because scaled
+letters cannot be read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The page as one HTML file.
 
-Invariant: every value that the templates print passes `shown`: on one line, bounded, without
-secrets and without what a reader cannot see; then it is escaped. The policy in the file allows the
-one style and the one script that are in it, by their hash, so a mistake of ours would run nothing
-either. The file names no address, and reads without its script. What is shared has no quote,
-reason, path, project, author or session's id in it.
+Invariant: every value of the templates passes through `shown`, which puts it on one line, bounds
+it, and removes secrets and invisible characters. Then it is escaped. The policy in the file allows
+only its own style and script, by their hash, so even a mistake of ours would run nothing. The file
+contains no address, and can be read without its script. A shared page has no quote, reason, path,
+project, author or session id.
 """
 
 from __future__ import annotations

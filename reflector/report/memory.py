@@ -1,6 +1,6 @@
 """The changes of the files in which agents find their memory and rules, for a report.
 
-Invariant: only the project's ledger is read. Your own files are in no report.
+Invariant: only the project's ledger is read. No report contains your own files.
 """
 
 from __future__ import annotations

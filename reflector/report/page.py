@@ -1,8 +1,8 @@
-"""What a report shows: the answers of `audit` and its neighbours, a section each.
+"""The sections of a report, from the answers of `audit` and its neighbours.
 
-Invariant: each number is one that a command prints with `--json` for the same moment, so nothing is
-computed here but sums and sizes, and nothing in a template. Texts are as the ledger has them;
-`html` makes them fit to be seen.
+Invariant: each number is one that a command prints with `--json` for the same moment. So this
+module computes only sums and sizes, and a template computes nothing. Texts are exactly those of the
+ledger, and `html` prepares them for the page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The rules of a report, each with its counts, its texts and what a check found of it.
+"""The rules of a report, each with its counts, its texts and the results of checks.
 
-Invariant: a number is one that `list --json` or `blame --json` has for the same moment.
+Invariant: each number is one of `list --json` or `blame --json` for the same moment.
 """
 
 from __future__ import annotations

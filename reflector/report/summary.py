@@ -1,4 +1,4 @@
-"""What came between two moments, for the lines that the command prints."""
+"""The changes between two moments, in the lines that the command prints."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What waits for a decision: undecided citations, proposals and failures, each with the command
-that decides it.
-"""
+"""The undecided citations, proposals and failures, each with the command that decides it."""
 
 from __future__ import annotations
 

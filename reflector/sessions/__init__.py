@@ -1,3 +1,3 @@
-"""What ended: the deliveries that hooks left, their intake into the ledger, and the text that
-the next start prints.
+"""Finished sessions: the deliveries of hooks, their recording in the ledger, and the text that the
+next start prints.
 """

@@ -1,7 +1,7 @@
-"""The last answers that a stop carried and that no transcript had when the session ended: kept as
+"""Last answers that a stop contained and that no transcript had when the session ended, kept as
 transcripts of ours.
 
-Invariant: an answer counts once. What the agent writes of it afterwards is known by its words.
+Invariant: an answer counts once. If the agent writes it later, its words identify it.
 """
 
 from __future__ import annotations

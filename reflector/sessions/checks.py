@@ -1,11 +1,11 @@
-"""A check: the sessions that agents still keep, recorded one by one, and each asked about some
-lines of the files that agents read.
+"""A check: records the sessions that agents still keep, one by one, and asks each about some lines
+of the files that agents read.
 
 Invariant: a check begins with the newest session. A session is recorded before it is asked about,
-in a transaction of its own, and no lock is held while a judge is asked but the model's. An answer
-is recorded as soon as it comes. A check that is stopped goes on with the first window that lacks an
-answer; a transcript that has not grown since is not opened. A check writes no file of the project.
-`reflector check` uses it.
+in its own transaction. While a judge is asked, only the model's lock is held. An answer is recorded
+as soon as it arrives. A stopped check continues with the first window without an answer, and a
+transcript that has not grown is not opened. A check writes no file of the project. `reflector
+check` uses this module.
 """
 
 from __future__ import annotations

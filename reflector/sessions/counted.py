@@ -1,8 +1,8 @@
-"""The counts of rules, kept: one event for each recorded window, and the fold over them.
+"""The recorded counts of rules: one event for each recorded window, and the fold over them.
 
-Invariant: a session counts once, however it was cut into windows, and a window that was retracted
-counts nothing. The event's id follows from the window's records and the digest of the rules, so
-two machines that count the same append the same.
+Invariant: a session counts once, however it was cut into windows, and a retracted window counts
+nothing. The event's id is derived from the window's records and the digest of the rules, so two
+machines that count the same append the same event.
 """
 
 from __future__ import annotations

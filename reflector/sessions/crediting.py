@@ -1,10 +1,10 @@
 """Outcomes of lessons from a session's own tests, recorded when its window is finished.
 
-Invariant: nothing is recorded where the tie is unsure. Within one turn, the agent cites the lesson
-as `[lesson 8caa5bfa]`, changes something, and runs a test command again that then ends otherwise
-than before; the turn comes to its end; and no other test command of the turn says the opposite.
-`docs/learning.md` words the rule for people. An outcome's id comes from the lesson and the record
-of the run, so a window that is read again, or a fork, adds nothing.
+Invariant: nothing is recorded if the connection is uncertain. Within one turn, the agent must cite
+the lesson as `[lesson 8caa5bfa]`, change something, and run a test command again with another
+result than before. The turn must end, and no other test command of the turn may show the opposite.
+docs/learning.md explains the rule. An outcome's id is derived from the lesson and the record of the
+run, so a window that is read again, or a fork, adds nothing.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""The drain: from the spool into the ledger, and from the ledger to playbook.json; the one road of
-a session.
+"""The drain: moves sessions from the spool into the ledger, and writes the ledger's playbook to
+playbook.json.
 
-Invariant: a delivery is settled after what it says is committed, and one that cannot be recorded is
-kept with its error. So a drain that is killed at any point leaves the rest to the next one, and
-taking the same delivery in again adds nothing. One process at a time drains a project; one that
-leaves because another holds the lock can do so because the holder looks once more after it let go.
+Invariant: a delivery is settled after its content is committed. If it cannot be recorded, it is
+kept with its error. So if a drain is killed at any point, the next one does the rest, and recording
+the same delivery again adds nothing. One process at a time drains a project. If another process
+finds the lock held, it can leave, because the holder checks the spool once more after it released
+the lock.
 
-What a person wrote is recorded before anything else, and playbook.json is written once, at the end.
-A transcript goes into the user's ledger after it is in the project's and before its delivery is
-settled; after a crash in between the delivery is recorded again and adds what is missing, once.
-Locks are taken in one order, the project's and then the user's, the second for one step each time.
-A user's playbook that cannot be opened is an error of the delivery, which waits in the spool; what
-the project counts does not wait for it.
+The user's own edits are recorded first, and playbook.json is written once, at the end. A transcript
+goes into the project's ledger, then into the user's, and then its delivery is settled. After a
+crash in between, the delivery is recorded again and adds only the missing part. Locks are taken in
+one order: the project's first, then the user's for one step at a time. If the user's playbook
+cannot be opened, the delivery waits in the spool with this error, and the project's counts do not
+wait for it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The ends of sessions that no hook brought: an answer that was written after the end, a file that
-grew since, a session that was killed. The drain uses it.
+"""The ends of sessions that no hook delivered: an answer that was written after the end, a file
+that grew later, a killed session. The drain uses this module.
 
-Invariant: a session that is found here goes the way of every session, so its records count once,
-whatever brings them later. A session that is still at work is left to its own end.
+Invariant: a session that is found here is recorded like every other session, so its records count
+once, even if a hook delivers them later. A session that is still active is not touched.
 
-A stop carries the words of the last answer. Where the transcript lacks what they cite when its
-session ends, the next drain reads it again, and adds the words from the stop if they are still
-missing.
+A stop contains the words of the last answer. If the transcript lacks the citations of this answer
+when its session ends, the next drain reads it again, and adds the words from the stop if they are
+still missing.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The first verdicts: after a user let a judge in, a drain in the background asks about the rules
-that they have, in the last sessions that started with these.
+"""The first verdicts: after a user allowed a judge, a background drain asks about their rules in
+the last sessions that started with these rules.
 
-Invariant: only an answer of a user in a terminal orders this, and the order is in the user's own
+Invariant: only a user's answer in a terminal creates this order. The order is in the user's own
 folder, so no repository can bring one. It keeps to the limits of automatic questions. One process
-at a time carries it out. One that is killed leaves the order, and the next drain goes on with
-the sessions that have no answer. An order ends with its last session, when the answer is taken
-back, or after `_MOST_TRIES` runs that left sessions without an answer though the budgets allowed
-more.
+at a time works on it. A killed process leaves the order, and the next drain continues with the
+sessions that have no answer. An order ends with its last session, when the user withdraws the
+answer, or after `_MOST_TRIES` runs that left sessions unanswered though the budgets allowed more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules whose share is another one since each session has one vote. Delete it with version 2.
+"""Rules whose share changed since each session has one vote. Delete this module with version 2.
 
 Invariant: `status` shows them once in a ledger that is older than the change, and never in another.
 """

@@ -1,8 +1,8 @@
-"""The transcripts that agents still keep, found by their heads.
+"""Finds the transcripts that agents still keep, by their heads.
 
 Invariant: the project of a transcript is the folder that its records name. The name of its own
-folder is the path with everything but letters and digits replaced, so several projects share one
-name, and a session can be moved to another.
+folder is not enough: it is the path with every other character than letters and digits replaced, so
+several projects share one name, and a session can be moved to another folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The transcripts that agents still keep, recorded one after the other.
+"""Records the transcripts that agents still keep, one after the other.
 
-Invariant: a history is recorded oldest first, each file to its last event before the next begins,
-so a recording that is stopped goes on where it ended. `reflector history` and `ingest` use it.
+Invariant: a history is recorded oldest first, and each file to its last event before the next
+begins. So a stopped recording continues at its place. `reflector history` and `ingest` use this
+module.
 """
 
 from __future__ import annotations

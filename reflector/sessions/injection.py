@@ -1,18 +1,17 @@
-"""The text that the next start prints for the agent: the best of the playbook, within what it will
-read.
+"""The text that the next start prints for the agent: the best part of the playbook that fits.
 
-Invariant: the text fits. Over 10,000 characters Claude Code hands the agent a 2,000-character
-preview instead, and no model was seen to open the file it points to. So the bullets are taken best
-first while the longer of the two forms (JSON, escapes included) stays within `LIMIT`, and the text
-shows how many were left out. A name that the agent cites means the bullet that its citation counts
-for: if the project's playbook and the user's own give out the same name, the project's. If a
-playbook.json does not show that, or is of another ledger, its own ledger is asked.
+Invariant: the text fits. If it is longer than 10,000 characters, Claude Code gives the agent a
+2,000-character preview of a file, and no model was seen to open that file. So the best bullets are
+taken first while the longer of the two forms (JSON with its escapes) stays within `LIMIT`, and the
+text shows the number of omitted ones. A cited name means the bullet for which its citation counts.
+If the project's playbook and the user's own have the same name, it is the project's. If a
+playbook.json does not decide this, or belongs to another ledger, its own ledger is read.
 
 The text is rendered when the projection is written, and by the hook itself if a playbook or a
-template changed since. The facts of a ranking besides the counters of each bullet are kept for the
-hook, which opens no ledger. They change only when the playbook, the settings of the ranking, or the
-turn (of `TURN` texts) does, so that all starts between two changes get the same bytes, and no clock
-is asked.
+template changed since then. The ranking also needs facts beside the counters of each bullet, which
+are kept for the hook, because it opens no ledger. They change only with the playbook, the settings
+of the ranking, or the turn (of `TURN` texts). So all starts between two changes get the same bytes,
+without a clock.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Recording a session: from a transcript to one `session.recorded`.
+"""Records a session: makes one `session.recorded` from a transcript.
 
 Invariant: a record of a transcript is recorded once. The window of an intake is the records that no
-earlier window of the playbook holds, whatever file, session id or hook they come by, and under
-whatever ids a fork copied them; an intake without new records appends nothing but the fact that it
-met copies. So a compaction, a subagent's stop, a session's end and an import of history do not
-count one citation four times.
+earlier window of the playbook contains, whatever file, session id or hook brings them, and even if
+a fork copied them under other ids. If there are no new records, only the fact that copies were
+found is appended. So a compaction, a subagent's stop, a session's end and an import of history do
+not count one citation four times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Judging by command: sessions and trajectories that you name, and sessions that you give up.
 
-Invariant: the lock of the model is held while a judge is asked, so two commands never ask about the
-same window. What another process judged meanwhile is not asked again.
+Invariant: the model's lock is held while a judge is asked, so two commands never ask about the same
+window. A window that another process judged meanwhile is not asked again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The words that the next start prints for the user: about the session that was processed last, and
-about proposals that wait.
+"""The words that the next start prints for the user, about the last processed session and about
+waiting proposals.
 
-Invariant: the words are about one session, be it recorded in one window or in many. A folder that
-cannot be written fails no drain. The drain and `reflector review` leave the words; the hook prints
-them as they are.
+Invariant: the words are about one session, however many windows it has. If the folder cannot be
+written, the drain still succeeds. The drain and `reflector review` write the words, and the hook
+prints them unchanged.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The rules in place that a session was shown, because its client loaded their file.
+"""The rules of files that a session was shown, because its client loaded their file.
 
 Invariant: `births_of` alone decides whether a rule was in force when a session started. A session
 is shown a rule once, however it was cut into windows, and only if its agent answered. The event's
-id follows from the window and the words of the rules, so two machines that saw the same append the
-same.
+id is derived from the window and the words of the rules, so two machines that saw the same append
+the same event.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The locks of a project, and the stand-ins for its state folder where that cannot be written or
-has no locks.
+"""The locks of a project, and the replacements of its state folder if that cannot be written or has
+no locks.
 
-Invariant: a lock is the kernel's, so a process that dies lets go of it, and one that is stopped
-keeps others waiting for a bounded time. On a file system without locks (some that come over a
-network) a temporary file of this machine is locked instead of the project's. It does not exclude
-processes of other machines: a delivery may then be read twice, and is still recorded once.
+Invariant: a lock belongs to the kernel, so a process releases it when it dies, and a stopped
+process blocks others for a bounded time. On a file system without locks (for example some network
+file systems), a temporary file of this machine is locked instead. It does not exclude processes of
+other machines. A delivery can then be read twice, and is still recorded once.
 
-Each stand-in is this user's alone, and laid out as a project's state folder; each record names its
-project, so a later drain knows whose it is. Two places are tried in turn: the user's own state
-folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`, and one in the folder for temporary files,
-which the next start of the system may empty: `${TMPDIR:-/tmp}/reflector-<user id>`.
+Each replacement belongs to this user alone and has the layout of a project's state folder. Each
+record names its project, so a later drain can assign it. Two places are tried in turn: the user's
+own state folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`, and one in the folder for temporary
+files, which the next start of the system may empty: `${TMPDIR:-/tmp}/reflector-<user id>`.
 """
 
 from __future__ import annotations

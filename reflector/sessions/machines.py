@@ -1,8 +1,8 @@
-"""Another machine's ledger, brought into a project from a file.
+"""Imports the ledger of another machine into a project from a file.
 
-Invariant: a file that is wrong in one line changes nothing. An empty ledger becomes the file's,
-with its chain; a ledger with events keeps its own, and each event of the file is appended once. No
-session is recorded meanwhile. `reflector import` uses it.
+Invariant: a file with one faulty line changes nothing. An empty ledger becomes the file's, with its
+chain. A ledger with events keeps its own, and each event of the file is appended once. No session
+is recorded meanwhile. `reflector import` uses this module.
 """
 
 from __future__ import annotations

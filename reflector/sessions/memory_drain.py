@@ -1,8 +1,8 @@
-"""The drain's part in the log of memory files: which stores are compared, and with which sessions.
+"""The drain's part in the log of memory files: the stores to compare, and their sessions.
 
-Invariant: a comparison never keeps a session from being recorded. What cannot be read or written
-becomes a note, and the next drain compares again. The user's store is locked while the project is,
-for one step at a time.
+Invariant: a comparison never prevents the recording of a session. If something cannot be read or
+written, this becomes a note, and the next drain compares again. The user's store is locked after
+the project, for one step at a time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The sessions of OpenCode, which keeps them in a database: each is written to a file before the
 drain reads it.
 
-Invariant: the database is only read, and only where OpenCode itself keeps it for this user,
-whatever a delivery says. A file has the form of `opencode export`, and lies where the plugin for
-OpenCode leaves its own.
+Invariant: the database is only read, and only at the place where OpenCode itself keeps it for this
+user, whatever a delivery names. A file has the format of `opencode export`, and is in the folder of
+the plugin for OpenCode.
 """
 
 from __future__ import annotations

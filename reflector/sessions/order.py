@@ -1,8 +1,8 @@
 """The order of a first reading, in the user's own folder of a project.
 
-Invariant: an order holds as long as the answer of the user with which it came. If that is taken
-back, every order ends, in whichever project. The windows that an order will ask about are left
-alone by the drain, so no session is asked about twice.
+Invariant: an order is valid as long as the user's answer that created it. If the user withdraws the
+answer, every order ends in every project. The drain does not touch windows that an order will ask
+about, so no session is asked about twice.
 """
 
 from __future__ import annotations

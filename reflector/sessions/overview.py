@@ -1,6 +1,7 @@
-"""The state of a project: recorded, waiting and failed sessions, and what the sessions are shown.
+"""The state of a project: recorded, waiting and failed sessions, and the text that sessions are
+shown.
 
-Invariant: reading it records and changes nothing, and no network is asked.
+Invariant: reading it records and changes nothing, and uses no network.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Text erased from a project: from its ledger, from the files that reflector wrote, and named where
-it stays.
+"""Erases a text from a project: from its ledger and from the files that reflector wrote, and lists
+the files that still contain it.
 
-Invariant: a plan erases nothing. The ledger erases first, and each file that still holds the text
-afterwards is named. A waiting session loses the text and is still recorded; a file that reflector
-did not write is left alone. `reflector redact` uses it.
+Invariant: a plan erases nothing. The ledger erases first, and then each file that still contains
+the text is listed. A waiting session loses the text and is still recorded. A file that reflector
+did not write is not changed. `reflector redact` uses this module.
 """
 
 from __future__ import annotations

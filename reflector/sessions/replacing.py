@@ -1,7 +1,8 @@
-"""A project's ledger that is rebuilt, put back from a backup, or taken as yours.
+"""Replaces a project's ledger: rebuilds it, restores it from a backup, or takes it as yours.
 
-Invariant: no other process is at work on the playbook meanwhile, and playbook.json is written
-afterwards. The replaced ledger and a file that was not of the new one are kept.
+Invariant: no other process works on the playbook meanwhile, and playbook.json is written
+afterwards. The replaced ledger is kept, and so is a playbook.json that did not come from the new
+one.
 """
 
 from __future__ import annotations

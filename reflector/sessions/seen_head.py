@@ -1,13 +1,12 @@
-"""The newest head that this project saw of a ledger on a server, kept on this machine in `heads/`
+"""The newest head of a ledger on a server that this project saw, kept on this machine in `heads/`
 of the state folder.
 
-A ledger in a file has its copy for that, whose events are kept where the file lacks them
+A ledger in a file does not need this, because its copy keeps the events that the file lacks
 (`entries`).
 
-Invariant: a head that was seen is a prefix of the ledger ever after. A server that lost what it had
-acknowledged (an asynchronous failover, an older backup) has another history there, which no chain
-can show alone. A head that is missed is never replaced by a newer one: it stays until a person
-removes its file.
+Invariant: a head that was seen stays a prefix of the ledger. If a server loses acknowledged events
+(an asynchronous failover, an older backup), it has another history, which no chain can show alone.
+A missing head is never replaced by a newer one: it stays until the user removes its file.
 """
 
 from __future__ import annotations

@@ -1,32 +1,31 @@
-"""The reading side of the spool: what hooks left, each recorded once.
+"""The reading side of the spool: the deliveries of hooks, each recorded once.
 
-Invariant: a delivery is in exactly one place. It is pending, waiting, unanswered, failed or broken,
-every move between these is one rename that is synced, and only `settle_delivery` ends it. So a
-drain may be killed at any point: a delivery that was not settled is still there, and recording it
-again adds nothing to the ledger.
+Invariant: a delivery is in exactly one place. It is pending, waiting, unanswered, failed or broken.
+Every move between these is one synced rename, and only `settle_delivery` ends it. So a drain can be
+killed at any point: an unsettled delivery is still there, and recording it again adds nothing to
+the ledger.
 
-The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by
-`reflector.hooks.fast`:
+`reflector.hooks.fast` fills the state folder, `<project>/.claude/reflector/` (0700, files 0600):
 
-    .gitignore              `*`: nothing in here belongs in a repository
+    .gitignore              `*`: nothing in this folder belongs in a repository
     begun/                  a file with the id of each session that started and has not ended
-    fired/<event>           an empty file; when it was changed is when that event's hook ran last
-    drain.lock              held by the process that takes the spool in
+    fired/<event>           an empty file; its time of change is the last run of that event's hook
+    drain.lock              held by the process that records the spool
     model.lock, away.lock   held by the process that asks a model, and by the one that waits for the
                             ledger's server
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
     spool/waiting/          the newest Stop of each session; a stop is not an end
     spool/unanswered/       stops and ends whose last answer their transcript lacks; the next drain
                             completes it
-    spool/broken/           payloads that could not be understood, verbatim
-    spool/silent/           ends of sessions that never had a transcript: opened and left without a
+    spool/broken/           unreadable payloads, verbatim
+    spool/silent/           ends of sessions without a transcript: opened and closed without a
                             word
-    spool/failed/           deliveries that could not be recorded; `<same name>.error` says why, how
-                            often
+    spool/failed/           unrecorded deliveries; `<same name>.error` has the reason
+                            and the number of attempts
 
-A delivery in `failed/` becomes pending again by itself after a growing pause, `MOST_ATTEMPTS` times
-at most. A time in the future is not a reason to wait: a clock that was ahead and is right again
-delays nothing.
+A delivery in `failed/` becomes pending again after a growing pause, at most `MOST_ATTEMPTS` times.
+A time in the future is not a reason to wait, so a clock that was ahead and was corrected delays
+nothing.
 """
 
 from __future__ import annotations

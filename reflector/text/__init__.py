@@ -1,1 +1,1 @@
-"""Text from outside: bounded, with its secrets taken out, and divided into words."""
+"""Text from outside: bounded, without its secrets, and divided into words."""

@@ -1,12 +1,13 @@
-"""Secrets that only their name gives away: `DB_PASSWORD=hunter2`, `"api_key": "…"`, `--token …`.
+"""Secrets that only their name reveals: `DB_PASSWORD=hunter2`, `"api_key": "…"`, `--token …`.
 
-Invariant: a value goes when its name says that it is a secret and it is a literal, not a reference,
-a type, a call, a path or a placeholder. So `password=hunter2` loses its value, and `password: str`,
-`token = next(tokens)`, `max_tokens=4096` and `secret: ${{ secrets.X }}` stay as they are.
+Invariant: a value is removed if its name is that of a secret and the value is a literal, not a
+reference, a type, a call, a path or a placeholder. So `password=hunter2` loses its value, and
+`password: str`, `token = next(tokens)`, `max_tokens=4096` and `secret: ${{ secrets.X }}` stay as
+they are.
 
-How sure a value must be depends on how it is written. A quoted literal needs little. A bare word
-could be code, so it must follow an upper-case name and `=` (env files), fill the rest of a line
-after a password's name (YAML, ini), or hold digits.
+The required evidence depends on the form. A quoted literal needs little. A bare word could be code,
+so it must follow an upper-case name and `=` (env files), fill the rest of a line after a password's
+name (YAML, ini), or contain digits.
 """
 
 from __future__ import annotations

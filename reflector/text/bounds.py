@@ -1,10 +1,10 @@
-"""Text from outside, cut to a bounded size and made fit to be seen: without what a terminal obeys
-or hides.
+"""Text from outside, cut to a bounded size and made safe to show: without characters that control a
+terminal or hide text.
 
-Invariant: what is shown cannot move the cursor, change a line's direction or hide a letter. No
-function that bounds returns more than its limit (plus one short mark that says what was left out),
-and none costs more than a few passes of `str.find` over its input. What is cut as it is read is cut
-where no secret is halved: megabytes that are thrown away are not redacted, and no rule recognises
+Invariant: the shown text cannot move the cursor, change a line's direction or hide a letter. No
+function that bounds a text returns more than its limit plus one short mark for the omitted part,
+and none costs more than a few passes of `str.find`. A text that is cut while it is read is cut at a
+place that halves no secret. Megabytes that are dropped are not redacted, and no rule recognises
 half a key.
 """
 

@@ -1,12 +1,12 @@
-"""Secrets that their own form gives away (a provider's prefix, a JWT, a bot's token), or their
-place: a URL's user, a header, a command's option, a password file.
+"""Secrets that their own form reveals (a provider's prefix, a JWT, a bot's token), or their place:
+a URL's user, a header, a command's option, a password file.
 
-Invariant: what is redacted holds no token any more: where one was replaced, the rules are asked
-again, since it may have stood where another one ends. Tokens that may hold dashes come after those
-that hold none. At a place, what the group `secret` of a rule matches goes, the rest of the match
-stays; a value that is a reference (`$TOKEN`, `<token>`, `{token}`) or is redacted already does not
-match. Each repetition is bounded or possessive, and a run that fails a rule holds no second start
-of that rule, so each rule is linear.
+Invariant: a redacted text contains no token. After a replacement the rules run again, because the
+token may have ended another one. Tokens with dashes come after those without. At a place, the group
+`secret` of a rule is removed, and the rest of the match stays. A value that is a reference
+(`$TOKEN`, `<token>`, `{token}`) or is already redacted does not match. Each repetition is bounded
+or possessive, and a run that fails a rule contains no second start of that rule, so each rule is
+linear.
 """
 
 from __future__ import annotations

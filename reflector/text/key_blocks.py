@@ -1,8 +1,8 @@
-"""Private keys: from BEGIN to END, and what a cut left of one.
+"""Private keys: from BEGIN to END, and the remains of a key that was cut.
 
-Invariant: a key is known by its BEGIN, by its END, or by two whole lines of its body, so no cut of
-a text makes a key unknown. Certificates and public keys, whose edges say what they are, stay. Each
-stretch between two edges is looked at once.
+Invariant: a key is recognised by its BEGIN, by its END, or by two whole lines of its body, so a cut
+cannot hide it. Certificates and public keys, which their edges name, stay. Each stretch between two
+edges is read once.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Text from outside, made safe to keep and to show.
+"""Makes text from outside safe to keep and to show.
 
-Invariant: `redact(redact(x)) == redact(x)`, in time linear in the text, and what is not a secret
-stays as it was. A secret is known by its own form (a provider's prefix, a JWT, a key block) or by
-its place (a header, a URL's password, an assignment to a name such as `DB_PASSWORD`). Randomness
-alone is never enough: commit ids, UUIDs, digests and paths are what transcripts are made of.
+Invariant: `redact(redact(x)) == redact(x)`, in time linear in the text, and a text that is not a
+secret stays unchanged. A secret is recognised by its own form (a provider's prefix, a JWT, a key
+block) or by its place (a header, a URL's password, an assignment to a name such as `DB_PASSWORD`).
+Randomness alone is never enough, because transcripts are full of commit ids, UUIDs, digests and
+paths.
 
-Each rule runs once over a text that holds its literal. Every repetition is bounded or possessive,
-and a rule that fails at the end of a long run cannot start again inside that run, so no input makes
-a rule quadratic.
+Each rule runs once over a text that contains its literal. Every repetition is bounded or
+possessive, and a rule that fails at the end of a long run cannot start again inside that run, so no
+input makes a rule quadratic.
 """
 
 from __future__ import annotations

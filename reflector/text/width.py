@@ -1,4 +1,4 @@
-"""Texts on a terminal: how many columns a text takes, and texts that fit into some columns."""
+"""The number of columns that a text takes on a terminal, and texts cut to some columns."""
 
 from __future__ import annotations
 

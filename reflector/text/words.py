@@ -1,10 +1,10 @@
-"""The words of a text, in scripts with spaces between words and in those without: Chinese,
-Japanese, Thai, Lao, Khmer, Burmese, Tibetan.
+"""The words of a text, in scripts with and without spaces between words. The latter are Chinese,
+Japanese, Thai, Lao, Khmer, Burmese and Tibetan.
 
-Invariant: a text without such letters is divided at its white space, or into what `\\w+` matches.
-Of the others a piece is a letter with its marks (a cluster). A gram is two clusters in a row, in
-Katakana, Thai and Lao three. Nothing segments them, so no dictionary, model or version decides
-which words there are.
+Invariant: a text without such letters is divided at its white space, or into runs of word
+characters. In the others a piece is a letter with its marks (a cluster). A gram is two successive
+clusters, or three in Katakana, Thai and Lao. There is no segmentation, so no dictionary, model or
+version decides the words.
 """
 
 from __future__ import annotations

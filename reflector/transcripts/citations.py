@@ -1,10 +1,10 @@
 """The bullets that a text cites, and the bullets that our hook showed to a session.
 
 Invariant: a citation is written by the model, in its own words. `extract_cited_ids` is the plain
-contract of the classic reflector. The ledger uses `citations_of`, which omits code, links and a
-repeated playbook, and reads `[pat-001 wrong: why]`, `[pat-001, mis-001]` and `[pat-001: why]`, too.
+contract of the classic reflector. The ledger uses `citations_of`, which ignores code, links and a
+repeated playbook, and also reads `[pat-001 wrong: why]`, `[pat-001, mis-001]` and `[pat-001: why]`.
 Bullets count as shown only if a record of the agent marks the text as a hook's output or as its own
-instructions. The same lines in the words of a person, a tool or the model show nothing.
+instructions. The same lines in the words of a user, a tool or the model do not count.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The head of a transcript: the folder in which its session worked, and when it began; and its end:
-when it was written last.
+"""The head of a transcript (the folder of its session, and its beginning), and the time of its last
+record.
 """
 
 from __future__ import annotations

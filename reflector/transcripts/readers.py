@@ -1,10 +1,10 @@
-"""The list of readers: the built-in ones, and those of extensions that the user lists.
+"""The list of readers: the built-in ones, and those of extensions that the user's settings list.
 
-The lists of formats in messages and pages, the options of `history` and the folders that
-`check` looks into derive from it.
+The lists of formats in messages and pages, the options of `history` and the folders that `check`
+searches derive from it.
 
-Invariant: a reader of an extension never takes a file that a built-in reader recognises, and a
-broken one never stops the reading of such a file.
+Invariant: an extension's reader never takes a file that a built-in reader recognises, and a broken
+one never prevents the reading of such a file.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """Reads a transcript of any agent: whole records in, messages out.
 
 Invariant: `scan` and `messages` see the same messages under the same keys, each once, and adding
-records to a file never changes the key of an earlier message. So a window of keys means the same
-whenever its file is read again.
+records to a file never changes the key of an earlier message. So a window of keys always means the
+same messages.
 
 A format is never guessed, neither from a file's name or place nor from the agent whose hook named
-it: a hook that was copied from another agent hands over that agent's files. What no format
-recognises is refused with the list of those that were tried.
+it, because a hook that was copied from another agent delivers that agent's files. A file that no
+format recognises is refused with the list of formats.
 
-The classic list of `load_transcript` (requirements A-31) is what a person or the model said, and
-nothing else: no tool results, no meta records, no command echoes. Of Claude Code's transcripts its
-texts are whole.
+The classic list of `load_transcript` (requirements A-31) contains only the words of the user and of
+the model: no tool results, no meta records, no command echoes. For Claude Code's transcripts, its
+texts are complete.
 
-A format of lines is read in flat memory, up to a limit of bytes, and from any `Place` that an
-earlier scan found. A document is rewritten in place, where a limit of bytes means nothing: it is
-read plain_text, up to `DOCUMENT_LIMIT`, and what was recorded before is known by its keys.
+A format of lines is read in constant memory, up to a limit of bytes, and from any `Place` that an
+earlier scan found. A document is rewritten in place, so a limit of bytes has no meaning for it. It
+is read whole, up to `DOCUMENT_LIMIT`, and its recorded part is recognised by its keys.
 """
 
 from __future__ import annotations

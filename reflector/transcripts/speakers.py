@@ -1,12 +1,12 @@
 """The speaker of a text that a transcript has under its user's name. Pure; for every reader.
 
 Clients put words of other sessions, agents, chats, web pages, hooks and terminals under the name of
-their user, in tags of their own. `CLIENTS` lists these tags once, each client's with the version
-that they were taken from.
+their user, in tags of their own. `CLIENTS` lists these tags once for each client, with the version
+that used them.
 
-Invariant: a tag of any client is known in the transcripts of every other. The speaker of a text
-that is wholly inside a tag of no list is unknown. So a tag that a later client adds can hide a
-person's words, but never makes another's words a person's.
+Invariant: a tag of any client is recognised in the transcripts of every other client. If a whole
+text is inside an unlisted tag, its speaker is unknown. So a tag that a later client adds can hide a
+user's words, but never makes another's words a user's.
 """
 
 from __future__ import annotations

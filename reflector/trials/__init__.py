@@ -1,3 +1,3 @@
-"""Whether a playbook helps: what came of each session, which sessions go without it, and what
-the two kinds show.
+"""Whether a playbook helps: the outcome of each session, the sessions without the playbook, and the
+comparison of the two kinds.
 """

@@ -1,10 +1,10 @@
-"""Which text a session is shown while a trial runs: a draw that anybody can repeat.
+"""The arm of a session in a trial: a draw that anyone can repeat.
 
-Invariant: a session's arm follows from the trial's key, its shares and the id of the session in
-which the conversation began, from nothing else. The key is the chain of the event before the
-trial's opening, so nobody could choose it together with the ids of sessions to come. The placebo
-arm has a draw of its own, so a trial without one has the arms that it always had. The hook calls
-this: it imports one module, and that when it is called.
+Invariant: a session's arm depends only on the trial's key, its shares and the id of the session in
+which the conversation began. The key is the chain of the event before the trial's opening, so it
+could not be chosen together with the ids of later sessions. The placebo arm has a draw of its own,
+so a trial without one keeps its arms. The hook calls this module, which imports one module when it
+is called.
 """
 
 #: What a trial's share is counted in.

@@ -1,8 +1,8 @@
-"""The outcome of a session, read from its records: the same with and without a playbook.
+"""The outcome of a session, read from its records in the same way with and without a playbook.
 
-Invariant: no citation and no name of a bullet bears on an outcome, because only the transcripts of
-one arm have them, and no words of the agent do. A session without a word of its user has an outcome
-as well. An event has the facts of one window; `joined_facts` are those of a session, and
+Invariant: no citation, no name of a bullet and no words of the agent influence an outcome, because
+only the transcripts of one arm contain citations. A session without a word of its user has an
+outcome too. An event has the facts of one window. `joined_facts` are those of a session, and
 docs/value.md defines each of them. The intake records outcomes, and trials compare them.
 """
 

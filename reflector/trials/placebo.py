@@ -1,7 +1,7 @@
-"""The placebo of a trial: neutral lines in the place of advice.
+"""The placebo of a trial: neutral lines instead of advice.
 
-Invariant: a placebo has the form and the length of the advice, and no name that an agent could
-cite. It is the first lines of one bundled text, so whoever has this version can tell each of its
+Invariant: a placebo has the form and the length of the advice, but no name that an agent could
+cite. It is the first lines of one bundled text, so anyone with this version can compute its
 digests.
 """
 

@@ -1,8 +1,8 @@
-"""The plan of a trial: how long it would take here.
+"""The plan of a trial: its expected duration in this project.
 
-Invariant: a plan is measured on trials that are simulated with this project's own figures and
-decided as `trial status` decides, so half of the real ones end by what it calls the half, if the
-difference is the true one. It starts nothing.
+Invariant: a plan simulates trials with this project's own figures and decides them like `trial
+status`. So if the difference is the true one, half of the real trials end by the planned median. It
+starts nothing.
 """
 
 from __future__ import annotations

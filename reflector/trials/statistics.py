@@ -1,16 +1,16 @@
-"""How sure a comparison of two arms is, however often one looks.
+"""The certainty of a comparison of two arms, however often it is looked at.
 
-Invariant: the interval holds at every look at once. Of each session, the good or bad end is weighed
-by the arm's known share, so that the weights' mean is the difference of the arms whatever kind of
-sessions come. Each is a number x from 0 to 1 with a mean that the difference fixes; for each
-possible difference a player bets on x by a beta prior, and what they own after n sessions,
+Invariant: the interval holds at all looks at once. The good or bad end of each session is weighed
+by the arm's known share, so the mean of the weights is the difference of the arms, whatever kind of
+sessions come. Each weight is a number x from 0 to 1 with a mean that the difference determines. For
+each possible difference a player bets on x by a beta prior, and their wealth after n sessions,
 
     B(a + S, a + n - S) / B(a, a) / (m^S (1 - m)^(n - S))        S the sum of x, m the mean under
                                                                  that difference
 
-grows beyond 20 at any time at all in at most one of twenty runs where that difference is the true
-one (Ville's inequality; a bet on x between 0 and 1 wins no more than one on a coin). The interval
-holds the differences that stand.
+ever grows beyond 20 in at most one of twenty runs if that difference is the true one (Ville's
+inequality; a bet on x between 0 and 1 wins no more than one on a coin). The interval contains the
+differences whose player stays below.
 """
 
 from __future__ import annotations

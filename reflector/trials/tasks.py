@@ -1,10 +1,10 @@
-"""The offline twin of a trial: tasks that a command says pass or fail, done with and without advice
-in turn.
+"""The offline form of a trial: tasks that a command passes or fails, done in turn with and without
+advice.
 
-Invariant: the two arms differ by the advice alone, in the files that agents read by themselves.
-Each task is done with, without, without and with it (A B B A), each time in a fresh copy of its
-files, so that neither what an arm leaves behind nor a machine that grows slower speaks for one of
-them. No hook of ours says or records anything.
+Invariant: the two arms differ only by the advice in the files that agents read on their own. Each
+task is done with, without, without and with it (A B B A), each time in a fresh copy of its files.
+So neither the remains of an arm nor a machine that becomes slower favours one of them. No hook of
+ours prints or records anything.
 """
 
 from __future__ import annotations

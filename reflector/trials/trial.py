@@ -1,21 +1,20 @@
 """A trial: its opening and closing, the sessions of each arm, and its state.
 
 Invariant: a session is one conversation, whatever resumes, forks or compacts it, and its outcome is
-settled a day after its first window was recorded. Which sessions a trial compares depends on what
-was known before each began: that it began after the opening, and that a hook of ours reported it.
-Every session that was drawn counts in its arm, whatever it was really told. The answer follows from
-the ledger up to a position and a time: now, that of the last event of an earlier moment, or that of
-the closing.
+final a day after its first window was recorded. The compared sessions are decided by facts from
+before each session: it began after the opening, and one of our hooks reported it. Every drawn
+session counts in its arm, whatever text it was really shown. The answer depends on the ledger up to
+a position and a time: now, that of the last event of an earlier moment, or that of the closing.
 
 A placebo arm is drawn first, by a draw of its own, and the others are drawn as in a trial without
-one, so each comparison is one of two arms of known shares. Its sessions are in neither other arm.
+one. So each comparison is one of two arms with known shares. A placebo session is in neither of the
+other arms.
 
-The key of a trial is the chain of the event before its opening, taken while nobody else appends.
-The hook withholds by a note in the person's own folder, which says what the ledger's trial says,
-and is not there without one. A trial decides only where it was opened: a command of the person
-makes the note, and no import does. So a trial compares the sessions of the ledger in which it was
-opened, wherever a merge took them. A ledger that `ledger_url` names is one place for all who use
-it.
+The key of a trial is the chain of the event before its opening, taken while no other process can
+append. The hook withholds the playbook if a note in the user's own folder matches the ledger's
+trial. A user's command writes the note, and an import does not. So a trial decides only where it
+was opened, and compares the sessions of that ledger, even after a merge. A ledger that `ledger_url`
+names is one place for all its users.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Reflection as a step of your own agent loop, which can be switched off without a trace
-(docs/embedding.md): the gate, a reflection within its budgets, its entries in the ledger and its
-line in the log; and the same on a fixed turn, for a host that wants to know that its settings do
-what it thinks, and how fast.
+"""Reflection as an optional step of your own agent loop (docs/embedding.md): the gate, a reflection
+within its budgets, its entries in the ledger and its line in the log. The same runs on a fixed
+turn, so that a host can check the effect and the speed of its settings.
 
-Invariant: a turn is never harmed or changed. Whatever goes wrong is a reason in the result and in
-the log, and what took too long writes nothing. With the gate closed nothing is read, made, written
-or logged. Secrets are gone before a text is summarised, hashed or sent. A result depends on the
-turn and the settings alone, in every process, locale and time zone; an entry is known by its agent,
-turn, slot and text, so writing it again adds nothing. Importing this loads no database, and it
-calls no network.
+Invariant: a turn is never harmed or changed. Every failure is a reason in the result and in the
+log, and a step that took too long writes nothing. If the gate is closed, nothing is read, made,
+written or logged. Secrets are removed before a text is summarised, hashed or sent. A result depends
+only on the turn and the settings, in every process, locale and time zone. Its agent, turn, slot and
+text identify an entry, so writing it again adds nothing. Importing this package loads no database
+and uses no network.
 """
 
 from __future__ import annotations

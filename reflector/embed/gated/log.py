@@ -1,7 +1,7 @@
 """The log of reflections: a line for each turn on which the step ran.
 
-Invariant: a log never harms a turn: it raises nothing, and waits for nobody who would read it.
-Inside `in_order`, its bytes depend on the turns alone, and not on which agent was first.
+Invariant: a log never harms a turn: it raises nothing and does not wait for a reader. Inside
+`in_order`, its bytes depend only on the turns, and not on which agent was first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The settings of gated reflection: a host's mapping, or a file of TOML or JSON.
 
-Invariant: a setting is understood or refused, every fault in one error: nothing becomes a default
-or a zero. Keys that are not ours pass, but for those of `t3.reflection`.
+Invariant: a setting is understood or refused, with all faults in one error. No fault becomes a
+default or a zero. Unknown keys are ignored, except those of `t3.reflection`.
 """
 
 from __future__ import annotations

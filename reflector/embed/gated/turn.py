@@ -1,6 +1,6 @@
-"""A turn that is over, what a reflection on it gave, and whether it is reflected on at all.
+"""A finished turn, the result of a reflection on it, and whether it is reflected on.
 
-Invariant: a turn is read and never changed, and nothing here looks at a clock.
+Invariant: a turn is read and never changed, without a clock.
 """
 
 from __future__ import annotations

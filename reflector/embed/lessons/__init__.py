@@ -1,1 +1,1 @@
-"""What was learned: lessons, what came of them, and how they are found again."""
+"""Lessons, their outcomes, and the search for them."""

@@ -1,15 +1,15 @@
-"""All lessons and their outcomes, a pure fold over their events; and the worth of a lesson by its
-outcomes, as numbers that can be computed again from the events.
+"""All lessons and their outcomes as a pure fold over their events, and the worth of a lesson,
+computed from its outcomes.
 
-Invariant: the book is a function of (events, policy). Nothing in it is stored, so another policy
-gives another book of the same events, and a larger bank brings evicted lessons back. Lessons and
-outcomes are taken in the order in which they happened, not by position, so two ledgers that merged
-agree on every number.
+Invariant: the book is a function of (events, policy). None of it is stored, so another policy gives
+another book of the same events, and a larger bank brings evicted lessons back. Lessons and outcomes
+are read in the order in which they happened, not by position, so two merged ledgers agree on every
+number.
 
 Every number is rounded to 6 decimals before it is compared, so 32-bit and 64-bit arithmetic agree
-at every boundary. A vector depends on the text alone: SHAKE-256 gives 32 integers, IEEE division
-and a square root that is correctly rounded do the rest, so no platform differs in any bit. Equal
-texts are close, and all others are far.
+at every boundary. A vector depends only on the text: it is computed from 32 integers of SHAKE-256
+by IEEE division and a correctly rounded square root, so it has the same bits on every platform.
+Equal texts are close, and all others are far.
 """
 
 from __future__ import annotations

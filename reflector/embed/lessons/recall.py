@@ -1,11 +1,11 @@
-"""Search in bullets, lessons and summaries, by their words.
+"""Searches bullets, lessons and summaries by their words.
 
-Invariant: the result depends on the texts and the query alone, so both engines and every machine
-give the same one. The index is built in memory from the live texts of one state of the ledger, so
-that nothing has to be kept in step, and a redaction leaves nothing. If no text fits well enough,
-the result is empty.
+Invariant: the result depends only on the texts and the query, so both engines and every machine
+give the same one. The index is built in memory from the live texts of one state of the ledger. So
+nothing has to be kept in step, and no index contains a redacted text. If no text matches well
+enough, the result is empty.
 
-Programs ask `reflector.recall`; `lessons recall`, `list WORDS` and the MCP server use the parts.
+Programs use `reflector.recall`; `lessons recall`, `list WORDS` and the MCP server use the parts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Appending lessons, their outcomes and the sessions that were told them.
+"""Appends lessons, their outcomes and the sessions that were shown them.
 
-Invariant: an event's id comes from the identity of its input, so doing the same twice adds nothing.
-If a caller has no identity to give (a person says "good" once more), the ledger's head is the
-identity: each call counts once, also when several processes call at the same moment.
+Invariant: an event's id is derived from the identity of its input, so a repetition adds nothing. If
+the input has no identity (for example, a user types "good" again), the ledger's head is the
+identity. Then each call counts once, even if several processes call at the same moment.
 
-Programs record by these functions (docs/learning.md), and so do intake, `lessons outcome` and the
+Programs record with these functions (docs/learning.md), and so do intake, `lessons outcome` and the
 engine.
 """
 

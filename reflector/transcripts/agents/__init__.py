@@ -1,1 +1,1 @@
-"""The readers of this package, one module an agent; `transcripts.readers` finds them here."""
+"""The readers of this package, one module for each agent. `transcripts.readers` finds them."""

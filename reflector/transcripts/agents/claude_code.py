@@ -1,11 +1,10 @@
-"""Reads the transcripts of Claude Code, from 1.0.98 to 2.1.2xx, where no release documents its
-format.
+"""Reads the transcripts of Claude Code, from 1.0.98 to 2.1.2xx. No release documents their format.
 
 Invariant: only a record's own top-level `type` makes it a message, each record (by `uuid`) once per
-file. `progress` records embed whole messages of subagents, lines of one `message.id` each carry
-another block, and metadata repeats words of other records: no word may count twice. Only the words
-that a person typed are "human" or "refusal". The client writes reminders, hook output, command
-echoes, notifications and summaries under the type `user` too, mostly without a flag.
+file. `progress` records embed whole messages of subagents, lines with one `message.id` each contain
+another block, and metadata repeats words of other records. No word may count twice. Only words that
+a user typed are "human" or "refusal". The client writes reminders, hook output, command echoes,
+notifications and summaries under the type `user` too, usually without a flag.
 """
 
 from __future__ import annotations

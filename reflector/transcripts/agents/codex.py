@@ -1,9 +1,9 @@
 """Reads the rollouts of Codex CLI: `{timestamp, type, payload}` on each line.
 
 Invariant: only a `response_item` is a message. Events repeat the words of items, compacted
-histories repeat items, and a fork repeats its parent's file. A record without an id of its own is
-therefore known by the conversation that it began in, by its words and by the words before it, which
-a copy keeps. The time of a copy is its own.
+histories repeat items, and a fork repeats its parent's file. So a record without an id of its own
+is identified by the conversation in which it began, by its words and by the words before it, which
+a copy keeps. A copy has its own time.
 """
 
 from __future__ import annotations

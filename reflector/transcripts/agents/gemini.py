@@ -1,9 +1,9 @@
 """Reads the chats of Gemini CLI: one JSON document, or since 0.58 lines that repeat a message as it
 grows.
 
-Invariant: a message that grows counts once. Its words, each of its calls and each of its final
-results are messages of their own, known by the ids of the message and of the call. So a window with
-the words leaves the results to the next window, whichever shape the file has by then.
+Invariant: a growing message counts once. Its words, each of its calls and each of its final results
+are separate messages, identified by the ids of the message and of the call. So if a window contains
+the words, the results belong to the next window, in both formats.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads the exports of OpenCode (`opencode export`): `{info, messages: [{info, parts}]}`.
 
-Invariant: a part that is still being written is not read yet, because an export has a session as it
-is at that moment. Words count when their writing has ended, calls when they are made and results
-when they are complete, each under the id of its part.
+Invariant: a part that is still being written is not read yet, because an export shows a session as
+it is at that moment. Words count when they are complete, calls when they are made, and results when
+they are complete, each under the id of its part.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads the sessions of pi and OpenClaw: entries of a tree, `{type, id, parentId, timestamp,
 message}`, on lines.
 
-Invariant: an entry is known by its time and its words. Its id has eight digits, changes when an old
-file is migrated, and is missing in the oldest; a fork copies the entry with its time.
+Invariant: an entry is identified by its time and its words. Its id has eight digits, changes when
+an old file is migrated, and is missing in the oldest files. A fork copies the entry with its time.
 """
 
 from __future__ import annotations
