@@ -8,13 +8,14 @@ this module. `reflector.playbook.measures` defines the words.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reflector.ledger.as_of import Past
 from reflector.ledger.usage import take_back, usage_at
 from reflector.playbook.evidence import HARMS, FindingRates, Votes
+from reflector.playbook.ranking import pinned_names
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
@@ -115,7 +116,7 @@ def due(
     ledger: Ledger,
     *,
     after: int,
-    pinned: Collection[str] = (),
+    pinned: Sequence[str] = (),
     rates: FindingRates | None = None,
     status: str = "live",
 ) -> list[Due]:
@@ -124,8 +125,9 @@ def due(
     Only evidence against a bullet puts it there; never a bullet that no session was shown, or that
     is pinned.
 
-    after  sessions that were shown a bullet, none of which cited it, after which it is to be
-           removed; 0 for never
+    after   sessions that were shown a bullet, none of which cited it, after which it is to be
+            removed; 0 for never
+    pinned  the setting of this name
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -134,6 +136,7 @@ def due(
     past = Past(ledger)
     tally = use(ledger, past)
     votes_by_name = observed(rows, past, tally.bullets, rates=rates)
+    excused = pinned_names(pinned, rows)
     bullets_due: list[Due] = []
     for row in rows:
         if row.status != status:
@@ -149,7 +152,7 @@ def due(
             )
         elif is_unused and row.helpful <= row.harmful:
             reason = f"shown in {usage.told} sessions, cited in none"
-        if reason and row.name not in pinned:
+        if reason and row.name not in excused:
             bullets_due.append(
                 Due(row.name, reason, usage.told, usage.cited, row.helpful, row.harmful, row.text)
             )

@@ -103,6 +103,7 @@ class Uses(NamedTuple):
         """Return what is known of all bullets, now or then."""
         from reflector.audit.citations import observed, use
         from reflector.ledger.as_of import Past
+        from reflector.playbook.ranking import pinned_names
         from reflector.playbook_files.places import places
         from reflector.sessions.injection import ranks, told_names, told_text
 
@@ -112,7 +113,7 @@ class Uses(NamedTuple):
         usage = use(asked.ledger, past)
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
-        standing = ranks(usage, project.config)
+        standing = ranks(usage, pinned_names(project.config.pinned, rows))
         found = None
         if asked.ledger.has(BULLET_CHECKED):
             from reflector.audit.checked import checked_lines

@@ -21,6 +21,7 @@ from reflector.cli.output import note, print_facts, print_json, progress, safe, 
 from reflector.files import append_named, read_bounded
 from reflector.handover import open_own, read_own
 from reflector.ledger.store import Ledger
+from reflector.playbook.ranking import pinned_names
 from reflector.playbook_files.mirrors import mirrors
 from reflector.playbook_files.watching import exempt
 from reflector.text.phrases import counted
@@ -107,7 +108,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
     with place.reading() as ledger:
         bullets = _checked(place, ledger, names)
         read = exempt(ledger.bullets(), project.root)
-        kept = sorted({*project.config.pinned, *read})
+        kept = sorted({*pinned_names(project.config.pinned, ledger.rows()), *read})
         _refuse_useless(place, ledger, bullets, kept, read)
         planned = plan(ledger, bullets=bullets, outcome=outcome)
     _print_plan(planned, placebo=placebo)
@@ -150,8 +151,10 @@ def _refuse_useless(
         )
     for name in bullets:
         if name in kept:
-            where = f"is also in {read[name]}" if name in read else "is in the setting `pinned`"
-            raise click.UsageError(f"{name} {where}, so it cannot be withheld; remove {name} there")
+            where, way_out = "is pinned", "change the setting `pinned`"
+            if name in read:
+                where, way_out = f"is also in {read[name]}", f"remove {name} there"
+            raise click.UsageError(f"{name} {where}, so it cannot be withheld; {way_out}")
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(

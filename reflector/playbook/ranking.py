@@ -18,9 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
+
+if TYPE_CHECKING:
+    from reflector.playbook.change import StandingBullet
 
 #: Sessions that were told a bullet since it last helped, for each halving of its gain.
 DEMOTED_AFTER = 20
@@ -28,6 +31,19 @@ DEMOTED_AFTER = 20
 EXPLORED = 0.25
 #: Characters of a token, as far as a ranking has to know.
 _CHARACTERS_PER_TOKEN = 4
+
+
+def pinned_names(setting: Sequence[str], bullets: Iterable[StandingBullet]) -> tuple[str, ...]:
+    """Return the names of the pinned bullets in order: those of the setting, then the bullets that
+    they were merged into.
+    """
+    heirs = {bullet.name: bullet.removed_into for bullet in bullets if bullet.status == "merged"}
+    names = list(setting)
+    for name in names:  # the loop comes to the heirs, too
+        heir = heirs.get(name)
+        if heir is not None and heir not in names:
+            names.append(heir)
+    return tuple(names)
 
 
 class Standing(NamedTuple):

@@ -7,7 +7,7 @@ ledger, and `html` prepares them for the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -23,6 +23,7 @@ from reflector.embed.lessons.book import lesson_book
 from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.playbook.evidence import HARMS
+from reflector.playbook.ranking import pinned_names
 from reflector.report.memory import Memory, memory_of
 from reflector.report.rules import Rule, rules_of, steps_of, texts_of
 from reflector.report.summary import Summary, summary_of
@@ -175,7 +176,8 @@ def page_of(
     first, _ = span_of(ledger, f"{since}..{then.position}")
     rules = rules_of(listed, checked, project.config.finding_rates)
     checks = _checks(checked)
-    context = _context(rules, checks, project)
+    pinned = pinned_names(project.config.pinned, then.rows())
+    context = _context(rules, {*pinned, *_useful(checks)}, project.config.prune_after)
     contested = [rule for rule in rules if rule.is_contested]
     harming = [rule for rule in reversed(rules) if rule.is_harming]
     linked = (contested[:MOST_LINKS], harming[:MOST_LINKS], context.wasted[:MOST_LINKS])
@@ -247,14 +249,13 @@ def _checks(checked: Checked | None) -> Checks | None:
     return Checks(checked, sorted(asked, key=known, reverse=True))
 
 
-def _context(rules: Sequence[Rule], checks: Checks | None, project: Project) -> Context:
+def _context(rules: Sequence[Rule], excused: Collection[str], after: int) -> Context:
+    """Return the rules that sessions were shown; none that is excused was wasted."""
     shown = sorted(
         (rule for rule in rules if rule.row.told_sessions),
         key=lambda rule: (-rule.context, rule.row.name),
     )
     uncited = [rule for rule in shown if not rule.row.cited]
-    after = project.config.prune_after
-    excused = {*project.config.pinned, *_useful(checks)}
     wasted = [
         rule
         for rule in uncited

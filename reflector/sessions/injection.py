@@ -34,7 +34,7 @@ from reflector.playbook.admissible import same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
-from reflector.playbook.ranking import Standing, choose
+from reflector.playbook.ranking import Standing, choose, pinned_names
 from reflector.text.phrases import counted
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import Telling, telling_of
@@ -519,9 +519,9 @@ def _of_ledger(folder: Path) -> Known | None:
         return None
 
 
-def ranks(usage: Usage, config: Config) -> Standing:
+def ranks(usage: Usage, pinned: Sequence[str]) -> Standing:
     """Return the facts of a ranking that sessions gave so far."""
-    return Standing(config.pinned, usage.told, usage.idle, usage.texts // TURN)
+    return Standing(pinned, usage.told, usage.idle, usage.texts // TURN)
 
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
@@ -538,12 +538,13 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
     ]
     updated_at = ledger.updated_at()
     headings = headings_of(ledger)
-    basis = [list(config.pinned), updated_at, told_texts(ledger) // TURN, lessons]
+    pinned = pinned_names(config.pinned, ledger.rows())
+    basis = [list(pinned), updated_at, told_texts(ledger) // TURN, lessons]
     kept = _kept_ranks(root)
     is_same = kept.get("of", [[], updated_at, 0, []]) == basis
     if is_same and kept.get("headings", {}) == headings:
         return
-    standing = ranks(usage_at(ledger), config)
+    standing = ranks(usage_at(ledger), pinned)
     content = {"of": basis, "told": dict(standing.told), "idle": dict(standing.idle)}
     content["headings"] = headings
     write_durably(handover.open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
@@ -600,12 +601,14 @@ def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[LessonBullet
             told |= {name: int(count) for name, count in ranked.get("told", {}).items()}
             idle |= {name: int(count) for name, count in ranked.get("idle", {}).items()}
         # an older one began with a policy
-        pinned, _, turn, rows = own.get("of", [[], None, 0, []])[-4:]
+        bases = [ranked.get("of", [[], None, 0, []])[-4:] for ranked in files]
+        *_, turn, rows = bases[-1]
+        pinned = dict.fromkeys(str(name) for basis in bases[::-1] for name in basis[0])
         lessons = [
             LessonBullet(str(id), LESSONS, str(text), int(successes), int(failures))
             for id, text, successes, failures in rows
         ]
-        return Standing(tuple(map(str, pinned)), told, idle, int(turn)), lessons
+        return Standing(tuple(pinned), told, idle, int(turn)), lessons
     except (ValueError, TypeError, AttributeError):
         return Standing(), []
 

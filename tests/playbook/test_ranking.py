@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 import pytest
 from hypothesis import given, strategies as st
 
+from reflector.events.state import BulletRow
 from reflector.playbook.bullet import Bullet, best_first
-from reflector.playbook.ranking import DEMOTED_AFTER, Standing, choose
+from reflector.playbook.ranking import DEMOTED_AFTER, Standing, choose, pinned_names
 
 
 def cost(bullet: Bullet, sections: Collection[str]) -> int:
@@ -66,6 +67,15 @@ def test_pinned_bullets_come_first() -> None:
     standing = Standing(pinned=("oth-051", "oth-050", "pat-404"), idle={"oth-051": 99})
     assert told(bullets, standing)[:2] == ["oth-051", "oth-050"]
     assert standing.demotions("oth-051") == 0
+
+
+def test_pin_follows_merges() -> None:
+    merged = [
+        BulletRow(name, "oth", "x", status="merged", removed_into=heir)
+        for name, heir in (("oth-001", "oth-003"), ("oth-002", "oth-003"), ("oth-003", "oth-004"))
+    ]
+    pinned = pinned_names(("oth-002", "oth-001"), [*merged, BulletRow("oth-004", "oth", "x")])
+    assert pinned == ("oth-002", "oth-001", "oth-003", "oth-004")
 
 
 _bullets = st.lists(

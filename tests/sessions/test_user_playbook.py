@@ -274,3 +274,12 @@ def test_no_agent_folder_of_a_project_is_trusted(agent: Agent, variable: str, co
     )
     agent.call("drain")
     assert users_counters(agent) == {"pref-9001": (counted, 0)}
+
+
+def test_pins_of_both_playbooks_come_first(agent: Agent) -> None:
+    agent.call("--user", "add", "pref", "Be brief.")
+    agent.call("--user", "config", "set", "pinned", "pref-9002")
+    agent.call("config", "set", "pinned", "pat-001")
+    agent.call("--user", "drain")
+    agent.call("drain")
+    assert told(agent) == ["pat-001", "pat-002", "pref-9002", "pref-9001", "mis-001"]
