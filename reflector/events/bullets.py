@@ -18,12 +18,13 @@ from reflector.events.effects import (
 )
 from reflector.events.kinds import EventType, Merge, Target, as_line
 from reflector.events.state import REDACTED, Data, Entry
-from reflector.playbook.change import MAX_SOURCES
+from reflector.playbook.change import KINDS, MAX_SOURCES, ChangeKind
 from reflector.playbook.names import section_slug
 
 _NAMED = {"name": f.needed(f.NAME)}
 _SECTION = {"section": f.needed(f.SECTION)}
 _ADVICE = {"text": f.needed(f.ADVICE)}
+_NUMBER = f.needed(f.NUMBER)
 _BASELINE = {"helpful": f.COUNT, "harmful": f.COUNT}
 _FORMER = {f"baseline_{key}": field for key, field in _BASELINE.items()}
 _BULLET = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
@@ -125,6 +126,29 @@ def unquoted_words(tag: Any) -> str:
 #: The type of an event that changes bullets.
 _changed = partial(EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_CAUSE, checked=True)
 
+
+def _setting(kind: ChangeKind) -> EventType:
+    """Return the type of the events of a kind that only sets fields of a bullet: a section, a text
+    or numbers.
+    """
+
+    def values(_: ev.Event, __: Entry, data: Data) -> dict[str, object]:
+        values = {name: data.get(name, REDACTED) for name in kind.set_fields}
+        if "section" in values:
+            values["section"] = section_slug(values["section"])
+        return values
+
+    fields = {name: {**_SECTION, **_ADVICE}.get(name, _NUMBER) for name in kind.set_fields}
+    return _changed(
+        name=kind.event,
+        meaning=kind.meaning,
+        since=kind.since,
+        fields={**_NAMED, **fields},
+        effect=ChangesBullet(values),
+        summary=as_line(kind.log_line),
+    )
+
+
 TYPES = (
     EventType(
         name=ev.PLAYBOOK_IMPORTED,
@@ -158,22 +182,7 @@ TYPES = (
         summary=as_line("{name} in {section}: {text}"),
         id_is_name=True,
     ),
-    _changed(
-        name=ev.BULLET_REVISED,
-        meaning="The text of a bullet was changed.",
-        fields={**_NAMED, **_ADVICE},
-        effect=ChangesBullet(lambda _, __, data: {"text": data.get("text", REDACTED)}),
-        summary=as_line("{name}: {text}"),
-    ),
-    _changed(
-        name=ev.BULLET_MOVED,
-        meaning="A bullet was moved to another section.",
-        fields={**_NAMED, **_SECTION},
-        effect=ChangesBullet(
-            lambda _, __, data: {"section": section_slug(data.get("section", ""))}
-        ),
-        summary=as_line("{name} to {section}"),
-    ),
+    *(_setting(kind) for kind in KINDS.values() if kind.meaning),
     _changed(
         name=ev.BULLET_REMOVED,
         meaning="A bullet was removed, or merged into another one. No new bullet gets its name.",
@@ -231,7 +240,7 @@ TYPES = (
             "file": f.needed(f.WORD),
             "before": f.needed(f.TEXT),
             "after": f.needed(f.TEXT),
-            "rules": f.needed(f.NUMBER),
+            "rules": _NUMBER,
         },
         effect=ChangesNothing("the events of the same append change the playbook"),
         summary=as_line("{rules} rules of {file}"),
@@ -241,7 +250,7 @@ TYPES = (
     EventType(
         name=ev.BULLET_ASSERTED,
         meaning="A bullet's present counters were recorded, for `verify`.",
-        fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
+        fields={**_NAMED, "helpful": _NUMBER, "harmful": _NUMBER},
         effect=ChangesNothing("`verify` compares the events with these counters"),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),
         merge=Merge.LOCAL,

@@ -1,9 +1,9 @@
 """A change of the playbook as a value, and each kind of change as one value.
 
 `KINDS` has everything that the program knows of a kind: the type of its event, the fields that it
-sets, the reasons to refuse it, and the kind that it undoes. Plans, events, undo, the merge of two
-versions of playbook.json and the merge of ledgers derive from it. So a kind that sets fields of a
-bullet is one entry of `KINDS`, one type of event and one field of `Entry`.
+sets, the reasons to refuse it, and the kind that it undoes. Plans, events and their types, undo, the
+merge of two versions of playbook.json and the merge of ledgers derive from it. So a kind that sets
+fields of a bullet is one entry of `KINDS` and one field of `Entry`.
 
 Invariant: `Change.from_data(change.to_data()) == change`, so two changes are equal exactly if their
 data is. Bullets are matched by name, never by likeness, because a name permanently means one
@@ -204,6 +204,10 @@ class ChangeKind:
 
     name          the kind's name in events, proposals and JSON
     event         the type of the event that records such a change
+    meaning       of an event that only sets fields: what it records. Its type has no other place,
+                  and kinds of one event give it once
+    log_line      the form of the event's line in `log`, such as `{name} to {section}`
+    since         the schema revision of the first release that appended the event
     undo_order    its place if several changes undo something together; the lowest is made first
     fields        the fields to which the change itself gives values
     constants     the fields to which every change of the kind gives the same value
@@ -220,6 +224,9 @@ class ChangeKind:
 
     name: str
     event: str
+    meaning: str = ""
+    log_line: str = ""
+    since: int = 1
     undo_order: int = 0
     fields: tuple[str, ...] = ()
     constants: Mapping[str, object] = field(default_factory=dict)
@@ -277,6 +284,8 @@ _ALL = (
     ChangeKind(
         name="revise",
         event="bullet.revised",
+        meaning="The text of a bullet was changed.",
+        log_line="{name}: {text}",
         undo_order=2,
         fields=("text",),
         both_changed="both",
@@ -284,6 +293,8 @@ _ALL = (
     ChangeKind(
         name="move",
         event="bullet.moved",
+        meaning="A bullet was moved to another section.",
+        log_line="{name} to {section}",
         undo_order=3,
         fields=("section",),
         both_changed="ours",
