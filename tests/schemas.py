@@ -24,6 +24,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from reflector import cli
 from reflector.cli.table import COMMANDS
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
@@ -34,8 +35,21 @@ from reflector.ledger.tables import metadata
 
 DOCS = Path(__file__).parents[1] / "docs"
 _DIALECTS = ("sqlite", "postgresql")
+_CLI = Path(cli.__file__).parent
+
+
+def _own_types() -> Iterator[tuple[str, str]]:
+    """Yield the commands whose module has a type of their name, such as `StatsJson`, with it."""
+    for name, entry in COMMANDS.items():
+        type_ = f"{name.capitalize()}Json"
+        source = (_CLI / f"{entry.module}.py").read_text("utf-8")
+        if re.search(rf"^(?:class )?{type_}\b", source, re.MULTILINE):
+            yield name, f"{entry.module}.{type_}"
+
+
 #: The type of each document, in reflector/cli, by the command that prints it with --json.
 ANSWERS = {
+    **dict(_own_types()),
     "list": "list[playbook.ListedJson]",
     "list --by model": "list[worked.RuleOfModel]",
     "show NAME": "questions.ShownJson",
@@ -51,7 +65,6 @@ ANSWERS = {
     "diff": "difference.Difference",
     "stats --doubles": "doubles.DoubleCounts",
     "check": "check.LinesJson",
-    "stats": "figures.StatsJson",
     "sql": "list[dict[str, Any]]",
     **{
         name: "changes.ChangesJson" for name, entry in COMMANDS.items() if entry.module == "changes"
@@ -64,7 +77,6 @@ ANSWERS = {
     "doctor": "list[reach.Check]",
     "config list": "dict[str, config.SettingJson]",
     "ingest": "sessions.IngestedJson",
-    "history": "sessions.HistoryJson",
     "drain": "drain.Drained",
     "reflect": "drain.Drained",
     "lab reparse": "list[standing.Reparsed]",
