@@ -372,43 +372,27 @@ def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> Compare
     return Compared(arms, unsettled, digest)
 
 
-class _Comparison(NamedTuple):
-    """The told arm against another one; the ends are there before they are shown."""
-
-    difference: float | None
-    low: float
-    high: float
-    verdict: Verdict
-
-    @property
-    def shown(self) -> tuple[float | None, float | None, float | None]:
-        """The difference and the ends, rounded; no ends while it is early."""
-        is_early = self.verdict == "early"
-        ends_shown = (None, None) if is_early else (self.low, self.high)
-        return _rounded(self.difference), _rounded(ends_shown[0]), _rounded(ends_shown[1])
-
-
-def _comparison(told: Arm, other: Arm, share: float) -> _Comparison:
+def _against(told: Arm, other: Arm, share: float) -> AgainstPlacebo:
+    """Return what the told arm shows against another one, the ends only when it is not early."""
     low, high = difference_interval(told, other, share)
-    difference = None
-    if told.rate is not None and other.rate is not None:
-        difference = told.rate - other.rate
-    return _Comparison(difference, low, high, trial_verdict(told, other, low, high))
-
-
-def _against_placebo(trial: Trial, told: Arm, placebo: Arm) -> AgainstPlacebo | None:
-    if not trial.placebo_draw:
-        return None
-    found = _comparison(told, placebo, trial.placebo_share)
-    difference, low, high = found.shown
-    sentence = _sentence(
-        found.verdict,
-        told.sessions + placebo.sessions,
-        found.difference or 0.0,
-        found.low,
-        found.high,
+    verdict = trial_verdict(told, other, low, high)
+    difference = _difference(told, other)
+    sentence = _sentence(verdict, told.sessions + other.sessions, difference or 0.0, low, high)
+    is_early = verdict == "early"
+    return AgainstPlacebo(
+        arm=other,
+        difference=None if difference is None else round(difference, 4),
+        low=None if is_early else round(low, 4),
+        high=None if is_early else round(high, 4),
+        verdict=verdict,
+        sentence=sentence,
     )
-    return AgainstPlacebo(placebo, difference, low, high, found.verdict, sentence)
+
+
+def _difference(told: Arm, other: Arm) -> float | None:
+    if told.rate is None or other.rate is None:
+        return None
+    return told.rate - other.rate
 
 
 class Missing(NamedTuple):
@@ -474,19 +458,15 @@ def trial_status(
     compared = _compared(ledger, trial, upto, now)
     told = compared.arms["told"]
     without = compared.arms["without"]
-    found = _comparison(told, without, trial.share)
-    difference, low, high = found.shown
+    found = _against(told, without, trial.share)
     weeks = None
+    sentence = found.sentence
     if found.verdict == "undecided":
-        weeks = _weeks(told, without, trial, now, found.difference or 0.0)
-    sentence = _sentence(
-        found.verdict,
-        told.sessions + without.sessions,
-        found.difference or 0.0,
-        found.low,
-        found.high,
-        _length_words(weeks),
-    )
+        weeks = _weeks(told, without, trial, now)
+        sentence += _length_words(weeks)
+    placebo = None
+    if trial.placebo_draw:
+        placebo = _against(told, compared.arms["placebo"], trial.placebo_share)
     return TrialStatus(
         id=trial.opened.event_id,
         state=_state(trial, now),
@@ -500,14 +480,14 @@ def trial_status(
         without=without,
         unsettled=compared.unsettled,
         unknown=_unknown(ledger, trial, upto),
-        difference=difference,
-        low=low,
-        high=high,
+        difference=found.difference,
+        low=found.low,
+        high=found.high,
         verdict=found.verdict,
         sentence=sentence,
         weeks=weeks,
         sessions_sha256=compared.digest,
-        placebo=_against_placebo(trial, told, compared.arms["placebo"]),
+        placebo=placebo,
     )
 
 
@@ -517,14 +497,8 @@ def _state(trial: Trial, now: datetime) -> Literal["open", "over", "closed"]:
     return "over" if now >= trial.until else "open"
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
-
-
-def _sentence(
-    verdict: Verdict, n: int, difference: float, low: float, high: float, more: str = ""
-) -> str:
-    """Return a comparison in words; `more` follows one that is not decided."""
+def _sentence(verdict: Verdict, n: int, difference: float, low: float, high: float) -> str:
+    """Return a comparison in words."""
     low = round(100 * low)
     high = round(100 * high)
     if verdict == "early":
@@ -534,7 +508,7 @@ def _sentence(
         return f"{verdict} by {round(100 * abs(difference))} points (between {least} and {most})"
     if verdict == "no-difference":
         return f"no difference of more than {max(-low, high)} points"
-    return f"not decided, {low:+d} to {high:+d} points{more}"
+    return f"not decided, {low:+d} to {high:+d} points"
 
 
 def _length_words(weeks: int | None) -> str:
@@ -544,13 +518,14 @@ def _length_words(weeks: int | None) -> str:
     return f"; half of such trials {rest}"
 
 
-def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime, difference: float) -> int | None:
+def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime) -> int | None:
     """Return in how many more weeks half of the trials like this one end, if the difference that it
     saw is true.
     """
     n = told.sessions + without.sessions
     weekly = n / max(1.0, (min(now, trial.until) - trial.began).days / 7)
     most = n + ceil(weekly * WEEKS)
+    difference = _difference(told, without) or 0.0
     lengths = ends(difference, told.rate or 0.0, trial.share, most, 200, begun=(told, without))
     half = lengths[len(lengths) // 2]
     return None if half > most else max(1, ceil((half - n) / weekly))
