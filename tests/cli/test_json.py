@@ -42,7 +42,7 @@ def test_each_json_command_has_a_type() -> None:
         name for name in found if not any(f"{one} ".startswith(f"{name} ") for one in ANSWERS)
     }
     assert not without, (
-        f"add the type of their JSON to ANSWERS in tests/schemas.py: {', '.join(sorted(without))}"
+        f"name the type of their JSON after the command, such as StatsJson: {', '.join(sorted(without))}"
     )
     assert {
         one for one in ANSWERS if not any(f"{one} ".startswith(f"{name} ") for name in found)
