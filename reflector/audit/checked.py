@@ -44,8 +44,8 @@ from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
-    from reflector.events.state import BulletRow
     from reflector.ledger.store import Ledger
+    from reflector.playbook.entry import BulletRow
 
 TOO_FEW = "too few to tell"
 FOLLOWED_BEFORE = "followed before this line existed"

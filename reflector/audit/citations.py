@@ -19,9 +19,9 @@ from reflector.playbook.ranking import pinned_names
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
-    from reflector.events.state import BulletRow
     from reflector.ledger.store import Ledger
     from reflector.ledger.usage import Usage, Used
+    from reflector.playbook.entry import BulletRow
 
 #: How many sessions `recent` has, and the mark of one: even, for the bullet, against it.
 _RECENT = 8

@@ -16,8 +16,8 @@ from reflector.ledger.as_of import Past
 from reflector.playbook.change import hidden_changes
 
 if TYPE_CHECKING:
-    from reflector.events.state import BulletRow
     from reflector.ledger.store import Ledger
+    from reflector.playbook.entry import BulletRow
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from reflector.changes.apply import BulletRefused
 from reflector.events import event as ev
 from reflector.events.event import Event, tx_of
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, names_in
-from reflector.events.state import REDACTED, Entry
+from reflector.events.state import REDACTED
 from reflector.ledger.as_of import Past
 from reflector.playbook.change import (
     CHANGE_EVENTS,
@@ -27,6 +27,7 @@ from reflector.playbook.change import (
     ChangeKind,
     hidden_changes,
 )
+from reflector.playbook.entry import Entry
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger

@@ -16,8 +16,8 @@ import click
 from reflector.cli.options import DAY, SECTION, Question, question
 from reflector.cli.output import NONE, day_words, note, shaped, table
 from reflector.events.event import BULLET_CHECKED, written
-from reflector.events.state import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
+from reflector.playbook.entry import BulletRow
 from reflector.playbook.evidence import FEWEST
 from reflector.text.phrases import counted
 

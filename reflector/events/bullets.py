@@ -17,8 +17,9 @@ from reflector.events.effects import (
     UndoesMerge,
 )
 from reflector.events.kinds import EventType, Merge, Target, as_line
-from reflector.events.state import REDACTED, Data, Entry
+from reflector.events.state import REDACTED, Data
 from reflector.playbook.change import KINDS, MAX_SOURCES, ChangeKind
+from reflector.playbook.entry import Entry
 from reflector.playbook.names import section_slug
 
 _NAMED = {"name": f.needed(f.NAME)}

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from reflector.events.event import Event
-from reflector.events.state import Completion, Data, Entry, Playbook, counted_verdict
+from reflector.events.state import Completion, Data, Playbook, counted_verdict
 from reflector.playbook.bullet import is_counting
+from reflector.playbook.entry import Entry
 
 
 class Effect:

@@ -18,96 +18,13 @@ from typing import Any, NamedTuple
 
 from reflector.events.event import Event
 from reflector.playbook.bullet import DEFAULT, MAX_TAGS, Bullet, Counting, member
+from reflector.playbook.entry import Entry
 from reflector.playbook.names import section_slug
 
 REDACTED = "[redacted]"
 
 #: The data of an event.
 Data = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A bullet with everything that its counters rest on; removed ones stay as tombstones.
-
-    Each field is a column of the table of bullets: the projection writes it, and `verify` compares
-    it.
-
-    position      of the event that brought the bullet
-    ordinal       its place in the order of creation
-    recounted_at  the position of the event that set the baseline: only tags behind it count
-    status        live, removed, merged, or watched: judged, but not of the playbook
-    reason        why it was removed; of a merged one, why it would be without the merge
-    removed_into  what became of it; of a merged one, the bullet that has its evidence
-    """
-
-    name: str
-    section: str
-    text: str
-    position: int
-    ordinal: int
-    recounted_at: int
-    baseline_helpful: int = 0
-    baseline_harmful: int = 0
-    status: str = "live"
-    removed_into: str | None = None
-    reason: str | None = None
-
-    @property
-    def heir(self) -> str | None:
-        """The bullet for which this one's evidence counts too; None unless it was merged."""
-        return self.removed_into if self.status == "merged" else None
-
-    @property
-    def baseline(self) -> tuple[int, int]:
-        """(helpful, harmful) before any tag."""
-        return self.baseline_helpful, self.baseline_harmful
-
-
-@dataclass(frozen=True, slots=True)
-class BulletRow(Bullet):
-    """A bullet of the playbook or one that was removed, at the position at which it came."""
-
-    status: str = "live"
-    reason: str | None = None
-    removed_into: str | None = None
-    position: int = 0
-
-    @property
-    def bullet(self) -> Bullet:
-        """The part that readers of a playbook see."""
-        return Bullet(self.name, self.section, self.text, self.helpful, self.harmful)
-
-    @property
-    def counts(self) -> bool:
-        """Whether evidence on the bullet counts: it was not removed. Of a merged one it counts for
-        the one that it was merged into.
-        """
-        return self.status != "removed"
-
-    @property
-    def is_rule(self) -> bool:
-        """Whether it is a rule now: of the playbook, or one that stays in your file."""
-        return self.status in ("live", "watched")
-
-    @property
-    def label(self) -> str:
-        """The word that a list puts before the text; "" of a rule."""
-        return "" if self.is_rule else self.status
-
-    @property
-    def _status_words(self) -> str:
-        return "" if self.status == "live" else self.status
-
-    @property
-    def end(self) -> str:
-        """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live
-        one.
-        """
-        if self.status == "merged":
-            return f"merged into {self.removed_into}"
-        into = f", into {self.removed_into}" if self.removed_into else ""
-        return f"removed ({self.reason}{into})" if self.status == "removed" else self._status_words
 
 
 #: A tag with disposition `counted`: (position, event id, helpful or harmful, session id, reflection

@@ -37,13 +37,14 @@ from reflector.events.registry import (
     mapped,
     names_in,
 )
-from reflector.events.state import REDACTED, Data, Entry, Playbook
+from reflector.events.state import REDACTED, Data, Playbook
 from reflector.exchange.verdicts import ACTOR
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
 from reflector.ledger.reader import history_page
 from reflector.ledger.statements import Statements
 from reflector.playbook.change import SET_FIELDS, SETTING_KINDS
+from reflector.playbook.entry import Entry
 
 #: The fields of a bullet that a kind of change sets, by the type of its event. Counts are restated
 #: on their own.

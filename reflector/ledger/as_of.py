@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
-from reflector.events.state import BulletRow, Entry, Playbook
+from reflector.events.state import Playbook
 from reflector.ledger.counters import (
     SessionVote,
     session_votes,
@@ -26,6 +26,7 @@ from reflector.ledger.counters import (
 )
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.playbook.bullet import MAX_TAGS
+from reflector.playbook.entry import BulletRow, Entry
 
 if TYPE_CHECKING:
     from reflector.ledger.reader import Reader

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from reflector.events.state import Entry, Playbook
+from reflector.events.state import Playbook
 from reflector.ledger.statements import TABLES
 from reflector.playbook.bullet import DEFAULT, Counting, is_counting
+from reflector.playbook.entry import Entry
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements

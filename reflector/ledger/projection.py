@@ -29,11 +29,12 @@ from reflector.events.effects import (
 )
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import ADVICE, BASELINE_TYPES, WINDOW_TYPES, effect_of, names_in
-from reflector.events.state import Entry, Playbook, counted_verdict
+from reflector.events.state import Playbook, counted_verdict
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.reader import history_page, of_types
 from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
 from reflector.playbook.bullet import DEFAULT, MAX_TAGS, is_counting
+from reflector.playbook.entry import Entry
 
 if TYPE_CHECKING:
     from reflector.events.event import Event

@@ -22,10 +22,10 @@ from reflector.events.event import (
     MAX_INT,
     Event,
 )
-from reflector.events.state import BulletRow
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerMoved, translated
 from reflector.ledger.rows import Head, WindowRow, event_of, read_data
 from reflector.ledger.statements import TABLES, Statements
+from reflector.playbook.entry import BulletRow
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import reflector.ledger
 from reflector.events.event import drawn
-from reflector.events.state import BulletRow
 from reflector.ledger.engines import Engine, open_engine, rewrite_file, write_transaction
 from reflector.ledger.errors import (
     LedgerCorrupt,
@@ -38,6 +37,7 @@ from reflector.ledger.rows import Head, WindowRow
 from reflector.ledger.sqlite_file import claim_file, copy_of
 from reflector.ledger.statements import CODE_VERSION, OWNERLESS, TABLES, Statements, set_checkpoint
 from reflector.ledger.url import sqlite_url
+from reflector.playbook.entry import BulletRow
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory

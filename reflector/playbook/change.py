@@ -14,36 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Self
 
 from .admissible import MAX_COUNT
 from .bullet import Bullet
+from .entry import BulletRow
 from .names import SECTIONS
 
 #: The most bullets that one change merges.
 MAX_SOURCES = 20
 
 
-class StandingBullet(Protocol):
-    """A bullet as the ledger has it now; removed and merged ones are included."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def section(self) -> str: ...
-    @property
-    def helpful(self) -> int: ...
-    @property
-    def harmful(self) -> int: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def reason(self) -> str | None: ...
-    @property
-    def removed_into(self) -> str | None: ...
-
-
-Bullets = Mapping[str, StandingBullet]
+#: The bullets as the ledger has them now, by name; removed and merged ones are included.
+Bullets = Mapping[str, BulletRow]
 
 
 @dataclass(frozen=True, slots=True)

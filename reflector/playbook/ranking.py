@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reflector.playbook.bullet import Bullet, best_first
 
 if TYPE_CHECKING:
-    from reflector.playbook.change import StandingBullet
+    from reflector.playbook.entry import BulletRow
 
 #: Sessions that were told a bullet since it last helped, for each halving of its gain.
 DEMOTED_AFTER = 20
@@ -33,7 +33,7 @@ EXPLORED = 0.25
 _CHARACTERS_PER_TOKEN = 4
 
 
-def pinned_names(setting: Sequence[str], bullets: Iterable[StandingBullet]) -> tuple[str, ...]:
+def pinned_names(setting: Sequence[str], bullets: Iterable[BulletRow]) -> tuple[str, ...]:
     """Return the names of the pinned bullets in order: those of the setting, then the bullets that
     they were merged into.
     """

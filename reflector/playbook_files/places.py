@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.events.state import BulletRow
 from reflector.files import absolute
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
+from reflector.playbook.entry import BulletRow
 
 # Most questions are about rules that are in no file, and reading files loads a lot.
 if TYPE_CHECKING:

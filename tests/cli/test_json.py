@@ -17,9 +17,9 @@ from jsonschema import ValidationError
 
 from reflector.cli.app import reflector
 from reflector.cli.table import COMMANDS
-from reflector.events.state import BulletRow
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.statements import CODE_VERSION
+from reflector.playbook.entry import BulletRow
 from tests.road.agent import Agent
 from tests.schemas import ANSWERS, check
 
@@ -42,7 +42,8 @@ def test_each_json_command_has_a_type() -> None:
         name for name in found if not any(f"{one} ".startswith(f"{name} ") for one in ANSWERS)
     }
     assert not without, (
-        f"name the type of their JSON after the command, such as StatsJson: {', '.join(sorted(without))}"
+        "name the type of their JSON after the command, such as StatsJson: "
+        f"{', '.join(sorted(without))}"
     )
     assert {
         one for one in ANSWERS if not any(f"{one} ".startswith(f"{name} ") for name in found)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.events.state import BulletRow
 from reflector.playbook.bullet import Bullet, best_first
+from reflector.playbook.entry import BulletRow
 from reflector.playbook.ranking import DEMOTED_AFTER, Standing, choose, pinned_names
 
 
