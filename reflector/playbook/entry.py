@@ -81,15 +81,13 @@ class BulletRow(Bullet):
         return "" if self.is_rule else self.status
 
     @property
-    def _status_words(self) -> str:
-        return "" if self.status == "live" else self.status
-
-    @property
     def end(self) -> str:
         """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live
         one.
         """
         if self.status == "merged":
             return f"merged into {self.removed_into}"
-        into = f", into {self.removed_into}" if self.removed_into else ""
-        return f"removed ({self.reason}{into})" if self.status == "removed" else self._status_words
+        if self.status == "removed":
+            into = f", into {self.removed_into}" if self.removed_into else ""
+            return f"removed ({self.reason}{into})"
+        return "" if self.status == "live" else self.status

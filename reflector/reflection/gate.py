@@ -242,21 +242,23 @@ class Gate:
         Raises:
             BackendError: the budget has fewer tokens left, also because of other reservations.
         """
+        from reflector.judges.protocol import BackendError  # `status` asks what was spent alone
+
         with self._turn:
             self._reserved[get_ident()] = tokens
             try:
-                self._reserve(ledger, tokens, forced=forced)
+                if refusal := self._reserve(ledger, tokens, forced=forced):
+                    raise BackendError(refusal, stage="budget", attempts=0)
             except BaseException:
                 del self._reserved[get_ident()]
                 raise
 
-    def _reserve(self, ledger: Ledger, tokens: int, *, forced: bool) -> None:
-        from reflector.judges.protocol import BackendError  # `status` asks what was spent alone
-
+    def _reserve(self, ledger: Ledger, tokens: int, *, forced: bool) -> str | None:
+        """Reserve the tokens of the next request; return why it may not be made, None if it may."""
         if self.config.keeps_unread(self.project):
-            raise BackendError(NEVER_READ, stage="budget", attempts=0)
+            return NEVER_READ
         if not forced and (spent := self._too_dear(ledger) or self.left_of_day(one_more=True)):
-            raise BackendError(spent, stage="budget", attempts=0)
+            return spent
         limit = None if forced else self.config.monthly_tokens or None
         origin = ledger.head().origin
         own = spent_this_month(ledger)
@@ -265,13 +267,10 @@ class Gate:
             if missing:
                 self.spending.write(origin, own, sum(self._reserved.values()) - tokens)
         except OSError as error:
-            if limit is not None:
-                reason = _UNKNOWN_BUDGET.format(self.spending.path, error.strerror)
-                raise BackendError(reason, stage="budget", attempts=0) from error
-            return
-        if missing:
-            reason = f"a request may need {tokens:,} tokens, {missing:,} more than are left"
-            raise BackendError(reason, stage="budget", attempts=0)
+            unknown = _UNKNOWN_BUDGET.format(self.spending.path, error.strerror)
+            return unknown if limit is not None else None
+        too_many = f"a request may need {tokens:,} tokens, {missing:,} more than are left"
+        return too_many if missing else None
 
     def _too_dear(self, ledger: Ledger) -> str | None:
         """Reserve the dollars of the next request for the person's other ledgers; return why the

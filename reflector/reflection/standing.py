@@ -231,12 +231,12 @@ class OpenCitation:
     position: int
     recorded_at: str
     name: str
-    verdict: str | None
-    by: str | None
-    reason: str
-    uncounted: str | None
-    unquoted: bool
     window: Event = field(repr=False)
+    verdict: str | None = None
+    by: str | None = None
+    reason: str = ""
+    uncounted: str | None = None
+    unquoted: bool = False
     later: tuple[Event, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -244,19 +244,8 @@ class OpenCitation:
         cls, window: Event, name: str, last: Judgement | None, later: Iterable[Event]
     ) -> OpenCitation:
         """Return a citation in a window; `last` is the last judgement of it that counts."""
-        citation = cls(
-            window.session_id,
-            window.position,
-            window.recorded_at,
-            name,
-            verdict=None,
-            by=None,
-            reason="",
-            uncounted=None,
-            unquoted=False,
-            window=window,
-            later=tuple(later),
-        )
+        place = (window.session_id, window.position, window.recorded_at)
+        citation = cls(*place, name, window, later=tuple(later))
         if last is None:
             return citation
         return replace(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 POINTS = (5, 10, 20, 30)
 #: Beyond so many sessions nothing is simulated: a year of 100 a week.
 _MOST = 5_200
+#: The share of sessions that go without.
+_SHARE = 0.5
 #: The sessions that a plan looks at, the last ones.
 _LAST = 200
 
@@ -78,7 +80,6 @@ def plan(
     ledger: Reader,
     *,
     bullets: Sequence[str] = (),
-    share: float = 0.5,
     outcome: str = "correction-free",
 ) -> Plan:
     """Return how long a trial would take in a ledger's project; `bullets` of it are withheld, none
@@ -104,9 +105,9 @@ def plan(
         rate=round(rate, 3),
         known=round(known, 3),
         used=round(used, 3),
-        share=share,
+        share=_SHARE,
         outcome=outcome,
-        lengths=[_length(points, used, rate, share, most, weekly) for points in POINTS],
+        lengths=[_length(points, used, rate, most, weekly) for points in POINTS],
     )
 
 
@@ -116,12 +117,10 @@ def _is_known(facts: Mapping[str, Any]) -> bool:
     return any(facts.get(name) for name in names)
 
 
-def _length(
-    points: int, used: float, rate: float, share: float, most: int, weekly: float
-) -> Length:
+def _length(points: int, used: float, rate: float, most: int, weekly: float) -> Length:
     if not most:
         return Length(points, None, None, None)
-    lengths = ends(points / 100 * used, rate, share, most)
+    lengths = ends(points / 100 * used, rate, _SHARE, most)
     half = lengths[len(lengths) // 2]
     late = lengths[len(lengths) * 9 // 10]
 

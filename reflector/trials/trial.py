@@ -87,6 +87,8 @@ _STOP_OF_ALL = {
 }
 _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 
+#: What to do after a trial that was manipulated.
+_ANOTHER = "do not rely on this trial; start another"
 #: What a person reads of a trial that is open elsewhere.
 ELSEWHERE = "open in another ledger, and without effect here"
 
@@ -298,7 +300,7 @@ class TrialFold:
     def apply(self, event: Event) -> None:
         if event.type == ev.TRIAL_OPENED:
             self._opened.append(event)
-        elif event.type == ev.TRIAL_CLOSED:
+        else:
             self._closed[event.target_id] = event
 
     def answer(self) -> list[Trial]:
@@ -320,8 +322,7 @@ def running(ledger: Reader, root: Path | None = None, upto: int | None = None) -
     root  as `trial_place` gives it: the note of a project says which trial a command opened or took
           there; None for every trial that was opened in the ledger
     """
-    opened = [trial for trial in trials(ledger, upto) if not trial.closed]
-    opened = [trial for trial in opened if not trial.origin]
+    opened = [trial for trial in trials(ledger, upto) if not (trial.closed or trial.origin)]
     if root is not None:
         note = read_own(os.fspath(root), TRIAL, MAX_TOLD).decode("utf-8", "replace")
         key, *_ = note.split(" ")
@@ -334,10 +335,8 @@ def elsewhere(ledger: Reader, root: Path | None, after: int = 0) -> list[Trial]:
     `root` as above.
     """
     decides = running(ledger, root)
-    own_id = decides.opened.event_id if decides else None
-    opened = [trial for trial in trials(ledger) if not trial.closed]
-    others = [trial for trial in opened if trial.opened.event_id != own_id]
-    return [trial for trial in others if trial.opened.position > after]
+    opened = [trial for trial in trials(ledger) if not trial.closed and trial != decides]
+    return [trial for trial in opened if trial.opened.position > after]
 
 
 class Compared(NamedTuple):
@@ -682,44 +681,38 @@ def trial_findings(ledger: Reader) -> list[Finding]:
 
     Events that a merge brought were checked where they were appended. Raises LedgerError.
     """
-    findings = []
-    for trial in trials(ledger):
-        opened = trial.opened
-        closed = trial.closed
-        if not trial.origin and trial.data["key"] != _key_before(ledger, opened):
-            message = (
-                "the trial's key is not the chain of the event before it, so the draw may be "
-                "manipulated"
-            )
-            remedy = "do not rely on this trial; start another"
-            findings.append(Finding("trial", opened.position, message, remedy))
-        if closed is None or closed.data is None or first_origin(closed.meta):
-            continue
-        if stray := _stray_placebos(ledger, trial, closed.position):
-            message = (
-                f"{stray} sessions got the placebo although they drew another text, so the texts "
-                f"of this trial were exchanged"
-            )
-            remedy = "do not rely on this trial; start another"
-            findings.append(Finding("trial", closed.position, message, remedy))
-        # a later version may decide otherwise
-        is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
-        result = dict(closed.data)
-        at = result.pop("at", closed.recorded_at)
-        is_timely = _recorded_before(ledger, closed) <= at <= closed.recorded_at
-        if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
-            message = (
-                "the recorded result of the trial does not follow from the trial's key, its "
-                "sessions and their outcomes"
-            )
-            remedy = "see the true result with `reflector trial status`"
-            findings.append(Finding("trial", closed.position, message, remedy))
-    return findings
+    return [finding for trial in trials(ledger) for finding in _faults_of(ledger, trial)]
 
 
-def _recorded_before(ledger: Reader, event: Event) -> str:
-    """Return when the event before this one was recorded."""
-    return str(ledger.at([event.position - 1])[0].recorded_at)
+def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
+    opened = trial.opened
+    closed = trial.closed
+    if not trial.origin and trial.data["key"] != _key_before(ledger, opened):
+        message = (
+            "the trial's key is not the chain of the event before it, so the draw may be "
+            "manipulated"
+        )
+        yield Finding("trial", opened.position, message, _ANOTHER)
+    if closed is None or closed.data is None or first_origin(closed.meta):
+        return
+    if stray := _stray_placebos(ledger, trial, closed.position):
+        message = (
+            f"{stray} sessions got the placebo although they drew another text, so the texts "
+            f"of this trial were exchanged"
+        )
+        yield Finding("trial", closed.position, message, _ANOTHER)
+    # a later version may decide otherwise
+    is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
+    result = dict(closed.data)
+    at = result.pop("at", closed.recorded_at)
+    is_timely = ledger.at([closed.position - 1])[0].recorded_at <= at <= closed.recorded_at
+    if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
+        message = (
+            "the recorded result of the trial does not follow from the trial's key, its "
+            "sessions and their outcomes"
+        )
+        remedy = "see the true result with `reflector trial status`"
+        yield Finding("trial", closed.position, message, remedy)
 
 
 def _stray_placebos(ledger: Reader, trial: Trial, upto: int) -> int:
