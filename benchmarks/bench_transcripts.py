@@ -16,6 +16,7 @@ import time
 from functools import partial
 from io import BufferedReader, FileIO
 from pathlib import Path
+from unittest.mock import patch
 
 from benchmarks import process
 from benchmarks.harness import Row, Side, paired_ratio, timed
@@ -301,7 +302,9 @@ class _Ends:
         """Put a copy of a project in its place; what the person's own folder knows of the one
         before goes with it.
         """
-        for gone in (self.project, own_folder(str(self.project), self.environ)):
+        with patch.dict(os.environ, self.environ):
+            own = own_folder(str(self.project))
+        for gone in (self.project, own):
             shutil.rmtree(gone, ignore_errors=True)
         shutil.copytree(template, self.project)
 

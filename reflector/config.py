@@ -267,7 +267,6 @@ def project_config(project: Path) -> Path:
 def load_config(
     project: Path,
     *,
-    environ: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
     instead: Mapping[Path, str] | None = None,
 ) -> Config:
@@ -276,11 +275,10 @@ def load_config(
     `instead` has the text that a file is to be read as having, by the file's path: what is about to
     be written.
     """
-    environ = os.environ if environ is None else environ
-    user_file = Path(user_config(environ))
+    user_file = Path(user_config())
     texts = instead or {}
 
-    config = users_config(environ, texts.get(user_file))
+    config = users_config(texts.get(user_file))
     is_on_disk = user_file not in texts
     if config.api_key and is_on_disk and user_file.stat().st_mode & 0o077:
         raise ConfigError(
@@ -289,25 +287,25 @@ def load_config(
 
     project_file = project_config(project)
     project_values = read_toml(project_file, texts.get(project_file), read_ours)
-    is_users_own = project.resolve() == Path(user_folder(environ)).resolve()
+    is_users_own = project.resolve() == Path(user_folder()).resolve()
     config = _with_project(config, project_values, project_file, user_file)
     if not is_users_own and not config.lists(project):
         _refuse_costs(config, project_values, project, user_file)
 
     never = config.never
-    config = _over(config, _variables(environ), "environment")
+    config = _over(config, _variables(), "environment")
     # The environment may come with a repository: it adds folders, and removes none.
     config = replace(config, never=tuple(dict.fromkeys((*never, *config.never))))
     named_flags = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, named_flags, "flag")
 
 
-def users_config(environ: Mapping[str, str] | None = None, instead: str | None = None) -> Config:
+def users_config(instead: str | None = None) -> Config:
     """Return the settings of the user's own file alone. Raises ConfigError.
 
     `instead` has the text that the file is to be read as having.
     """
-    user_file = Path(user_config(environ))
+    user_file = Path(user_config())
     return _over(Config(), read_toml(user_file, instead), "user", user_file)
 
 
@@ -365,10 +363,10 @@ def _refuse_costs(
         raise ConfigError(f"{project_config(project)}: {key} {reasons[key]}; {way_out}")
 
 
-def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
+def _variables() -> dict[str, Any]:
     """Return the settings that environment variables hold, `REFLECTOR_MODEL` as `model`."""
     values: dict[str, Any] = {}
-    for name, text in environ.items():
+    for name, text in os.environ.items():
         is_setting = name.startswith("REFLECTOR_") and not name.startswith("REFLECTOR_TEST_")
         if text and is_setting and name not in _OTHER_VARIABLES:
             key = name.removeprefix("REFLECTOR_").lower()

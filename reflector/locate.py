@@ -18,7 +18,6 @@ from reflector.files import read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
 #: The files that agents read by themselves, below a project's folder.
@@ -42,25 +41,21 @@ _FILE = 0o100000
 _FOLDER = 0o040000
 
 
-def environment(name: str, environ: "Mapping[str, str] | None" = None) -> str:
-    """Return an environment variable, "" where it is not set; `environ` stands for the process's
-    own.
-    """
-    if environ is None and (os := sys.modules.get("os")):
-        environ = os.environ
-    if environ is not None:
-        return environ.get(name, "")
+def environment(name: str) -> str:
+    """Return an environment variable, "" where it is not set."""
+    if os := sys.modules.get("os"):
+        return str(os.environ.get(name, ""))
     return str(system.environ.get(name.encode(), b""), "utf-8", "surrogateescape")
 
 
-def home_folder(environ: "Mapping[str, str] | None" = None) -> str:
+def home_folder() -> str:
     """Return the user's home folder as the environment names it, "" where it does not."""
-    return environment("HOME", environ)
+    return environment("HOME")
 
 
-def agent_folder(environ: "Mapping[str, str] | None" = None) -> str:
+def agent_folder() -> str:
     """Return Claude Code's own folder of a person: $CLAUDE_CONFIG_DIR, else ~/.claude."""
-    return environment("CLAUDE_CONFIG_DIR", environ) or f"{home_folder(environ) or '~'}/.claude"
+    return environment("CLAUDE_CONFIG_DIR") or f"{home_folder() or '~'}/.claude"
 
 
 def agent_folders() -> list[str]:
@@ -71,25 +66,25 @@ def agent_folders() -> list[str]:
     return [agent_folder(), codex, *(f"{home}/{name}" for name in others if home)]
 
 
-def user_folder(environ: "Mapping[str, str] | None" = None) -> str:
+def user_folder() -> str:
     """Return the folder of the user's own playbook,
     `${XDG_DATA_HOME:-~/.local/share}/reflector/user`.
 
     It is a project like any other, in a folder that no project is in; so everything that works on a
     project works on it.
     """
-    return _base_folder("XDG_DATA_HOME", "/.local/share", environ) + "/reflector/user"
+    return _base_folder("XDG_DATA_HOME", "/.local/share") + "/reflector/user"
 
 
-def user_state(environ: "Mapping[str, str] | None" = None) -> str:
+def user_state() -> str:
     """Return the user's own state folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`; "" for
     a user without home.
     """
-    base = _base_folder("XDG_STATE_HOME", "/.local/state", environ)
+    base = _base_folder("XDG_STATE_HOME", "/.local/state")
     return "" if base == "/.local/state" else f"{base}/reflector"  # the root is nobody's home
 
 
-def person_folder(environ: "Mapping[str, str] | None" = None) -> str:
+def person_folder() -> str:
     """Return the folder of what we know of a person's ledgers, `~/.local/share/reflector/ledgers`,
     "" without a home.
 
@@ -97,7 +92,7 @@ def person_folder(environ: "Mapping[str, str] | None" = None) -> str:
     or none is named, it is the one that the system's table of users has. $XDG_DATA_HOME says
     nothing here: it differs between a terminal, an editor's and cron, and the ledgers are the same.
     """
-    home = home_folder(environ)
+    home = home_folder()
     if home.startswith("/") and not _kind(home):
         return ""
     if not home.startswith("/") or not _is_own_folder(home):
@@ -110,7 +105,7 @@ def person_folder(environ: "Mapping[str, str] | None" = None) -> str:
     return f"{home.rstrip('/')}/.local/share/reflector/ledgers" if _is_own_folder(home) else ""
 
 
-def own_folder(root: str, environ: "Mapping[str, str] | None" = None) -> str:
+def own_folder(root: str) -> str:
     """Return the folder of what this person's programs know and say of a project, "" without a
     home.
 
@@ -118,54 +113,54 @@ def own_folder(root: str, environ: "Mapping[str, str] | None" = None) -> str:
     """
     from _blake2 import blake2s  # hashlib would cost more than the rest
 
-    ledgers = person_folder(environ)
+    ledgers = person_folder()
     key = blake2s(root.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
     return f"{ledgers}/{key}" if ledgers else ""
 
 
-def judge_folder(environ: "Mapping[str, str] | None" = None) -> str:
+def judge_folder() -> str:
     """Return the folder of a person's consent to let their agents judge, and of a judge at work,
     "" without a home.
     """
-    ledgers = person_folder(environ)
+    ledgers = person_folder()
     return ledgers[: -len("ledgers")] + "judge" if ledgers else ""
 
 
-def is_judge(environ: "Mapping[str, str] | None" = None) -> bool:
+def is_judge() -> bool:
     """Return whether this process belongs to a judge: $REFLECTOR_JUDGING is a word that names a
     file of the person's.
 
     The file lives as long as the judge. Whoever sets the variable without knowing the word changes
     nothing.
     """
-    word = environment("REFLECTOR_JUDGING", environ)
-    folder = judge_folder(environ) if word.isalnum() and len(word) == 32 else ""
+    word = environment("REFLECTOR_JUDGING")
+    folder = judge_folder() if word.isalnum() and len(word) == 32 else ""
     return bool(folder) and _kind(f"{folder}/guard/{word}") != 0
 
 
-def user_settings(environ: "Mapping[str, str] | None" = None) -> str:
+def user_settings() -> str:
     """Return the folder of the user's own settings and templates,
     `${XDG_CONFIG_HOME:-~/.config}/reflector`.
     """
-    return _base_folder("XDG_CONFIG_HOME", "/.config", environ) + "/reflector"
+    return _base_folder("XDG_CONFIG_HOME", "/.config") + "/reflector"
 
 
-def user_config(environ: "Mapping[str, str] | None" = None) -> str:
-    return user_settings(environ) + "/config.toml"
+def user_config() -> str:
+    return user_settings() + "/config.toml"
 
 
-def worktree_notes(environ: "Mapping[str, str] | None" = None) -> str:
+def worktree_notes() -> str:
     """Return the file of notes about worktrees that sessions were started in, "" for a user
     without home.
     """
-    state = user_state(environ)
+    state = user_state()
     return f"{state}/worktrees" if state else ""
 
 
-def _base_folder(variable: str, below_home: str, environ: "Mapping[str, str] | None") -> str:
+def _base_folder(variable: str, below_home: str) -> str:
     """Return a folder of the XDG specification: relative paths are to be ignored."""
-    base = environment(variable, environ)
-    return base if base[:1] == "/" else home_folder(environ) + below_home
+    base = environment(variable)
+    return base if base[:1] == "/" else home_folder() + below_home
 
 
 def find_project(start: str, home: str, *, users_config: str = "", notes: str = "") -> str:

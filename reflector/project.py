@@ -251,29 +251,23 @@ def _is_users(root: Path) -> bool:
     return root.name == users.name and root.resolve() == users.resolve()
 
 
-def find_project(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
+def find_project(start: Path | None = None) -> Path:
     """Return the project's folder, as the hook finds it: REFLECTOR_PROJECT, else the project that
     CLAUDE_PROJECT_DIR, else `start` (default: the working folder), belongs to.
     """
-    environ = os.environ if environ is None else environ
-    if named := environ.get("REFLECTOR_PROJECT"):
+    if named := os.environ.get("REFLECTOR_PROJECT"):
         return Path(named).resolve()
-    start = Path(environ.get("CLAUDE_PROJECT_DIR") or start or Path.cwd())
-    home = Path(locate.home_folder(environ) or "/")
-    found = locate.find_project(
-        start.resolve().as_posix(),
-        home.resolve().as_posix(),
-        users_config=locate.user_config(environ),
-        notes=locate.worktree_notes(environ),
-    )
-    return Path(found)
+    return project_of(Path(os.environ.get("CLAUDE_PROJECT_DIR") or start or Path.cwd()))
 
 
 def project_of(folder: Path) -> Path:
     """Return the project of a folder, which may be gone; what is named for this command says
     nothing about it.
     """
-    named = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
-    return find_project(
-        folder, {key: value for key, value in os.environ.items() if key not in named}
+    found = locate.find_project(
+        folder.resolve().as_posix(),
+        Path(locate.home_folder() or "/").resolve().as_posix(),
+        users_config=locate.user_config(),
+        notes=locate.worktree_notes(),
     )
+    return Path(found)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from reflector.config import Config, ConfigError, load_config
+from tests.road.agent import environ as variables
 
 
 def written(folder: Path, text: str | bytes) -> Path:
@@ -14,8 +15,13 @@ def written(folder: Path, text: str | bytes) -> Path:
     return folder
 
 
+def loaded(folder: Path, environ: dict[str, str], **flags: str | None) -> Config:
+    with variables(environ):
+        return load_config(folder, flags=flags)
+
+
 def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
-    assert load_config(tmp_path, environ={"HOME": str(tmp_path)}) == Config()
+    assert loaded(tmp_path, {"HOME": str(tmp_path)}) == Config()
 
 
 def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> None:
@@ -32,9 +38,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         "REFLECTOR_PLAYBOOK": "environment",
         "REFLECTOR_LEDGER_URL": "sqlite:///e.db",
     }
-    config = load_config(
-        project, environ=environ, flags={"ledger_url": "sqlite:///f.db", "backend": None}
-    )
+    config = loaded(project, environ, ledger_url="sqlite:///f.db", backend=None)
     assert config == Config(
         ledger_url="sqlite:///f.db", playbook="environment", max_attempts=3, idle_minutes=1
     )
@@ -83,7 +87,7 @@ def test_wrong_setting_is_refused_with_a_suggestion(
     tmp_path: Path, text: str | bytes, wanted: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_config(written(tmp_path, text), environ={"HOME": str(tmp_path)})
+        loaded(written(tmp_path, text), {"HOME": str(tmp_path)})
     assert wanted in str(caught.value)
     assert "reflector.toml" in str(caught.value)
 
@@ -100,17 +104,17 @@ def test_wrong_variable_is_refused(tmp_path: Path, name: str, value: str, wanted
     with pytest.raises(
         ConfigError, match=(f"REFLECTOR_{name} is .*{wanted}|REFLECTOR_{name} {wanted}")
     ):
-        load_config(tmp_path, environ={"HOME": str(tmp_path), f"REFLECTOR_{name}": value})
+        loaded(tmp_path, {"HOME": str(tmp_path), f"REFLECTOR_{name}": value})
 
 
 def test_variables_that_are_no_settings_pass(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "REFLECTOR_NO_SPAWN": "1", "REFLECTOR_TEST_POSTGRES_URL": "x"}
-    assert load_config(tmp_path, environ=environ) == Config()
+    assert loaded(tmp_path, environ) == Config()
 
 
 def test_former_setting_is_ignored_and_named(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "REFLECTOR_JUDGEMENT_WEIGHTS": "own.json"}
-    config = load_config(tmp_path, environ=environ)
+    config = loaded(tmp_path, environ)
     assert (config, config.layer("judgement_weights")) == (Config(), "environment")
 
 
@@ -130,7 +134,7 @@ def test_former_setting_is_ignored_and_named(tmp_path: Path) -> None:
 def test_a_wrong_measurement_is_refused(tmp_path: Path, value: str, fault: str) -> None:
     environ = {"HOME": str(tmp_path), "REFLECTOR_JUDGE_MEASURED": value}
     with pytest.raises(ConfigError) as caught:
-        load_config(tmp_path, environ=environ)
+        loaded(tmp_path, environ)
     assert fault in str(caught.value)
     assert repr(value) in str(caught.value)
 

@@ -19,7 +19,7 @@ from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Kept
 from reflector.transcripts.reading import UnknownTranscript, recognise, scan
 from tests.conftest import first_fast
-from tests.road.agent import Agent
+from tests.road.agent import Agent, environ
 from tests.transcripts.agents import Claude
 
 EXAMPLE = Path(__file__).parents[1] / "examples/extension"
@@ -124,15 +124,17 @@ def test_an_extension_takes_no_file_of_ours(site: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["readers", "judges"])
 def test_a_repository_lists_no_extension(agent: Agent, setting: str) -> None:
     (agent.claude / "reflector.toml").write_text(f'{setting} = ["odd"]\n')
-    with pytest.raises(ConfigError, match=f"{setting} may only be set in your own file"):
-        load_config(agent.project, environ=agent.env())
+    match = f"{setting} may only be set in your own file"
+    with environ(agent.env()), pytest.raises(ConfigError, match=match):
+        load_config(agent.project)
 
 
 def test_a_repository_chooses_no_judge_of_another_package(agent: Agent) -> None:
     list_names(agent, judges="odd-judge")
     (agent.claude / "reflector.toml").write_text('backend = "odd-judge"\n')
-    with pytest.raises(ConfigError, match="a project cannot choose a judge from an extension"):
-        load_config(agent.project, environ=agent.env())
+    match = "a project cannot choose a judge from an extension"
+    with environ(agent.env()), pytest.raises(ConfigError, match=match):
+        load_config(agent.project)
 
 
 @pytest.mark.parametrize("name", ["rules", "human", "git", "Odd", "a b", "", "x" * 41, "../x"])
@@ -298,7 +300,8 @@ def test_a_withdrawal_takes_back_the_consent(agent: Agent, tmp_path: Path) -> No
     list_names(agent, judges="odd-judge")
     agent.call("judge", "allow", "odd-judge", "--yes")
     agent.call("judge", "forbid")
-    assert load_config(agent.project, environ=agent.env()).backend == "rules"
+    with environ(agent.env()):
+        assert load_config(agent.project).backend == "rules"
     list_names(agent, backend="odd-judge")
     judged(agent, tmp_path)
     assert agent.events("reflection.answered") == []
@@ -316,7 +319,7 @@ def test_monthly_budget_holds_for_a_judge(agent: Agent, tmp_path: Path) -> None:
 
 def test_daily_budget_holds_for_a_judge(tmp_path: Path) -> None:
     config = Config(backend="odd-judge", judges=("odd-judge",), daily_requests=1)
-    gate = Gate(config, tmp_path, {"HOME": str(tmp_path)})
+    gate = Gate(config, tmp_path)
     assert gate.left_of_day(one_more=True) is None
     assert "setting daily_requests" in str(gate.left_of_day())
 

@@ -70,15 +70,12 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 class Gate:
     """The gate of one project."""
 
-    def __init__(
-        self, config: Config, project: Path, environ: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, config: Config, project: Path) -> None:
         self.config = config
         self.project = project
-        self._environ = environ
-        self.spending = Spending(environ)
-        self.dollars = Spending(environ, unit="dollars")
-        self._ace = ace_settings(environ)
+        self.spending = Spending()
+        self.dollars = Spending(unit="dollars")
+        self._ace = ace_settings()
         #: The tokens that the requests of each thread may take, which are one reservation.
         self._reserved: dict[int, int] = {}
         self._turn = Lock()
@@ -179,7 +176,7 @@ class Gate:
         limit: int = getattr(self.config, key)
         if self.config.layer(key) != "environment":
             return limit
-        yours: int = getattr(users_config(self._environ), key)
+        yours: int = getattr(users_config(), key)
         return min(filter(None, (limit, yours)), default=0)
 
     def _no_dollars(self, ledger: Ledger) -> str | None:
@@ -342,10 +339,10 @@ def waiting_words(reason: str, now: datetime | None = None) -> str:
     return ""
 
 
-def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+def ace_settings() -> Mapping[str, Any]:
     """Return the client's user settings as an object; empty if they cannot be read."""
     try:
-        path = Path(agent_folder(environ)).expanduser() / "settings.json"
+        path = Path(agent_folder()).expanduser() / "settings.json"
         settings = json.loads(read_bounded(path, _MAX_SETTINGS_BYTES))
     # the last for a missing home, and for nesting
     except (OSError, ValueError, RuntimeError):
@@ -364,13 +361,8 @@ class Spending:
     both step back.
     """
 
-    def __init__(
-        self,
-        environ: Mapping[str, str] | None = None,
-        now: datetime | None = None,
-        unit: str = "tokens",
-    ) -> None:
-        state = user_state(environ)
+    def __init__(self, now: datetime | None = None, unit: str = "tokens") -> None:
+        state = user_state()
         month = (now or datetime.now(UTC)).strftime("%Y-%m")
         #: None if the person has no home: each ledger is on its own then.
         self.path = Path(state, f"{unit}-{month}") if state else None

@@ -360,7 +360,7 @@ class Recorder:
     ) -> None:
         self.ledger = ledger
         self.backend = backend
-        self.gate = Gate(Config(), Path(), {}) if gate is None else gate
+        self.gate = Gate(Config(), Path()) if gate is None else gate
         self.max_attempts = max_attempts
 
     def ask_and_store(

@@ -15,7 +15,7 @@ from reflector.resources import resource_dir
 from tests.client.apis import FIX, MessagesApi, says, serving, step
 from tests.client.client import OTHERS, Client, Codex, Copilot, Gemini, OpenCode, Other, Pi
 from tests.client.conftest import _installed, _there
-from tests.road.agent import Agent
+from tests.road.agent import Agent, environ
 
 #: The heading behind the transcript, which quotes what the person said.
 _ASKED = re.findall(r"^# .*$", (resource_dir("prompts") / "reflector.txt").read_text(), re.M)[-1]
@@ -132,7 +132,8 @@ def test_client_judges_its_session_without_tools_or_traces(
     # process is there.
     assert (len(judge.transcripts()), len(judge.payloads())) == before
     assert len(agent.events("session.recorded")) == 1
-    folder = Path(judge_folder({"HOME": str(agent.home)}))
+    with environ(agent.env()):
+        folder = Path(judge_folder())
     assert [list((folder / name).iterdir()) for name in ("guard", "work")] == [[], []]
     assert _judges_at_work(agent.home) == []
 

@@ -25,7 +25,7 @@ from reflector.locate import is_judge, judge_folder
 from reflector.reflection.gate import Gate
 from tests.conftest import first_fast
 from tests.judges.played import TEXTS, Played, only_claude, played as played
-from tests.road.agent import Agent
+from tests.road.agent import Agent, environ
 from tests.road.sessions import Session
 from tests.servers import until
 from tests.transcripts.agents import Codex
@@ -38,7 +38,8 @@ def test_answer_has_its_tokens_from_an_empty_folder(played: Played) -> None:
     asked = played.asked()
     assert (asked["asked"], asked["cwd"]) == ("".join(TEXTS), [])
     # The guard is there as long as the judge, and its folder goes with it.
-    assert not is_judge({"HOME": os.environ["HOME"], "REFLECTOR_JUDGING": asked["guard"]})
+    with environ({**os.environ, "REFLECTOR_JUDGING": asked["guard"]}):
+        assert not is_judge()
     assert (
         list(Path(judge_folder()).glob("guard/*")) + list(Path(judge_folder()).glob("work/*")) == []
     )
@@ -242,7 +243,8 @@ def test_session_goes_to_its_writer_or_named_agent(
 
 def test_word_silences_hooks_only_with_its_file(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
-    guards = Path(judge_folder({"HOME": str(agent.home)}), "guard")
+    with environ(agent.env()):
+        guards = Path(judge_folder(), "guard")
     guards.mkdir(parents=True)
     (guards / ("a" * 32)).touch()
     start = {"session_id": "s-1", "source": "startup"}
@@ -254,7 +256,8 @@ def test_word_silences_hooks_only_with_its_file(tmp_path: Path) -> None:
     ):
         agent.environ["REFLECTOR_JUDGING"] = word
         assert (agent.hook("SessionStart", **start) == "") == is_silent, word
-        assert is_judge(agent.env()) == is_silent
+        with environ(agent.env()):
+            assert is_judge() == is_silent
     agent.environ["REFLECTOR_JUDGING"] = "a" * 32
     agent.ended()
     assert agent.deliveries() == []
@@ -267,13 +270,13 @@ def test_projects_file_cannot_allow_judges_or_raise_limits(tmp_path: Path, line:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "reflector.toml").write_text(line + "\n")
     with pytest.raises(ConfigError, match=r"cannot let your agent|in your own file|can only lower"):
-        load_config(tmp_path, environ={"HOME": str(tmp_path / "home")})
+        load_config(tmp_path)
 
 
 def test_automatic_and_confirmed_requests_have_separate_limits(
     tmp_path: Path,
 ) -> None:
-    gate = Gate(Config(backend="agent", daily_requests=2), tmp_path, {"HOME": str(tmp_path)})
+    gate = Gate(Config(backend="agent", daily_requests=2), tmp_path)
     assert [gate.left_of_day(one_more=True) for _ in range(2)] == [None, None]
     assert gate.left_of_day() == (
         "the daily budget is spent: 2 of 2 requests (setting daily_requests)"
@@ -281,12 +284,7 @@ def test_automatic_and_confirmed_requests_have_separate_limits(
     gate.confirmed = 1
     assert (gate.left_of_day(), gate.left_of_day(one_more=True)) == (None, None)
     assert gate.left_of_day() == "the budget of requests that you confirmed is spent"
-    assert (
-        Gate(
-            Config(backend="anthropic", daily_requests=1), tmp_path, {"HOME": str(tmp_path)}
-        ).left_of_day()
-        is None
-    )
+    assert Gate(Config(backend="anthropic", daily_requests=1), tmp_path).left_of_day() is None
 
 
 def test_user_agrees_once_and_waiting_sessions_are_explained(
@@ -312,7 +310,8 @@ def test_user_agrees_once_and_waiting_sessions_are_explained(
     assert [one["data"]["backend"] for one in agent.events("reflection.answered")] == ["agent"]
     assert "No model reads your sessions now" in agent.call("judge", "forbid").out
     assert agent.call("config", "get", "backend").out == "rules\n"
-    assert not Path(judge_folder({"HOME": str(agent.home)})).exists()
+    with environ(agent.env()):
+        assert not Path(judge_folder()).exists()
 
 
 def test_daily_limit_holds_and_others_are_not_delayed(

@@ -207,9 +207,9 @@ def judged(
 ) -> list[Any]:
     """What a model's answer on a session comes to: (name, disposition) of its tags."""
     take_in(ledger, Source(session.write(path / f"{session.id}.jsonl"), "SessionEnd"))
-    Runner(
-        ledger, Says([text], quotes=True), gate=Gate(config or Config(), path, {})
-    ).finish_pending(retry="all")
+    Runner(ledger, Says([text], quotes=True), gate=Gate(config or Config(), path)).finish_pending(
+        retry="all"
+    )
     return [
         (event.data["name"], event.data["disposition"])
         for event in of_type(ledger, ev.BULLET_TAGGED)

@@ -97,7 +97,7 @@ def _judged(ledger: Ledger, folder: Path, backend: str, model: str) -> list[str]
     take_in(ledger, Source(path, "SessionEnd"))
     judge = _Judge([tags(LIKELY, analysis=f"I am {LARGEST}.")], name=backend, quotes=True)
     judge.model = model
-    Runner(ledger, judge, gate=Gate(Config(), folder, {})).finish_pending(retry="all")
+    Runner(ledger, judge, gate=Gate(Config(), folder)).finish_pending(retry="all")
     return [str(event.facts["disposition"]) for event in of_type(ledger, ev.BULLET_TAGGED)]
 
 

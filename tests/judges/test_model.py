@@ -164,7 +164,7 @@ def runner(api: Api, ledger: Ledger, tmp_path: Path) -> Runner:
         ledger, Source(Session().cites("pat-001").write(tmp_path / "short.jsonl"), "SessionEnd")
     )
     config = Config(layers={"backend": "user"}, monthly_tokens=11_000)
-    return Runner(ledger, backend(api), gate=Gate(config, tmp_path, {}))
+    return Runner(ledger, backend(api), gate=Gate(config, tmp_path))
 
 
 def test_small_budget_skips_the_question_with_a_reason(api: Api, runner: Runner) -> None:

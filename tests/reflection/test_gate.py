@@ -34,6 +34,7 @@ from reflector.reflection.gate import (
 )
 from reflector.sessions.intake import Source, take_in
 from tests.building import add_bullets
+from tests.road.agent import environ as variables
 from tests.road.sessions import Session
 
 PROJECT = Path("/home/ada/work/shop")
@@ -52,7 +53,13 @@ def check(ledger: Ledger, event: Event, gate: Gate, **fields: bool) -> int | str
 
 def gate(environ: Mapping[str, str] | None = None, layer: str = "user", **config: Any) -> Gate:
     layers: Any = {"backend": layer}
-    return Gate(Config(backend="anthropic", layers=layers, **config), PROJECT, environ or {})
+    with variables(environ or {}):
+        return Gate(Config(backend="anthropic", layers=layers, **config), PROJECT)
+
+
+def spending_of(environ: Mapping[str, str], **options: Any) -> Spending:
+    with variables(environ):
+        return Spending(**options)
 
 
 def answer(ledger: Ledger, number: int, session_id: str, **meta: Any) -> None:
@@ -284,8 +291,9 @@ def test_settings_that_cannot_be_read_are_none(tmp_path: Path, content: bytes | 
         (tmp_path / "settings.json").write_bytes(content)
     elif content:
         os.mkfifo(tmp_path / "settings.json")
-    assert ace_settings({"CLAUDE_CONFIG_DIR": str(tmp_path)}) == {}
-    assert ace_settings({"CLAUDE_CONFIG_DIR": "~nobody-of-that-name"}) == {}
+    for folder in (str(tmp_path), "~nobody-of-that-name"):
+        with variables({"CLAUDE_CONFIG_DIR": folder}):
+            assert ace_settings() == {}
 
 
 # What a person's ledgers tell each other of the month's tokens
@@ -293,7 +301,7 @@ def test_settings_that_cannot_be_read_are_none(tmp_path: Path, content: bytes | 
 
 @pytest.fixture
 def spending(tmp_path: Path) -> Spending:
-    return Spending({"HOME": str(tmp_path)})
+    return spending_of({"HOME": str(tmp_path)})
 
 
 def test_ledger_sees_tokens_of_the_others(spending: Spending) -> None:
@@ -319,7 +327,7 @@ def test_ledger_sees_tokens_of_the_others(spending: Spending) -> None:
 @given(st.binary(max_size=200), st.booleans())
 def test_damaged_spending_record_costs_nothing(damage: bytes, end: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        spending = Spending({"HOME": folder})
+        spending = spending_of({"HOME": folder})
         spending.write("a", 7)
         with spending.path.open("ab" if end else "wb") as file:
             file.write(damage)
@@ -338,7 +346,7 @@ def test_neither_of_two_passes_the_limit_together(spending: Spending) -> None:
 
 
 def take(home: str, origin: str) -> None:
-    spending = Spending({"HOME": home})
+    spending = spending_of({"HOME": home})
     own = 0
     for _ in range(20):
         if not spending.reserve(origin, own, 10, 400):
@@ -357,7 +365,7 @@ def test_parallel_processes_stay_within_the_limit(tmp_path: Path) -> None:
         worker.join(120)
         assert worker.exitcode == 0
     # Each wanted half of the limit.
-    spending = Spending({"HOME": str(tmp_path)})
+    spending = spending_of({"HOME": str(tmp_path)})
     assert 300 <= spending.total("", 0) <= 400
     # Who sees half of a line at the end of a page of memory writes an empty line before its own.
     lines = [line for line in spending.path.read_bytes().splitlines() if line]
@@ -367,13 +375,13 @@ def test_parallel_processes_stay_within_the_limit(tmp_path: Path) -> None:
 
 def test_each_month_has_its_own_record(tmp_path: Path) -> None:
     november, december = (
-        Spending({"XDG_STATE_HOME": str(tmp_path)}, datetime(2026, month, 1, tzinfo=UTC))
+        spending_of({"XDG_STATE_HOME": str(tmp_path)}, now=datetime(2026, month, 1, tzinfo=UTC))
         for month in (11, 12)
     )
     november.write("a", 7)
     assert november.path == tmp_path / "reflector" / "tokens-2026-11"
     assert (november.total("b", 0), december.total("b", 0)) == (7, 0)
-    alone = Spending({})
+    alone = spending_of({})
     alone.write("a", 7)
     assert (alone.path, alone.total("b", 5), alone.reserve("b", 5, 3, 8)) == (None, 5, 0)
 
@@ -488,7 +496,7 @@ def priced(environ: Mapping[str, str]) -> Gate:
 
 def test_reserved_dollars_keep_others_from_asking(ledger: Ledger, tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
-    Spending(environ, unit="dollars").write("a third", 800_000)
+    spending_of(environ, unit="dollars").write("a third", 800_000)
     asking = priced(environ)
     asking.reserve(ledger, 40_000)
     with Ledger.open_file(tmp_path / "other.db") as other:
@@ -515,7 +523,8 @@ def test_environment_only_lowers_the_dollars(
     (tmp_path / ".config" / "reflector").mkdir(parents=True)
     (tmp_path / ".config" / "reflector" / "config.toml").write_text(f"monthly_dollars = {yours}\n")
     environ = {"HOME": str(tmp_path), "REFLECTOR_MONTHLY_DOLLARS": str(variable)}
-    config = load_config(PROJECT, environ=environ, flags={"backend": "rules"})
-    Spending(environ, unit="dollars").write("another", 5_000_000)
-    closed = Gate(config, PROJECT, environ).closed(ledger)
+    spending_of(environ, unit="dollars").write("another", 5_000_000)
+    with variables(environ):
+        config = load_config(PROJECT, flags={"backend": "rules"})
+        closed = Gate(config, PROJECT).closed(ledger)
     assert f"of ${limit} (setting" in closed if closed else not limit

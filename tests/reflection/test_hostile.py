@@ -179,7 +179,7 @@ def test_no_transcript_moves_a_counter_by_the_api(
 
 def checked_after(ledger: Ledger, client: Client) -> CheckedLine:
     """What is known of a line after its sessions were checked, and what is found counts."""
-    gate = Gate(Config(checked_counts=True), Path(), {})
+    gate = Gate(Config(checked_counts=True), Path())
     checker = Checker(ledger, ModelBackend("anthropic", client), gate)
     for window in ledger.windows():
         for one in todo(ledger, window.session_id or "", ["pat-001"]):

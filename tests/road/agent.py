@@ -139,7 +139,8 @@ class Agent:
     @property
     def own(self) -> Path:
         """The person's own folder of the project."""
-        return Path(own_folder(str(self.project), {"HOME": str(self.home)}))
+        with environ({**os.environ, "HOME": str(self.home)}):
+            return Path(own_folder(str(self.project)))
 
     @property
     def spool(self) -> Path:
