@@ -99,7 +99,7 @@ def plan_changes(
 
     Raises: BulletRefused for the first change that cannot be made, LedgerError.
     """
-    rows: Rows = {row.name: row for row in ledger.rows()}
+    rows: Rows = ledger.rows_by_name()
     taken_names = Names([*rows, *names], first)
     steps: list[Step] = []
     for incomplete_change in changes:

@@ -268,6 +268,14 @@ class Reader:
         """Return every bullet in order of creation, tombstones included."""
         return self._rows("1 = 1")
 
+    def rows_by_name(self) -> dict[str, BulletRow]:
+        """Return every bullet in order of creation, tombstones included, by name."""
+        return {row.name: row for row in self.rows()}
+
+    def counting_names(self) -> set[str]:
+        """Return the names of the bullets whose evidence counts."""
+        return {row.name for row in self.rows() if row.counts}
+
     def row(self, name: str) -> BulletRow | None:
         """One bullet, a tombstone too; None for a name that was never given."""
         return next(iter(self._rows("name = ?", name)), None)

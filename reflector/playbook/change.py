@@ -1,9 +1,9 @@
 """A change of the playbook as a value, and each kind of change as one value.
 
 `KINDS` has everything that the program knows of a kind: the type of its event, the fields that it
-sets, the reasons to refuse it, and the kind that it undoes. Plans, events and their types, undo, the
-merge of two versions of playbook.json and the merge of ledgers derive from it. So a kind that sets
-fields of a bullet is one entry of `KINDS` and one field of `Entry`.
+sets, the reasons to refuse it, and the kind that it undoes. Plans, events and their types, undo,
+the merge of two versions of playbook.json and the merge of ledgers derive from it. So a kind that
+sets fields of a bullet is one entry of `KINDS` and one field of `Entry`.
 
 Invariant: `Change.from_data(change.to_data()) == change`, so two changes are equal exactly if their
 data is. Bullets are matched by name, never by likeness, because a name permanently means one

@@ -43,7 +43,7 @@ def bullets_to_import(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet
     """Return the bullets of a file that the ledger lacks. Raises PlaybookRefused as
     `import_bullets` does.
     """
-    rows = {row.name: row for row in ledger.rows()}
+    rows = ledger.rows_by_name()
     if problems := names_taken(rows.values(), loaded) or unfit(loaded.bullets, hidden_fault):
         raise PlaybookRefused(path, problems)
     live = [row for row in rows.values() if row.status == "live"]

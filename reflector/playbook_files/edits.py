@@ -113,7 +113,7 @@ class _Intake:
     def __init__(
         self, ledger: Ledger, base: Base, edits: Iterable[Change], first: int, actor: str
     ) -> None:
-        self.rows = {row.name: row for row in ledger.rows()}
+        self.rows = ledger.rows_by_name()
         self._actor = actor
         self._names = Names(self.rows, first)
         self._unerased = _unerased(ledger, base, edits)
@@ -179,7 +179,7 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> TwoVersions:
     The ledger took in an entry under another name if a removed bullet had its name, or if it had
     none.
     """
-    rows = {row.name: row for row in ledger.rows()}
+    rows = ledger.rows_by_name()
     names = _names_taken_in(rows, before)
     bullets = [replace(bullet, name=names[bullet.name]) for bullet in before.bullets]
     names_after = {bullet.name for bullet in after.bullets}
@@ -204,7 +204,7 @@ def new_names_of(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
     """Return the names that the ledger gave to live bullets of a file, by those in the file,
     where they differ.
     """
-    names = _names_taken_in({row.name: row for row in ledger.rows()}, loaded)
+    names = _names_taken_in(ledger.rows_by_name(), loaded)
     changed = {old: new for old, new in names.items() if new != old}
     return {old: changed[old] for old in changed if old not in loaded.named_here}
 
@@ -213,7 +213,7 @@ def under_free_names(ledger: Ledger, loaded: Loaded, first: int) -> Loaded:
     """Return a file whose bullets have the next names where theirs mean other bullets in the
     ledger.
     """
-    rows = {row.name: row for row in ledger.rows()}
+    rows = ledger.rows_by_name()
     names = Names([*rows, *(bullet.name for bullet in loaded.bullets)], first)
     known = [bullet for bullet in loaded.bullets if bullet.name in rows]
     taken = [bullet for bullet in known if is_taken(rows[bullet.name], bullet)]
@@ -339,7 +339,7 @@ class _Version:
 
     def __init__(self, ledger: Ledger, root: Path, theirs: Loaded) -> None:
         self._root = root
-        self._rows = {row.name: row for row in ledger.rows()}
+        self._rows = ledger.rows_by_name()
         live = [row for row in self._rows.values() if row.status == "live"]
         self._live_by_words = {(row.section, row.text): row for row in live}
         edits = _without_counts(theirs).edits_of([row.bullet for row in live])

@@ -106,7 +106,7 @@ def plan_move(ledger: Ledger, project: Project, files: Sequence[Path]) -> Move:
         BulletRefused, LedgerError, OSError: as usual.
     """
     cuts = [_cut(project.root, file) for file in files]
-    rows = {row.name: row for row in ledger.rows()}
+    rows = ledger.rows_by_name()
     lines, new = matched(rows, [*_first_lines(cuts).values()])
     changes = [Change("restore", name) for name in lines if rows[name].status != "live"]
     changes += [Change("add", section=line.section, text=line.text) for line in new]

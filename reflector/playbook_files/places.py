@@ -61,7 +61,7 @@ def name_at(ledger: Ledger, root: Path, text: str) -> str | None:
     file = root / shown
     lines = advice_of(root, [file]).lines
     here = [line for line in lines if root / line.file == file and line.number == int(number)]
-    names, _ = matched({row.name: row for row in ledger.rows()}, here)
+    names, _ = matched(ledger.rows_by_name(), here)
     return next((name for name in names), None)
 
 

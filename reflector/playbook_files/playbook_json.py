@@ -458,7 +458,7 @@ class _File:
         """Return whether each bullet of a file has the name that the ledger has for it."""
         if loaded.named_here:
             return False
-        rows = {row.name: row for row in self._ledger.rows()}
+        rows = self._ledger.rows_by_name()
         live = [row for row in rows.values() if row.status == "live"]
         live_texts = {(row.section, row.text) for row in live}
         for bullet in loaded.bullets:

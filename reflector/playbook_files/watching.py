@@ -439,7 +439,7 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
     """Return what watching these lines changes; `first` is the lowest number of a new name.
     Raises LedgerError.
     """
-    rows = {row.name: row for row in ledger.rows()}
+    rows = ledger.rows_by_name()
     file_of = files_of(ledger)
     lines_by_name, new = matched(rows, lines)
     changes = [

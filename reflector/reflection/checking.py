@@ -313,7 +313,7 @@ class Checker(Recorder):
 
     def request(self, window: Event, names: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
         """Return the question about a window, and the names that have no room in it."""
-        rows = {row.name: row for row in self.ledger.rows()}
+        rows = self.ledger.rows_by_name()
         bullets = [
             Bullet(name, rows[name].section, rows[name].text) for name in names if name in rows
         ]
@@ -423,7 +423,7 @@ class Checker(Recorder):
         self, window: Event, answer: Event, parsed: Parsed, messages: Sequence[Message]
     ) -> None:
         """Append in one transaction what an answer comes to."""
-        rows = {row.name: row for row in self.ledger.rows()}
+        rows = self.ledger.rows_by_name()
         advice = [row.text for row in rows.values() if row.status != "removed"]
         trusted = counting_words(self.gate.config, answer.facts)
         tag_grounds = grounds(parsed.tags, messages, (), advice, trusted)
@@ -472,7 +472,7 @@ def _reading_events(
 
 def _countable(ledger: Ledger, session_id: str | None) -> frozenset[str]:
     """Return the bullets that count and on which the session has no verdict that counts."""
-    counting = {row.name for row in ledger.rows() if row.counts}
+    counting = ledger.counting_names()
     tags = ledger.events(types=[ev.BULLET_TAGGED], session_id=session_id)
     judged = {tag.facts.get("name") for tag in tags if _counts(ledger, tag)}
     return frozenset(counting - judged)

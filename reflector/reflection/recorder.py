@@ -32,7 +32,7 @@ from reflector.judges.protocol import (
     judge_named,
 )
 from reflector.ledger.canonical import NotCanonical
-from reflector.ledger.store import Ledger, WindowRow
+from reflector.ledger.store import BulletRow, Ledger, WindowRow
 from reflector.playbook.bullet import VERDICTS
 from reflector.reflection.gate import Gate, waiting_words
 from reflector.reflection.trouble import trouble_of
@@ -148,7 +148,7 @@ def completion_events(
     reflection_id: str,
     parsed: Parsed,
     answer: Event | NewEvent,
-    status: Mapping[str, str],
+    rows: Mapping[str, BulletRow],
     tags: Sequence[ParsedTag],
     grounds: Mapping[int, Ground] = MappingProxyType({}),
     extra: Mapping[str, Any] = MappingProxyType({}),
@@ -156,7 +156,7 @@ def completion_events(
     """Return the event of an answer's reading, and the events of its tags.
 
     answer   the last answer that was read
-    status   of each bullet, by name
+    rows     the bullets, by name
     tags     those that get an event
     grounds  what tags rest on, by index; empty for a judge that needs no evidence
     extra    further fields of the reading
@@ -188,7 +188,7 @@ def completion_events(
         NewEvent(ev.REFLECTION_COMPLETED, completion_id, reading, target_id=target_id, **common)
     ]
     for tag in tags:
-        data = _tag_data(tag, status, grounds.get(tag.index), is_unquoted=is_unquoted)
+        data = _tag_data(tag, rows, grounds.get(tag.index), is_unquoted=is_unquoted)
         tag_id = identity(ev.BULLET_TAGGED, reflection_id, tag.index)
         events.append(NewEvent(ev.BULLET_TAGGED, tag_id, data, **common))
     return events
@@ -209,9 +209,9 @@ def _rationales(
 
 
 def _tag_data(
-    tag: ParsedTag, status: Mapping[str, str], ground: Ground | None, *, is_unquoted: bool
+    tag: ParsedTag, rows: Mapping[str, BulletRow], ground: Ground | None, *, is_unquoted: bool
 ) -> dict[str, Any]:
-    disposition = _disposition(tag, status, ground)
+    disposition = _disposition(tag, rows, ground)
     data = {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": disposition}
     if tag.followed:
         data["followed"] = tag.followed
@@ -220,16 +220,16 @@ def _tag_data(
     return data
 
 
-def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | None) -> str:
+def _disposition(tag: ParsedTag, rows: Mapping[str, BulletRow], ground: Ground | None) -> str:
     """Return what becomes of a tag: only `counted` counts, the rest is kept as a fact."""
     if tag.malformed is not None or tag.name is None:
         return "malformed"
     if tag.tag not in VERDICTS:
         return "unknown_tag"
-    if tag.name not in status:
+    if tag.name not in rows:
         return "unknown_bullet"
     # Late evidence on a merged bullet counts, for the one that has its evidence too.
-    if status[tag.name] == "removed":
+    if not rows[tag.name].counts:
         return "retired_bullet"
     fault = ground.fault if ground is not None else ""
     if tag.tag == "neutral":

@@ -291,8 +291,8 @@ class Runner(Recorder):
         """
         from reflector.reflection.standing import retractions_by_person, settle_tags
 
-        rows = self.ledger.rows()
-        counting = frozenset(row.name for row in rows if row.counts)
+        rows = self.ledger.rows_by_name()
+        counting = frozenset(name for name, row in rows.items() if row.counts)
         reflection_id = answer.reflection_id or ""
         settled = settle_tags(
             self.ledger, session, self.backend, parsed.tags, counting, reflection_id
@@ -302,7 +302,7 @@ class Runner(Recorder):
             reflection_id,
             parsed,
             answer,
-            {row.name: row.status for row in rows},
+            rows,
             settled.tags,
             ground.grounds,
             ground.learned,

@@ -177,7 +177,7 @@ def fault_in(ledger: Ledger, answer: Event, parsed: Parsed) -> str:
     data = answer.facts
     if "asked" not in data:
         return parsed.fault
-    live = {row.name for row in ledger.rows() if row.counts}
+    live = ledger.counting_names()
     return answer_fault(answer, parsed, data["asked"] or live, live)
 
 
@@ -270,7 +270,7 @@ def citations(
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    known = {row.name for row in ledger.rows() if row.counts}
+    known = ledger.counting_names()
     # Of all sessions in a few queries: several for each would take seconds.
     events = {event.event_id: event for event in ledger.events(session_id=session_id, types=STORY)}
     stories: dict[str | None, list[Event]] = defaultdict(list)
@@ -358,7 +358,7 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
             citing.append(window)
     if not citing:
         return f"session {short} does not cite {name}; `reflector show {short}` lists its citations"
-    if name not in {row.name for row in ledger.rows() if row.counts}:
+    if name not in ledger.counting_names():
         return f"the rule {name} no longer counts; `reflector show {name}` shows the reason"
     if any(window.state not in _OVER for window in citing):
         return (
@@ -389,9 +389,9 @@ def record_verdict(
         window, ev.HUMAN, "citation_guided", Answer(text, ev.HUMAN), about=(name, tx)
     )
     reflection_id = answer.reflection_id or ""
-    status = {row.name: row.status for row in ledger.rows()}
+    rows = ledger.rows_by_name()
     parsed = Parsed("", (tag,), "whole")
-    events = events_of.completion_events(window, reflection_id, parsed, answer, status, [tag])
+    events = events_of.completion_events(window, reflection_id, parsed, answer, rows, [tag])
     reason = _JUDGED_BY_PERSON.format(verdict)
     replaced = [
         _retraction(ledger, judgement, reason, ev.HUMAN, reflection_id)
@@ -589,9 +589,9 @@ def _new_reading(
         )
         reason = f"read again by parser {PARSER_VERSION}"
         events.append(events_of.retraction_event(old, reason, "reparse"))
-    status = {row.name: row.status for row in ledger.rows()}
+    rows = ledger.rows_by_name()
     events += events_of.completion_events(
-        recorded, reflection_id, parsed, answer, status, parsed.tags, ground.grounds
+        recorded, reflection_id, parsed, answer, rows, parsed.tags, ground.grounds
     )
     return events
 

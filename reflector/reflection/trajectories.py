@@ -387,9 +387,9 @@ def _talk_events(
         worst(answers.strategies),
         tuple(quote(problem, 300) for problem in answers.problems[:50]),
     )
-    status = {row.name: row.status for row in ledger.rows()}
+    rows = ledger.rows_by_name()
     completion = events_of.completion_events(
-        recorded, reflection_id, parsed, last_answer, status, tags
+        recorded, reflection_id, parsed, last_answer, rows, tags
     )
     return [*lessons, *completion]
 
