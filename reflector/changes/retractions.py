@@ -176,15 +176,7 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
     Raises: RetractionRefused for an event that is not evidence.
     """
     _check_is_evidence(ledger, target)
-    line = [target]
-    while True:
-        last = line[-1]
-        events = ledger.targeting(last.event_id)
-        retractions = [event for event in events if event.type == ev.EVIDENCE_RETRACTED]
-        # A forged ledger may hold a circle.
-        if not retractions or retractions[0].position <= last.position:
-            return line
-        line.append(retractions[0])
+    return [target, *ledger.retractions(target.event_id)]
 
 
 def _counts(line: Sequence[Event]) -> bool:
