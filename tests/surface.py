@@ -22,11 +22,11 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.install import EVENTS
 from reflector.ledger.store import Ledger
-from reflector.playbook.measures import MEASURES
 from reflector.transcripts.building import Kept, Load
 from reflector.transcripts.readers import built_in_readers
 from tests import schemas
 from tests.ledger import sql
+from tests.measures import MEASURES
 from tests.schemas import DOCS
 
 SURFACE = Path(__file__).parent / "surface.txt"

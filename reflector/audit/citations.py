@@ -2,7 +2,7 @@
 
 Invariant: sessions are counted, not windows, so a session that is compacted five times counts once.
 Retracted evidence does not count. `list`, `show`, `blame`, the report, `history` and `prune` use
-this module. `reflector.playbook.measures` defines the words.
+this module. docs/counting.md defines the words.
 """
 
 from __future__ import annotations

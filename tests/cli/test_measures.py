@@ -11,9 +11,9 @@ import pytest
 from reflector.cli import output
 from reflector.cli.app import run
 from reflector.playbook.change import SET_FIELDS
-from reflector.playbook.measures import MEASURES
 from tests import schemas
 from tests.conftest import first_fast
+from tests.measures import MEASURES
 from tests.road.agent import environ
 
 #: Columns that are no measure of a rule.
