@@ -92,12 +92,6 @@ def windows_of_readings(sql: Statements, upto: int) -> dict[str, str]:
     return dict(sql.run(query, upto).fetchall())
 
 
-def session_models(sql: Statements, upto: int) -> dict[str, str]:
-    """Return the model of each session with a known one, by the session's id."""
-    sessions = worked_sessions(window_models(sql, upto).values())
-    return {id: session.model for id, session in sessions.items()}
-
-
 def _session(windows: Iterable[WorkedWindow]) -> WorkedSession:
     every = sorted(windows, key=lambda window: (window.of_subagent, window.occurred_at))
     own = [window for window in every if not window.of_subagent] or every

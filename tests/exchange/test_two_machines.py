@@ -14,7 +14,7 @@ from reflector.events import event as ev
 from reflector.events.event import MODEL, Event, NewEvent, tx_of
 from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import WrongLine, exported, load_ledger
-from reflector.ledger.models import session_models
+from reflector.ledger.models import window_models, worked_sessions
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.change import KINDS, Change
 from reflector.proof.verify import verify
@@ -295,7 +295,8 @@ def test_clones_draw_different_ids_for_one_change(one: Ledger, two: Ledger) -> N
 
 def models(ledger: Ledger) -> dict[str, str]:
     with ledger.asking() as sql:
-        return session_models(sql, ledger.head().position)
+        windows = window_models(sql, ledger.head().position)
+    return {id: session.model for id, session in worked_sessions(windows.values()).items()}
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["into the old one", "into the new one"])
