@@ -30,7 +30,7 @@ from reflector.config import SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
 from reflector.judges.rules.findings import VERSION as RULES_VERSION
-from reflector.ledger.migration import VIEWS
+from reflector.ledger.migration import VIEWS, made_digest
 from reflector.ledger.tables import metadata
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -432,6 +432,7 @@ def written() -> dict[Path, str]:
         DOCS / "schema.json": text,
         **{DOCS / f"{name}.md": page for name, page in pages.items()},
         **with_version_of_rules(),
+        **with_digest(),
     }
 
 
@@ -481,6 +482,13 @@ def columns_module() -> str:
         ")",
     ]
     return "\n".join(lines) + "\n"
+
+
+def with_digest() -> dict[Path, str]:
+    """Return the newest revision, if it is new, with the digest of the triggers and views."""
+    script = max((DOCS.parent / "migrations" / "versions").glob("[0-9]*.py"))
+    text = script.read_text("utf-8")
+    return {script: text.replace('\nmade = ""\n', f'\nmade = "{made_digest()}"\n')}
 
 
 def with_version_of_rules() -> dict[Path, str]:

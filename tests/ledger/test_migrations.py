@@ -180,8 +180,9 @@ def test_digest_of_triggers_and_views_is_current() -> None:
     newest = scripts.get_revision(HEAD_REVISION).module
     now = migration.made_digest()
     assert newest.made == now, (
-        f"if revision {HEAD_REVISION} is new, write made = {now!r} in its script; else put "
-        f"{newest.made!r} into EARLIER (ledger/migration.py) too, or its ledgers look forged"
+        f'if revision {HEAD_REVISION} is new, write made = "" in its script and run `make docs`; '
+        f"else put {newest.made!r} into EARLIER (ledger/migration.py) and {now!r} into the "
+        "script, or its ledgers look forged"
     )
 
 
