@@ -183,6 +183,7 @@ RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
 )
 STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("embed/gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
+RANKING, RANKED = "reflector/playbook/ranking.py", ("tests/playbook/test_ranking.py",)
 DATES, MOMENTS = "reflector/audit/dates.py", ("tests/audit/test_moments.py",)
 BOOK, CHECKED = "reflector/embed/lessons/book.py", "reflector/audit/checked.py"
 PROMPTS_OF = "reflector/judges/prompts.py"
@@ -818,6 +819,7 @@ MUTATIONS = [
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
     Mutation(PIPED, "away.add(judge)", "away.update(map(runner.who, pending))", JUDGED),
     Mutation(ASKED, "client.admit()", "pass", MODEL_ASKED),
+    Mutation(RANKING, "if heir is not None and heir not in names:", "if False:", RANKED),
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
     Mutation(STATE, "tags[0][0] <= entry.recounted_at", "tags[0][0] < 0", FOLD),
