@@ -212,8 +212,7 @@ def imported(ledger: Ledger, merged: Event) -> Act:
 
 def approved(ledger: Ledger, approval: Event) -> list[Event]:
     """Return the events of the change that an approval made."""
-    followers = ledger.targeting(approval.target_id or "")
-    return [event for event in followers if event.type in CHANGING]
+    return ledger.targeting(approval.target_id or "", CHANGING)
 
 
 class _Moments(NamedTuple):
@@ -311,7 +310,7 @@ def _made_last(ledger: Ledger, change: Event) -> Event:
 
 
 def _undo_event_of(ledger: Ledger, change: Event) -> Event | None:
-    undos = [event for event in ledger.targeting(change.event_id) if event.type in CHANGING]
+    undos = ledger.targeting(change.event_id, CHANGING)
     is_undone = bool(undos) and undos[-1].position > change.position
     return undos[-1] if is_undone else None
 

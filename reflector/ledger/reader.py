@@ -201,10 +201,11 @@ class Reader:
         with self._reading() as sql:
             return _readable(events_where(sql, "event_id IN ? ORDER BY position", event_ids))
 
-    def targeting(self, event_id: str) -> list[Event]:
-        """Return the events whose target is this one, in order."""
+    def targeting(self, event_id: str, types: Collection[str] = ()) -> list[Event]:
+        """Return the events whose target is this one, in order; of these types, if any is given."""
         with self._reading() as sql:
-            return _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
+            events = _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
+        return [event for event in events if not types or event.type in types]
 
     def retracted(self, *event_ids: str) -> frozenset[str]:
         """Return the ids of those of these events that are retracted now, each by a retraction of

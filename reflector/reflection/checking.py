@@ -151,9 +151,8 @@ def _is_askable(ledger: Ledger, window: Event, states: Mapping[str, str]) -> boo
 
 def _is_early(ledger: Ledger, window: Event) -> bool:
     """Return whether a window was last skipped because nothing followed its citations."""
-    story = ledger.targeting(window.event_id)
-    reasons = [event.facts.get("reason") for event in story if event.type == ev.REFLECTION_SKIPPED]
-    return reasons[-1:] == [NOTHING_FOLLOWS]
+    skips = ledger.targeting(window.event_id, [ev.REFLECTION_SKIPPED])
+    return bool(skips) and skips[-1].facts.get("reason") == NOTHING_FOLLOWS
 
 
 def _may_ask(judge: str, failures: Sequence[Event]) -> bool:
@@ -280,11 +279,8 @@ def _last_without_answer(failures: Sequence[Event]) -> Event | None:
 
 def _is_read_after(ledger: Ledger, window_id: str, position: int) -> bool:
     """Return whether an answer about a window was read after a position."""
-    return any(
-        event.facts.get("mode") == MODE
-        for event in ledger.targeting(window_id)
-        if event.position > position and event.type == ev.REFLECTION_COMPLETED
-    )
+    readings = ledger.targeting(window_id, [ev.REFLECTION_COMPLETED])
+    return any(event.position > position and event.facts.get("mode") == MODE for event in readings)
 
 
 def session_starts(ledger: Ledger, upto: int | None = None) -> Mapping[str, datetime]:

@@ -416,8 +416,8 @@ class Recorder:
             event = new_skip()
             # Some questions about a trajectory may have been answered since the gate was closed for
             # the first time.
-            story = self.ledger.targeting(window.event_id)
-            skip_ids = [past.event_id for past in story if past.type == ev.REFLECTION_SKIPPED]
+            skips = self.ledger.targeting(window.event_id, [ev.REFLECTION_SKIPPED])
+            skip_ids = [past.event_id for past in skips]
             if event.event_id in skip_ids:
                 event = new_skip(len(skip_ids))
             self.ledger.append([event])

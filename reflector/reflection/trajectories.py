@@ -306,10 +306,11 @@ class _Asking:
         """Return the number of the time that a question is asked, or was asked and its answer is
         not refused. This very parser would find no answer again in a text that it refused.
         """
+        ledger = self.recorder.ledger
         refused = {
             event.facts.get("answer")
-            for event in self.recorder.ledger.targeting(self.recorded.event_id)
-            if event.type == ev.REFLECTION_FAILED and event.facts.get("parser") == PARSER_VERSION
+            for event in ledger.targeting(self.recorded.event_id, [ev.REFLECTION_FAILED])
+            if event.facts.get("parser") == PARSER_VERSION
         }
         tries = 1
         while self._answer_id(place, tries) in refused:
