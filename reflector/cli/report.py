@@ -1,4 +1,4 @@
-"""`report`: one HTML page of the playbook to read and to share, and its last days in a few lines."""
+"""`report`: one HTML page of the playbook to read and share, and its last days in a few lines."""
 
 from __future__ import annotations
 
