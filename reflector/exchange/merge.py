@@ -153,8 +153,9 @@ def merge_ledger(ledger: Ledger, lines: Lines, *, rename: bool = False, first: i
             _Merging(writing, survey, done, ledger.draw()).take_all(new_lines)
             done.renamed = new_names
             done.head = _head_at(done.head, writing)
-    if done.added or done.forward:
-        ledger.drop_erased()
+    # Also if all is here: an earlier import may have been kept from it by a reader.
+    if survey.redacted_types:
+        ledger.forget_erased()
     return done
 
 
