@@ -217,6 +217,17 @@ def test_a_broken_reader_is_named_with_its_setting(
     assert "update odd-pack, or remove 'odd' from readers" in error
 
 
+@pytest.mark.parametrize(
+    ("command", "code"), [("check", 0), ("history", 0), ("history --agent odd", 2)]
+)
+def test_a_reader_that_is_missing_is_named(agent: Agent, command: str, code: int) -> None:
+    list_names(agent, readers="odd")
+    (agent.project / "CLAUDE.md").write_text("# Rules\n\n- Use tabs.\n")
+    error = " ".join(agent.call(*command.split(), code=code).err.split())
+    assert error.count("the setting readers lists 'odd', but no installed package offers it") == 1
+    assert "list its name" not in error
+
+
 @pytest.mark.parametrize("method", first_fast(1, ["recognises", "messages", "__init__"]))
 def test_a_reader_that_fails_loses_only_its_file(
     agent: Agent, site: Path, tmp_path: Path, method: str

@@ -48,6 +48,7 @@ from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import compressed_by_agent
 from reflector.text.phrases import counted
+from reflector.transcripts.readers import faults
 
 _EACH = partial(counting, what="reading your agents' sessions")
 
@@ -181,8 +182,9 @@ def _ask(project: Project, lines: tuple[Line, ...], look: Look, typed: Typed) ->
 def _notes(
     place: Place, answer: LinesJson, look: Look, ran: checks.Ran, *, whole: bool
 ) -> Iterator[str]:
-    """Yield the troubles: sessions that nobody reads, and files that are not read."""
+    """Yield the troubles: sessions and files that are not read, and the reasons."""
     yield from skipped_words(look.plan)
+    yield from faults()
     yield from (compressed_words(title, paths) for title, paths in compressed_by_agent().items())
     unread = [text for text in answer.left_out if text.startswith("not ")]
     if whole:

@@ -29,7 +29,7 @@ from reflector.sessions.drain import Drained
 from reflector.sessions.intake import WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
 from reflector.text.phrases import counted
-from reflector.transcripts.readers import Reader, option_of, readers
+from reflector.transcripts.readers import Reader, faults, option_of, readers
 from reflector.transcripts.reading import recognise
 
 if TYPE_CHECKING:
@@ -163,12 +163,11 @@ class _Agent(click.ParamType[Reader]):
             ctx.obj.project()
         known = {option_of(reader): reader for reader in readers()}
         if value not in known:
-            self.fail(
-                f"{value!r} is not one of {', '.join(known)}. To read the sessions of another "
-                "agent, install its package and list its name in the setting `readers`.",
-                param,
-                ctx,
+            way = "; ".join(faults()) or (
+                "To read the sessions of another agent, install its package and list its name in "
+                "the setting `readers`."
             )
+            self.fail(f"{value!r} is not one of {', '.join(known)}. {way}", param, ctx)
         return known[value]
 
 
@@ -218,6 +217,8 @@ def history(
         agents = [AgentJson(*_counts(kept), *_days(kept)) for kept in plan.agents if kept.files]
         new = len(recorded.new) if recorded is not None else None
         print_json(HistoryJson(plan.project.root, agents, new, failed))
+    for fault in faults():
+        note(fault)
     for unread in failed:
         note(f"reflector: {unread.error}")
     if failed:
