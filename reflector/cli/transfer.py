@@ -486,7 +486,7 @@ def export(place: Place, form: str, moment: str | None) -> None:
         if form == "json":
             _print_file(dump(of.bullets(), then.updated_at if then else ledger.updated_at()))
         elif form == "md":
-            click.echo(safe(sections_text(of.bullets())))
+            print_lines([safe(sections_text(of.bullets()))])
         elif form == "csv":
             columns = ("name", "section", "helpful", "harmful", "status", "text")
             rows = (

@@ -302,6 +302,18 @@ def test_path_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"), [("list", "a \\u2192 b"), ("export --format md", "a → b")]
+)
+def test_characters_that_the_locale_lacks_are_printed(
+    agent: Agent, command: str, shown: str
+) -> None:
+    agent.call("add", "pat", "a → b")
+    program = [sys.executable, "-m", "reflector"]
+    environ = agent.env(PYTHONIOENCODING="latin-1")
+    assert shown in agent.run(*command.split(), program=program, env=environ).out
+
+
 GIGABYTE = 1 << 30
 
 
