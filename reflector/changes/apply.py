@@ -18,7 +18,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import hidden_fault, text_fault
-from reflector.playbook.change import KINDS, Change, sources_of
+from reflector.playbook.change import KINDS, SETTING_KINDS, Change, sources_of
 from reflector.playbook.names import SECTIONS, Names
 from reflector.refusal import Refusal
 from reflector.text.secrets import secret_kinds as secrets_in
@@ -211,6 +211,9 @@ def _target(change: Change, target: str | Mapping[str, str] | None) -> str | Non
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
     kind = KINDS[change.kind]
+    row = rows.get(change.name or "")
+    if again and kind in SETTING_KINDS and row is not None and row.status == "watched":
+        return None  # an undo also takes back new words of a rule in a file
     if refusal := kind.refusal(rows, change):
         return refusal
     if "section" in kind.fields and change.section not in SECTIONS:

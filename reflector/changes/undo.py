@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 CHANGING = CHANGE_EVENTS | {ev.PLAYBOOK_IMPORTED}
 _REMOVING = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
 #: The steps of a bullet's status (before, after) that leave its fields to be taken back too.
-_FIELDS_STAY = frozenset({("live", "live"), ("live", "removed"), ("watched", "live")})
+_FIELDS_STAY = frozenset(
+    {("live", "live"), ("live", "removed"), ("watched", "live"), ("watched", "watched")}
+)
 _MAX_SUMMARY_CHARACTERS = 80
 
 

@@ -174,6 +174,22 @@ def test_move_names_repeated_lines(named: Agent) -> None:
     assert "Moved 2 rules." in printed.out
 
 
+@pytest.mark.parametrize("more", ["", "- Use tabs.\n"], ids=["alone", "with a new rule"])
+def test_undo_of_new_words_restores_the_text(named: Agent, more: str) -> None:
+    before = named.json("list")
+    reworded = TEXT.replace("before you commit", "before each commit") + more
+    (named.project / "CLAUDE.md").write_text(reworded)
+    named.call("adopt", named.project / "CLAUDE.md")
+    after = named.json("list")
+    undone = named.call("undo")
+    assert "Run the linter before you commit." in undone.out
+    assert [(row["name"], row["text"]) for row in named.json("list")] == [
+        (row["name"], row["text"]) for row in before
+    ]
+    named.call("undo", undone.err.split()[-1])
+    assert named.json("list")[1]["text"] == after[1]["text"]
+
+
 def test_undo_of_names_shows_each_rule(named: Agent) -> None:
     shown = named.call("undo", "1..2", "--yes").out
     assert [line.split()[:2] for line in shown.splitlines()] == [
