@@ -141,7 +141,7 @@ class Project:
 
     def read_kept(self, name: str) -> Any:
         """Return the JSON value that is kept in the user's own folder; None if there is none."""
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             return json.loads(read_own(str(self.root), name, _MOST_KEPT_BYTES))
         return None
 

@@ -141,7 +141,7 @@ def _kept_answers(kept: Path | None) -> dict[str, Any]:
     """Return the answers by the digests of their questions, the last one at the end."""
     try:
         answers = json.loads(read_ours(kept, _MAX_BYTES_OF_ALL) if kept else b"")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return answers if isinstance(answers, dict) else {}
 

@@ -51,7 +51,7 @@ def keep_order(root: Path, order: Order) -> None:
 
 def live_order(root: Path) -> Order | None:
     """Return the order of a project; None if there is none, or its answer was taken back."""
-    with suppress(ValueError, TypeError, KeyError):
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
         kept = json.loads(handover.read_own(str(root), handover.ORDER, _MOST_BYTES))
         order = Order(
             sessions=tuple(map(str, kept["sessions"])),
