@@ -508,7 +508,7 @@ MUTATIONS = [
     Mutation(CONSENT, "folders = [self.project, *(", "folders = [self.project] and [*(", RUNNER),
     Mutation(CONSENT, "if is_model and self._is_unread(recorded)", "if False", RUNNER),
     Mutation(CONSENT, "self._reserved_dollars(), limit * _M", "0, limit * _M", RUNNER),
-    Mutation(CONSENT, "(cost(model, usage) or 0) * _MILLION", "0", RUNNER),
+    Mutation(CONSENT, "(cost(kind.prices, model, usage) or 0) * _MILLION", "0", RUNNER),
     Mutation(OFFERED, 'is_new or key == "daily_requests"', "is_new", ALLOWED),
     Mutation(FIRST_READING, '"the playbook" if rule.file == PLAYBOOK else ', "", READ_FIRST),
     Mutation(FIRST_READING, "[*advice.rules, *in_playbook]", "advice.rules", READ_FIRST),

@@ -16,20 +16,26 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
 from reflector.cli.output import note, print_json, safe, table
-from reflector.config import CONSENT, Config, load_config, place_of, users_config
+from reflector.config import (
+    APIS,
+    CONSENT,
+    OFFLINE,
+    Config,
+    load_config,
+    place_of,
+    users_config,
+)
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.consent import JudgeRefused
 from reflector.judges.offers import Candidate, Estimate, Offer
-from reflector.judges.registry import described, judge_kind
-from reflector.prices import estimated_cost, price_words
+from reflector.judges.registry import described, judge_kind, priced
+from reflector.prices import price_words
 from reflector.reflection.checking import ROOM
 from reflector.text.phrases import counted
 
 _VERDICTS = {"helpful", "harmful", "neutral"}
-#: The judges that ask nobody.
-_OFFLINE = ("rules", "fixtures")
 #: The dollars a month that the question offers.
 _DOLLARS = 3
 
@@ -87,7 +93,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     in_force = described(config, project)
     lacks = f"; {in_force.way_out}" if in_force.way_out else ""
     note(f"Judge of this project: {in_force.words}{lacks}")
-    others = [offer.name for offer in listed if offer.allowed and offer.name not in _OFFLINE]
+    others = [offer.name for offer in listed if offer.allowed and offer.name not in OFFLINE]
     if others:
         note("To stop: reflector judge forbid")
     elif any(offer.name in JUDGES for offer in listed):
@@ -98,7 +104,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
 
 def _row(offer: Offer) -> tuple[str, ...]:
     price = "free"
-    if offer.name not in _OFFLINE:
+    if offer.name not in OFFLINE:
         price = price_words(offer.price) if offer.price is not None else "unknown"
         price = price if offer.tokens else ""
     may_judge = "yes" if offer.allowed else "no"
@@ -128,12 +134,12 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
         if not ask_who(place):
             click.echo(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
         return
-    if who in _OFFLINE:
+    if who in OFFLINE:
         click.echo(f"{who} needs no permission, because it sends nothing.")
         return
     if who in config.judges:
         _allow_extension(place, config, str(who), yes=yes)
-    elif who in offers.APIS:
+    elif who in APIS:
         _allow_api(place, config, str(who), yes=yes)
     else:
         _allow_agents(place, config, who, yes=yes)
@@ -237,7 +243,7 @@ def _let_in(place: Place, config: Config, name: str) -> None:
     """Let in a judge that the user chose, after showing what is kept for it."""
     if name in config.judges:
         _allow_extension(place, config, name, yes=True)
-    elif name in offers.APIS:
+    elif name in APIS:
         _allow_api(place, config, name, yes=True)
     else:
         _allow_agents(place, config, name, yes=True)
@@ -296,7 +302,7 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
     newest = offers.estimate(config)
     for candidate in ready:
         model = JUDGES[candidate.name].model or "its default model"
-        price = estimated_cost(offers.priced_model(config, candidate.name), newest.prompts)
+        price = priced(config, candidate.name, newest.prompts)
         if price is not None and newest.prompts:
             model += f", {price_words(price)} for your last {len(newest.prompts)} sessions"
         click.echo(
@@ -326,14 +332,13 @@ def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> N
 
 
 def _allow_api(place: Place, config: Config, name: str, *, yes: bool) -> None:
-    newest = offers.estimate(config)
+    offer = offers.api_offer(name, config, place.folder(), offers.estimate(config))
     title = judge_kind(name).title
-    model = offers.priced_model(config, name)
-    price = estimated_cost(model, newest.prompts)
-    words = price_words(price) if price is not None else "an unknown price"
-    click.echo(safe(f"{title}: {model}, {words} for your last sessions"))
-    click.echo(safe(f"Your text goes to: {offers.receiver(name, config)}"))
-    offers.needs_key(name, config, place.folder())
+    words = price_words(offer.price) if offer.price is not None else "an unknown price"
+    click.echo(safe(f"{title}: {offer.model}, {words} for your last sessions"))
+    click.echo(safe(f"Your text goes to: {offer.goes_to}"))
+    if offer.fault:
+        raise JudgeRefused(f"{name}: {offer.fault}")
     _ask(config, title, f"{title} needs your permission to judge", yes=yes)
     offers.allow_api(name, config, place.folder())
     click.echo(f"{title} may judge from the next session on.")
@@ -383,7 +388,7 @@ def forbid(place: Place, who: str | None) -> None:
     `rules` then decides without a model and sends nothing. Earlier verdicts stay.
     """
     _refuse_unknown(who, users_config())
-    if who in _OFFLINE:
+    if who in OFFLINE:
         raise click.UsageError(f"{who} sends nothing and needs no permission")
     was_allowed = offers.forbid(who)
     if who is not None:

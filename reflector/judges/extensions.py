@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from reflector import extensions, files
 from reflector.extensions import Extension, ExtensionError, broken, error_of
 from reflector.judges import consent
+from reflector.judges.kind import JudgeKind, Readiness
 from reflector.judges.model import Client, ModelBackend, Reply
 from reflector.judges.protocol import Answer, BackendError, Request
 from reflector.locate import judge_folder
@@ -140,26 +141,24 @@ def _signed(answer: Answer, origin: dict[str, str]) -> Answer:
     return replace(answer, meta={**answer.meta, "extension": origin})
 
 
-def extension_judge(config: Config, project: Path | None) -> ExtensionJudge:
-    """Return the judge that the setting `backend` names; it is not loaded yet."""
-    client = ExtensionClient(config.backend, config.model, float(config.deadline_seconds))
-    return ExtensionJudge(
-        config.backend,
-        client,
-        project,
-        config.request_tokens,
-        allowed=config.templates,
-    )
+def extension_kind(name: str) -> JudgeKind:
+    """Return the judge of a listed name; it is not loaded yet."""
 
+    def build(config: Config, project: Path | None) -> ExtensionJudge:
+        client = ExtensionClient(name, config.model, float(config.deadline_seconds))
+        return ExtensionJudge(
+            name, client, project, config.request_tokens, allowed=config.templates
+        )
 
-def describe_judge(name: str) -> tuple[str, str]:
-    """Return a judge in words, and the way to get what it lacks; "" if it lacks nothing."""
-    try:
-        extension = agreed_extension(name)
-    except ExtensionError as error:
-        fault, _, way_out = str(error).rpartition("; ")
-        return fault, way_out
-    return f"{extension.words}, an extension that you allowed to judge", ""
+    def readiness(_config: Config, _project: Path) -> Readiness:
+        try:
+            extension = agreed_extension(name)
+        except ExtensionError as error:
+            fault, _, way_out = str(error).rpartition("; ")
+            return Readiness(fault, way_out)
+        return Readiness(f"{extension.words}, an extension that you allowed to judge")
+
+    return JudgeKind(name=name, title=name, build=build, readiness=readiness)
 
 
 def agreed_extension(name: str) -> Extension:

@@ -1,0 +1,1 @@
+"""The judges that ship: each module holds one `JUDGE`, and its name is the judge's."""
