@@ -56,7 +56,7 @@ class ApiSettings:
     model: str
     key: str = field(repr=False)
     variable: str
-    base_url: str
+    base_url: str = ""
     request_seconds: float = 30.0
     deadline: float = 110.0
 

@@ -1,7 +1,9 @@
 """An API that no SDK asks: `post`, the fields of an answer, and whose settings it gets."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -125,3 +127,14 @@ def test_settings_reach_only_the_api_they_are_for(
     found = api_settings(CHAT, users_config())
     given = (found.key, found.base_url, found.model)
     assert given == (("k", "http://x", "big") if own else ("", "", "small"))
+
+
+def test_judge_of_the_page_asks_its_server(asked: StandIn) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
+    (block,) = (part for part in page.split("```python\n")[1:] if "HttpClient" in part)
+    names: dict[str, Any] = {}
+    exec(block.partition("```")[0].replace("http://127.0.0.1:11434/v1", asked.url), names)
+    asked.does = [raw(SAID)]
+    reply = asyncio.run(names["chat"]("", 60.0).send(("before", "after")))
+    assert (reply.text, reply.usage) == ("{}", Usage(1_000_000, 5))
+    assert asked.asked[-1].body["messages"][0]["content"] == "beforeafter"
