@@ -217,7 +217,7 @@ OUTLINE = "reflector/playbook/outline.py"
 PLACES = "reflector/playbook_files/places.py"
 RUNNING = "reflector/reflection/runner.py"
 AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
-    "judges", "agent_process consent model offers client_versions"
+    "judges", "agent_process consent model offers agent_clients"
 )
 CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING, CHECK_EVIDENCE = of(
     "check", "plan rows results page closing evidence"
@@ -1355,7 +1355,7 @@ MUTATIONS = [
     ),
     Mutation(
         "reflector/judges/extensions.py",
-        "if _agreed().get(name) != _identity(extension):",
+        "if consent.kept_object(_FILE).get(name) != _identity(extension):",
         "if False:",
         EXTENDED,
     ),

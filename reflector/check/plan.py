@@ -17,7 +17,7 @@ from typing import NamedTuple
 from reflector.config import APIS, BACKENDS, CONSENT, DEFAULT_API, Config
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES, most_at_once
-from reflector.judges.client_versions import client_fault
+from reflector.judges.agent_process import client_fault
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of, priced
 from reflector.playbook_files.births import Births, births_of
 from reflector.playbook_files.watching import Line, watching

@@ -39,7 +39,7 @@ from reflector.cli.sessions import compressed_words
 from reflector.config import APIS, DEFAULT_API
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
-from reflector.judges.client_versions import client_fault
+from reflector.judges.agent_process import client_fault
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import described, judge_settings
 from reflector.playbook_files.watching import Line

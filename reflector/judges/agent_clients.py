@@ -153,6 +153,17 @@ class JudgeClient:
     def title(self) -> str:
         return self.names[0]
 
+    def version_fault(self, version: str) -> str:
+        """Return why a version may not judge, with the way out; "" if it may."""
+        since, below = self.versions
+        if _numbers(version) < _numbers(since):
+            way_out = f"update {self.title} to {since} or later"
+            return f"{self.title} {version} is too old to judge; {way_out}"
+        if _numbers(version) >= _numbers(below):
+            tested = f"(tested: {since} and later, below {below}); update reflector"
+            return f"{self.title} {version} is too new to judge {tested}"
+        return ""
+
     def command(self, ours: Ours) -> list[str]:
         """Return the words after its name."""
         words = [ours.filled(word) for word in shlex.split(self.words)]
@@ -220,6 +231,10 @@ def _settings(path: Path) -> _Object:
     with suppress(OSError):
         return _parsed(read_bounded(path, _MOST_BYTES))
     return {}
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
 
 
 @dataclass(frozen=True, slots=True)

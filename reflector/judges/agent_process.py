@@ -31,7 +31,6 @@ from reflector import files
 from reflector.config import CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES, JudgeClient, Ours, Said
-from reflector.judges.client_versions import version_fault, version_in
 from reflector.judges.excerpt import estimate_tokens
 from reflector.judges.model import SHORTER, Reply
 from reflector.judges.protocol import BackendError
@@ -47,7 +46,7 @@ STOPPED = threading.Event()
 #: Bytes of what a client's own command prints that comes first.
 _MOST_FIRST = 16 << 20
 _CUE = "Answer with an empty JSON object."
-#: Seconds for a client's version, and for it to show its request.
+#: Seconds for a client to show its request; a quarter of them for its version.
 _BRIEF = 60.0
 #: How long a client rests that hit its limit twice in a row and does not say until when.
 _REST = 3_600.0
@@ -324,7 +323,7 @@ async def _tried_version(
     Raises: BackendError if the client is not there, or if its version was not tried.
     """
     version = await _printed_version(client, path, environ, folder)
-    if fault := version_fault(client, version):
+    if fault := client.version_fault(version):
         raise _refusal(fault, "access")
     return version
 
@@ -339,6 +338,14 @@ async def installed_version(name: str, agreed: consent.Agreed) -> str:
         return await _printed_version(JUDGES[name], agreed.path, agreed.environ, Path(folder))
 
 
+def client_fault(name: str, agreed: consent.Agreed) -> str:
+    """Return why the version of an installed client may not judge; "" if it may or is not known."""
+    try:
+        return JUDGES[name].version_fault(asyncio.run(installed_version(name, agreed)))
+    except (BackendError, OSError):
+        return ""
+
+
 async def _printed_version(
     client: JudgeClient, path: str, environ: Mapping[str, str], folder: Path
 ) -> str:
@@ -346,12 +353,12 @@ async def _printed_version(
     if not Path(path).is_file():
         gone = f"{client.title} is no longer at {path}; install it, and {again}"
         raise _refusal(gone, "access")
-    ended = await _run(_Start([path, "--version"], environ, folder))
-    version = version_in(ended.out)
-    if ended.code or ended.why or not version:
+    ended = await _run(_Start([path, "--version"], environ, folder, seconds=_BRIEF / 4))
+    version = re.search(rb"\d+(?:\.\d+)+", ended.out)
+    if ended.code or ended.why or version is None:
         why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
         raise _refusal(f"{path} --version fails ({why}); repair it, and {again}", "access")
-    return version
+    return version[0].decode()
 
 
 async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:

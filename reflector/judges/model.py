@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,6 +37,7 @@ class Reply:
     request_id  by which the API knows the request; None where it has no ids
     cost        in USD, where the client says it itself
     requests    how many it took to get it
+    origin      the judge of another package that answered
     """
 
     text: str
@@ -46,6 +47,7 @@ class Reply:
     request_id: str | None = None
     cost: str = ""
     requests: int = 1
+    origin: Mapping[str, str] = field(default_factory=dict)
 
 
 class Client(Protocol):
@@ -176,6 +178,8 @@ class ModelBackend:
         }
         if (price := reply.cost or cost(self.prices, reply.model, usage)) is not None:
             meta["cost_usd"] = str(price)
+        if reply.origin:
+            meta["extension"] = reply.origin
         if reply.request_id:
             meta["request_id"] = quote(reply.request_id, 100)
         return Answer(reply.text, quote(reply.model, 100), meta=meta)

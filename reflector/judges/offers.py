@@ -23,7 +23,6 @@ from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.agent_process import check_client, installed_version
-from reflector.judges.client_versions import version_fault
 from reflector.judges.consent import Choice
 from reflector.judges.extensions import agree, agreed_extension, disagree
 from reflector.judges.protocol import BackendError
@@ -139,7 +138,7 @@ def _versions(clients: dict[str, consent.Agreed]) -> dict[str, tuple[str, str]]:
             version = await installed_version(name, clients[name])
         except (BackendError, OSError) as error:
             return "", str(error)
-        return version, version_fault(JUDGES[name], version)
+        return version, JUDGES[name].version_fault(version)
 
     async def all_of_them() -> list[tuple[str, str]]:
         return await gather(*map(version_of, clients))
