@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Any
 
 from reflector.config import ConfigError, read_toml
@@ -72,13 +73,8 @@ class Ours:
         folder = self.person.get(variable) or Path(self.person.get("HOME", "/"), below_home)
         return Path(folder, *names)
 
-    def write(self, name: str, content: str | _Object) -> None:
-        path = self.home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-
-    def filled(self, text: str) -> str:
-        """Return a text of the table with what it stands for."""
+    def filled(self, text: str, more: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Return a text of the table with the values of its names; `more` are those of a client."""
         values = {
             "folder": self.folder,
             "home": self.home,
@@ -86,7 +82,7 @@ class Ours:
             "url": self.url,
             "system": SYSTEM,
         }
-        return Template(text).substitute(values)
+        return Template(text).substitute(values, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +117,12 @@ class JudgeClient:
     logins     the variables that hold its login, or say where its API is
     model      the cheapest one, as the client names it; "" where it names none, and asks the
                person's default
-    variables  of its start; `standin` has those that come to it where it asks a stand-in
-    files      their content, by their names in the home of ours, and `links` to a person's:
-               variable, below home, name
+    variables  of its start
+    files      their content, by their names in the home of ours
+    standin, standin_files, standin_model  what comes to these, or replaces them, where it asks a
+               stand-in
+    option     of its command line that names the model, if `words` do not have it
+    links      to files of a person's, as `files`: variable, below home, name
     first      words of a command of its own that comes before, whose output `_PREPARE` needs
     turn       what its output has once for each turn; a second one means that it called a tool that
                it does not have
@@ -143,6 +142,9 @@ class JudgeClient:
     variables: Mapping[str, str] = field(default_factory=dict)
     standin: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    standin_files: Mapping[str, str] = field(default_factory=dict)
+    standin_model: str = ""
+    option: str = ""
     links: Mapping[str, Sequence[str]] = field(default_factory=dict)
     first: Sequence[str] = ()
     turn: str = ""
@@ -167,13 +169,24 @@ class JudgeClient:
     def command(self, ours: Ours) -> list[str]:
         """Return the words after its name."""
         words = [ours.filled(word) for word in shlex.split(self.words)]
-        more = _MODEL.get(self.name)
-        return [*words, *(more(ours) if more else ())]
+        model = self.asked_model(ours) if self.option else ""
+        return [*words, self.option, model] if model else words
+
+    def asked_model(self, ours: Ours) -> str:
+        """Return the model that is asked, "" for the default of the person's."""
+        if ours.url and self.standin_model:
+            return self.standin_model
+        theirs = _opencode_settings(ours) if self.name == "opencode" else {}
+        return ours.model or text_at(theirs, "small_model") or text_at(theirs, "model")
 
     def prepare(self, ours: Ours) -> dict[str, str]:
         """Write what it reads, and return its variables."""
-        for name, content in self.files.items():
-            ours.write(name, ours.filled(content))
+        own_values = _VALUES.get(self.name)
+        more = own_values(ours) if own_values else {}
+        for name, content in {**self.files, **(self.standin_files if ours.url else {})}.items():
+            path = ours.home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(ours.filled(content, more), "utf-8")
         for name, place in self.links.items():
             link = ours.home / name
             there = ours.theirs(*place)
@@ -181,10 +194,7 @@ class JudgeClient:
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(there)
         given = {**self.variables, **(self.standin if ours.url else {})}
-        more = _PREPARE.get(self.name)
-        return {name: ours.filled(value) for name, value in given.items()} | (
-            (more(ours) or {}) if more else {}
-        )
+        return {name: ours.filled(value, more) for name, value in given.items()}
 
     def read(self, out: bytes, err: bytes, ours: Ours) -> Said:
         """Return what it printed on standard output and, where it says why it failed, standard
@@ -318,24 +328,13 @@ def _codex_kept(ours: Ours) -> _Object:
     return {}
 
 
-def _codex(ours: Ours) -> None:
+def _codex(ours: Ours) -> dict[str, str]:
     import tomlkit
 
-    kept = _codex_kept(ours)
-    if ours.url:
-        at = {
-            "name": "standin",
-            "base_url": f"{ours.url}/v1",
-            "wire_api": "responses",
-            "supports_websockets": False,
-        }
-        kept = {"model_provider": "standin", "model_providers": {"standin": at}}
-    ours.write("config.toml", tomlkit.dumps(kept))
     models = _parsed(ours.told).get("models") or []
-    ours.write(
-        "catalog.json",
-        {"models": [one | _NO_TOOLS for one in models if one.get("slug") == ours.model]},
-    )
+    ours_alone = [model | _NO_TOOLS for model in models if model.get("slug") == ours.model]
+    catalog = json.dumps({"models": ours_alone})
+    return {"config": tomlkit.dumps(_codex_kept(ours)), "catalog": catalog}
 
 
 def _codex_said(printed: _Printed, _: Ours) -> Said:
@@ -358,25 +357,11 @@ def _codex_said(printed: _Printed, _: Ours) -> Said:
     return Said(said[-1] if said else "", error, usage=usage)
 
 
-def _gemini(ours: Ours) -> None:
+def _gemini(ours: Ours) -> dict[str, str]:
     theirs = _settings(ours.theirs("GEMINI_CLI_HOME", "", ".gemini/settings.json"))
     chosen = text_at(theirs, "security", "auth", "selectedType") or "oauth-personal"
     has_key = ours.url or ours.person.get("GEMINI_API_KEY")
-    settings = {
-        "security": {"auth": {"selectedType": "gemini-api-key" if has_key else chosen}},
-        "tools": {"core": []},
-        "hooksConfig": {"enabled": False},
-        "skills": {"enabled": False},
-        "context": {"includeDirectoryTree": False},
-        "privacy": {"usageStatisticsEnabled": False},
-        "telemetry": {"enabled": False},
-        "general": {
-            "enableAutoUpdate": False,
-            "enableAutoUpdateNotification": False,
-            "maxAttempts": 2,
-        },
-    }
-    ours.write(".gemini/settings.json", settings)
+    return {"auth": json.dumps("gemini-api-key" if has_key else chosen)}
 
 
 def _gemini_said(printed: _Printed, _: Ours) -> Said:
@@ -418,32 +403,11 @@ def _opencode(ours: Ours) -> dict[str, str]:
     provider = _opencode_settings(ours).get("provider") or {}
     if ours.url:
         provider = {"anthropic": {"options": {"baseURL": f"{ours.url}/v1", "apiKey": "stand-in"}}}
-    judge = {
-        "mode": "primary",
-        "prompt": SYSTEM,
-        "tools": {"*": False},
-        "permission": {"*": "deny"},
-    }
-    config: _Object = {"provider": provider, "agent": {"judge": judge, "title": {"disable": True}}}
-    config |= {
-        "share": "disabled",
-        "autoupdate": False,
-        "snapshot": False,
-        "permission": {"*": "deny"},
-    }
-    return {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+    return {"provider": json.dumps(provider)}
 
 
 def _opencode_settings(ours: Ours) -> _Object:
     return _settings(ours.theirs("XDG_CONFIG_HOME", ".config", "opencode", "opencode.json"))
-
-
-def _opencode_model(ours: Ours) -> list[str]:
-    if ours.url:
-        return ["-m", "anthropic/claude-haiku-4-5"]
-    theirs = _opencode_settings(ours)
-    model = ours.model or text_at(theirs, "small_model") or text_at(theirs, "model")
-    return ["-m", model] if model else []
 
 
 def _opencode_said(printed: _Printed, ours: Ours) -> Said:
@@ -463,28 +427,12 @@ def _opencode_said(printed: _Printed, ours: Ours) -> Said:
     return Said(
         text,
         error,
-        (_opencode_model(ours) or ["", "its default model"])[1],
+        JUDGES["opencode"].asked_model(ours) or "its default model",
         text_at(end, "reason"),
         usage_in(tokens, "input", "output", "cache.read", "cache.write")
         + usage_in(tokens, "", "reasoning"),
         _cost(value_at(end, "cost")),
     )
-
-
-def _pi(ours: Ours) -> None:
-    if ours.url:
-        at = {
-            "baseUrl": ours.url,
-            "api": "anthropic-messages",
-            "apiKey": "stand-in",
-            "models": [{"id": "standin"}],
-        }
-        ours.write("models.json", {"providers": {"standin": at}})
-
-
-def _pi_model(ours: Ours) -> list[str]:
-    model = "standin/standin" if ours.url else ours.model
-    return ["--model", model] if model else []
 
 
 def _pi_said(printed: _Printed, _: Ours) -> Said:
@@ -505,15 +453,12 @@ def _pi_said(printed: _Printed, _: Ours) -> Said:
     )
 
 
-#: By client: what the table cannot say of its files and variables, of the words for its model, and
-#: of its output.
-_PREPARE: Mapping[str, Callable[[Ours], dict[str, str] | None]] = {
+#: By client: the values of further names in the table, and how its output is read.
+_VALUES: Mapping[str, Callable[[Ours], dict[str, str]]] = {
     "codex": _codex,
     "gemini": _gemini,
     "opencode": _opencode,
-    "pi": _pi,
 }
-_MODEL: Mapping[str, Callable[[Ours], list[str]]] = {"opencode": _opencode_model, "pi": _pi_model}
 _READ: Mapping[str, Callable[[_Printed, Ours], Said]] = {
     "claude": _claude_said,
     "codex": _codex_said,

@@ -232,7 +232,8 @@ async def _ready(
         words = [agreed.path, *client.first]
         first = await _run(_Start(words, environ, ours.folder, most=_MOST_FIRST))
         ours = replace(ours, told=first.out)
-    line = json.dumps([agreed.path, ours.model, client.words, *client.variables.items()])
+    settings = (*client.variables.items(), *client.files.items())
+    line = json.dumps([agreed.path, ours.model, client.words, *settings])
     proof = f"{version} {sha256(line.encode()).hexdigest()[:16]}"
     if state.proved != proof:
         await _show_request(client, agreed, ours)
