@@ -227,7 +227,9 @@ async def _ready(
     """Return what a start needs to know, of a version that has shown that it is locked down.
     Raises BackendError.
     """
-    version = await _tried_version(client, agreed.path, environ, ours.folder)
+    version = await _printed_version(client, agreed.path, environ, ours.folder)
+    if fault := client.version_fault(version):
+        raise _refusal(fault, "access")
     if client.first:
         words = [agreed.path, *client.first]
         first = await _run(_Start(words, environ, ours.folder, most=_MOST_FIRST))
@@ -314,19 +316,6 @@ def _seconds_until(words: str) -> float:
     spans = _AGAIN_IN.findall(words.rpartition(" in ")[2])
     seconds = sum(int(number) * _SECONDS[unit[0].lower()] for number, unit in spans)
     return float(min(seconds, _LONGEST_LIMIT))
-
-
-async def _tried_version(
-    client: JudgeClient, path: str, environ: Mapping[str, str], folder: Path
-) -> str:
-    """Return the client's version.
-
-    Raises: BackendError if the client is not there, or if its version was not tried.
-    """
-    version = await _printed_version(client, path, environ, folder)
-    if fault := client.version_fault(version):
-        raise _refusal(fault, "access")
-    return version
 
 
 async def installed_version(name: str, agreed: consent.Agreed) -> str:

@@ -26,7 +26,7 @@ from typing import Any
 import httpx2
 
 from reflector.judges.api import ApiSettings, Ask
-from reflector.judges.fields import text_at
+from reflector.judges.fields import text_at, value_at
 from reflector.judges.model import SHORTER, Client, Reply
 from reflector.judges.protocol import BackendError
 
@@ -48,6 +48,8 @@ _REFUSALS = {
 }
 #: No answer is that long; one without an end would fill the memory until the deadline.
 _MOST_BYTES = 1 << 20
+#: Characters of an error that is not in the usual form.
+_MOST_SAID = 300
 #: An API that asks for more time than this is asked once a day all the same.
 _LONGEST_REST = 86_400.0
 
@@ -64,19 +66,17 @@ class _LongAnswer(Exception):
 
 
 class Refused(Exception):
-    """An answer with a status that is not one of success; the text is what the API says.
+    """An answer with a status that is not one of success; the text is what the API says of it."""
 
-    type  as the API calls it, "" where it does not
-    """
-
-    def __init__(self, response: httpx2.Response, said: str, type: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, response: httpx2.Response) -> None:
         self.response = response
-        self.type = type
-
-    @property
-    def status(self) -> int:
-        return self.response.status_code
+        self.status = response.status_code
+        try:
+            error = value_at(response.json(), "error")
+        except ValueError:
+            error = None
+        said = text_at(error, "message") or response.text[:_MOST_SAID]
+        super().__init__(f"HTTP {self.status} {text_at(error, 'type')}".rstrip() + f": {said}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +145,7 @@ async def post(
     """
     response = await http.post(url, headers=headers, json=body)
     if not response.is_success:
-        try:
-            answer = response.json()
-        except ValueError:
-            answer = {}
-        said = text_at(answer, "error", "message") or response.text[:300]
-        raise Refused(response, said, text_at(answer, "error", "type"))
+        raise Refused(response)
     return json_object(response.content)
 
 
@@ -231,4 +226,4 @@ def _refusal(error: Refused) -> tuple[str, str]:
     stage = "transport" if _is_transient(error) or status == 408 else "request"
     if status in _REFUSALS or (status == 400 and _NO_CREDIT.search(said)):
         stage = "access"
-    return stage, f"HTTP {status} {error.type}".rstrip() + f": {said}{way_out}"
+    return stage, f"{said}{way_out}"

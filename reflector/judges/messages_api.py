@@ -41,8 +41,7 @@ async def ask_once(settings: ApiSettings, texts: Sequence[str], http: httpx2.Asy
             max_tokens=MAX_TOKENS,
         )
     except anthropic.APIStatusError as error:
-        said = error.api_message if isinstance(error.api_message, str) else str(error)
-        raise Refused(error.response, said, error.type or "") from error
+        raise Refused(error.response) from error
     except anthropic.APIConnectionError as error:
         raise error.__cause__ or error from error
     return _reply(json_object(await response.read()), settings, response.request_id)
