@@ -30,7 +30,7 @@ from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.consent import JudgeRefused
 from reflector.judges.offers import Candidate, Estimate, Offer
-from reflector.judges.registry import described, judge_kind, priced
+from reflector.judges.registry import described, judge_kind, judge_names, priced
 from reflector.prices import price_words
 from reflector.reflection.checking import ROOM
 from reflector.text.phrases import counted
@@ -137,14 +137,7 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     if who in OFFLINE:
         click.echo(f"{who} needs no permission, because it sends nothing.")
         return
-    if who in config.judges:
-        _allow_extension(place, config, str(who), yes=yes)
-    elif who in APIS:
-        _allow_api(place, config, str(who), yes=yes)
-    else:
-        _allow_agents(place, config, who, yes=yes)
-    click.echo("To stop: reflector judge forbid")
-    read_first(place)
+    _let_in(place, who, yes=yes)
     click.echo("Next: reflector check")
 
 
@@ -203,7 +196,7 @@ def ask_who(place: Place) -> bool:
     if int(answer) == nobody:
         return False
     _ask_limits(config, project)
-    _let_in(place, place.project().config, fitting[int(answer) - 1].name)
+    _let_in(place, fitting[int(answer) - 1].name, yes=True)
     return True
 
 
@@ -239,16 +232,17 @@ def _ask_limits(config: Config, project: Path) -> None:
     offers.keep_limits(config, project, questions=questions, dollars=dollars, never=never)
 
 
-def _let_in(place: Place, config: Config, name: str) -> None:
-    """Let in a judge that the user chose, after showing what is kept for it."""
-    if name in config.judges:
-        _allow_extension(place, config, name, yes=True)
+def _let_in(place: Place, name: str | None, *, yes: bool) -> None:
+    """Let in a judge, all agents without a name, after showing what is kept for it."""
+    config = place.project().config
+    if name is not None and name in config.judges:
+        _allow_extension(place, config, name, yes=yes)
     elif name in APIS:
-        _allow_api(place, config, name, yes=True)
+        _allow_api(place, config, name, yes=yes)
     else:
-        _allow_agents(place, config, name, yes=True)
-    read_first(place)
+        _allow_agents(place, config, name, yes=yes)
     click.echo("To stop: reflector judge forbid")
+    read_first(place)
 
 
 def read_first(place: Place) -> None:
@@ -275,7 +269,7 @@ def read_first(place: Place) -> None:
 
 def _refuse_unknown(who: str | None, config: Config) -> None:
     """Refuse an unknown name; the settings name the judges of other packages."""
-    names = offers.judge_names(config)
+    names = [name for name in (*judge_names(), *config.judges) if name != "agent"]
     if who is not None and who not in names:
         raise click.UsageError(f"{who!r} is not a judge; the judges are {', '.join(names)}")
 

@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from reflector import extensions
-from reflector.config import APIS, BACKENDS, Config, users_config
+from reflector.config import APIS, Config, users_config
 from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -93,12 +93,6 @@ def estimate(config: Config) -> Estimate:
     newest = nlargest(_SESSIONS, transcripts, key=lambda transcript: transcript.st_mtime)
     sizes = (transcript.st_size // _BYTES_PER_TOKEN for transcript in newest)
     return Estimate(tuple(min(size, config.request_tokens) for size in sizes))
-
-
-def judge_names(config: Config) -> list[str]:
-    """Return the names of all judges: agents, judges of other packages, and the rest of ours."""
-    ours = [name for name in BACKENDS if name != "agent"]
-    return [*JUDGES, *config.judges, *ours]
 
 
 def offers(config: Config, project: Path) -> list[Offer]:

@@ -43,10 +43,10 @@ def kind_of(config: Config) -> JudgeKind:
 
 
 def judge_names() -> tuple[str, ...]:
-    """Return the names of the judges that ship, and of the agents that can judge."""
+    """Return the names of the agents that can judge, and of the judges that ship."""
     from reflector.judges.agent_clients import JUDGES
 
-    return (*BACKENDS, *JUDGES)
+    return (*JUDGES, *BACKENDS)
 
 
 def judge_settings(name: str | None) -> dict[str, str]:
