@@ -784,7 +784,7 @@ MUTATIONS = [
     Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
     Mutation(OFFERS, "{**consent.agreed_clients(), **named}", "named", ALLOWED),
     Mutation(OFFERS, "and not consent.agreed_clients()", "", ALLOWED),
-    Mutation(AGENT, "if fault := version_fault(client, version):", "if False:", JUDGED),
+    Mutation(AGENT, "if fault := client.version_fault(version):", "if False:", JUDGED),
     Mutation(VERSIONS, "if _numbers(version) < _numbers(since):", "if False:", JUDGED),
     Mutation(CHECK_PLAN, "judge not in agreed and not plan.lacks:", "False:", CHECK_ONLY),
     Mutation(CHECK_ROWS, "if signals_of(rule):", "if False:", PAGES),
@@ -1340,6 +1340,19 @@ MUTATIONS = [
     ),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
+    # The settings of one API, its key among them, do not reach another one.
+    Mutation(
+        "reflector/judges/api.py",
+        "own if own and api.name == _api_of_files() else",
+        "own if own else",
+        ("tests/judges/test_http_api.py",),
+    ),
+    Mutation(
+        "reflector/judges/http_api.py",
+        'text.replace(key, "[redacted:key]")',
+        "text",
+        ("tests/judges/test_http_api.py",),
+    ),
     # What a user lists is loaded, and nothing of a project.
     Mutation(
         "reflector/extensions.py",
