@@ -37,8 +37,7 @@ class JudgeKind:
                 ConfigError
     rereads     True if it judges each window together with the earlier ones of its session
     settings    the settings that only it reads
-    readiness   returns the judge in force by a configuration and the project's folder; None for a
-                judge that lacks nothing
+    readiness   returns the judge in force by a configuration and the project's folder
     client_for  returns which of its clients is asked about a session that an agent wrote; "" for
                 the only one
     model       returns the model that is asked by a configuration and the name of a client, as the
@@ -54,7 +53,7 @@ class JudgeKind:
     build: Callable[[Config, Path | None], Backend]
     rereads: bool = False
     settings: Sequence[str] = ()
-    readiness: Callable[[Config, Path], Readiness] | None = None
+    readiness: Callable[[Config, Path], Readiness] = lambda config, _: Readiness(config.backend)
     client_for: Callable[[Config, str], str] = lambda *_: ""
     model: Callable[[Config, str], str] = lambda *_: ""
     prices: Sequence[Price] = ()

@@ -159,7 +159,7 @@ def _extension(name: str, newest: Estimate) -> Offer:
 def api_offer(name: str, config: Config, project: Path, newest: Estimate) -> Offer:
     """Return an API with its terms."""
     kind = judge_kind(name)
-    lacks = kind.readiness(config, project).way_out if kind.readiness else ""
+    lacks = kind.readiness(config, project).way_out
     return Offer(
         name=name,
         allowed=config.backend == name,

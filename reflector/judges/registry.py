@@ -83,8 +83,7 @@ def judge_of(config: Config) -> Callable[[str], str]:
 
 def described(config: Config, project: Path) -> Readiness:
     """Return the judge in force in words, and how it gets what it lacks."""
-    kind = kind_of(config)
-    return Readiness(kind.name) if kind.readiness is None else kind.readiness(config, project)
+    return kind_of(config).readiness(config, project)
 
 
 def priced(config: Config, name: str, prompts: Sequence[int]) -> Decimal | None:
