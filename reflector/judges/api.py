@@ -1,9 +1,8 @@
-"""What tells one API from another, and the settings of one: which model is asked, where, and with
-whose key.
+"""The facts of an API, and its settings: model, address and key.
 
-A setting that is nearer wins: a flag or REFLECTOR_MODEL, then the variables of the API, then the
-configuration's files, then the API's own values. Invariant: a key is never shown, stored or logged,
-and the settings of one API, its key among them, never reach another one.
+The nearest setting wins: a flag or REFLECTOR_MODEL, then the variables of the API, then the
+configuration files, then the API's own values. Invariant: a key is never shown, stored or logged,
+and the key, address and model of one API never reach another API.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """What tells one API from another.
+    """The facts of one API.
 
     maker   who gets the text at `url`, the API's own address
     model   asked if nothing names another one

@@ -1,4 +1,4 @@
-"""The judge that an API is: all of it derives from what `Api` declares, and how it is asked."""
+"""The judge of an API, made of an `Api`, the function that asks it, and its prices."""
 
 from __future__ import annotations
 

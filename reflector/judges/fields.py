@@ -1,4 +1,4 @@
-"""Values of an answer that a client or an API wrote as JSON: any of them may be missing or odd."""
+"""Values in the JSON of a client or an API, each of which may be missing or odd."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""An API over HTTP, whoever makes it: one question, sent again while that may help.
+"""One question to any API over HTTP, with repeated requests.
 
-Invariant: all requests for one question end within its deadline, and every way to fail comes out as
-a `BackendError`. Redirects are off: who gets the transcript is for the user to say, not for the
-API. An answer that was paid for never fails for what is beside its text.
+Invariant: all requests for one question end within its deadline, and every failure is a
+`BackendError`. Redirects are off, because the user, not the API, decides who gets the transcript.
+An answer that was paid for never fails because of fields beside its text.
 
-What is tried again (requirement A-17): timeouts, broken connections, 429 and 5xx. Everything else
-would fail the same way once more.
+These failures are tried again (requirement A-17): timeouts, broken connections, 429 and 5xx. Any
+other would fail the same way once more.
 """
 
 from __future__ import annotations

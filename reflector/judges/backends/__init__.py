@@ -1,1 +1,1 @@
-"""The judges that ship: each module holds one `JUDGE`, and its name is the judge's."""
+"""The judges that ship. Each module contains one `JUDGE`, and has the judge's name."""
