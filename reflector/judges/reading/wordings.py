@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-#: What people and agents write is read without regard to case; in what tools print, case counts
-#: (`FAIL`, `fail`).
-_PRINTED = frozenset({"counted", "check", "line", "mechanics"})
+#: What people and agents write is read without regard to case; in what tools print and in
+#: commands, case counts (`FAIL`, `fail`).
+_PRINTED = frozenset({"counted", "check", "line", "mechanics", "part"})
 #: What `{npm}` stands for in a pattern: a package manager up to the name of a script.
 _NPM = (
     r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*"
@@ -28,8 +28,8 @@ _NPM = (
 class Wording:
     """One row.
 
-    kind  which list it is on: sign (of an objection), person, agent, reading (how a text is taken
-          apart), counted, check, line, mechanics or command
+    kind  the name of its list: sign (of an objection), person, agent, reading (how words are taken
+          apart), part (how commands and other texts are), counted, check, line, mechanics, command
     says  passes, fails or expected, or what a command does; empty where the list says it
     """
 
