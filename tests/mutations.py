@@ -774,7 +774,9 @@ MUTATIONS = [
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
-    Mutation(AGENT, "env=dict(start.environ)", "env={**os.environ, **start.environ}", JUDGED),
+    Mutation(
+        AGENT, "env={**start.ours.environ,", "env={**os.environ, **start.ours.environ,", JUDGED
+    ),
     Mutation(CONFIG, 'values.get("backend") == "agent"', "False", JUDGED),
     Mutation(CONFIG, '"base_url",\n    "judge_client",', '"base_url",', JUDGED),
     Mutation(AGENT, "> MOST_ANSWER:", "> 2 * MOST_ANSWER:", JUDGED),

@@ -52,10 +52,12 @@ _Object = dict[str, Any]
 class Ours:
     """A folder of ours for one start of a client.
 
-    person  the variables of the person, as they were at the consent
-    model   which one is asked; "" for the client's default
-    url     of the stand-in that its request is shown to; "" for a question to its own API
-    told    what the client's own command printed that comes before (`first`)
+    person   the variables of the person, as they were at the consent
+    model    which one is asked; "" for the client's default
+    url      of the stand-in that its request is shown to; "" for a question to its own API
+    told     what the client's own command printed that comes before (`first`)
+    path     of the client's program
+    environ  the variables of its start that are the same for all clients
     """
 
     folder: Path
@@ -63,6 +65,8 @@ class Ours:
     model: str
     url: str = ""
     told: bytes = b""
+    path: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:

@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from reflector import extensions
-from reflector.config import APIS, Config, users_config
+from reflector.config import APIS, OFFLINE, Config, users_config
 from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -101,10 +101,9 @@ def offers(config: Config, project: Path) -> list[Offer]:
     listed = [*_agents(config, project, newest)]
     listed += [_extension(name, newest) for name in config.judges]
     listed += [api_offer(name, config, project, newest) for name in APIS]
-    if config.fixtures:
-        is_used = config.backend == "fixtures"
-        listed.append(Offer("fixtures", is_used, "", "", NOBODY, 0, Decimal(0)))
-    listed.append(Offer("rules", True, "", "", NOBODY, 0, Decimal(0)))
+    for name in sorted(OFFLINE):
+        if not judge_kind(name).readiness(config, project).way_out:
+            listed.append(Offer(name, True, "", "", NOBODY, 0, Decimal(0)))
     return listed
 
 

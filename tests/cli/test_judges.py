@@ -86,6 +86,14 @@ def test_rules_send_nothing(agent: Agent) -> None:
     assert (rules["allowed"], rules["tokens"], rules["goes_to"]) == (True, 0, "nobody")
 
 
+def test_recorded_answers_are_listed_with_their_file(agent: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    agent.environ["REFLECTOR_FIXTURES"] = str(path)
+    assert "fixtures" not in listed(agent)
+    path.touch()
+    assert listed(agent)["fixtures"]["allowed"]
+
+
 def test_list_shows_who_is_allowed(agent: Agent) -> None:
     assert not listed(agent)["claude"]["allowed"]
     assert "Next: reflector judge allow" in agent.call("judge").err
