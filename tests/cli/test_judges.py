@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from reflector.config import APIS
 from reflector.judges.agent_clients import JUDGES
 from tests.conftest import first_fast
 from tests.judges.played import Played
@@ -45,7 +46,7 @@ def allowed(agent: Agent) -> set[str]:
 
 
 def test_list_names_every_judge(agent: Agent) -> None:
-    assert [*listed(agent)] == ["claude", "anthropic", "rules"]
+    assert [*listed(agent)] == ["claude", *APIS, "rules"]
     out = agent.call("judge").out
     assert "2.1.331" in out
     assert "Anthropic, by your login" in out
