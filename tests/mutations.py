@@ -217,7 +217,7 @@ OUTLINE = "reflector/playbook/outline.py"
 PLACES = "reflector/playbook_files/places.py"
 RUNNING = "reflector/reflection/runner.py"
 AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
-    "judges", "agent_process consent model offers client_versions"
+    "judges", "agent_process consent model offers agent_clients"
 )
 CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING, CHECK_EVIDENCE = of(
     "check", "plan rows results page closing evidence"
@@ -508,7 +508,7 @@ MUTATIONS = [
     Mutation(CONSENT, "folders = [self.project, *(", "folders = [self.project] and [*(", RUNNER),
     Mutation(CONSENT, "if is_model and self._is_unread(recorded)", "if False", RUNNER),
     Mutation(CONSENT, "self._reserved_dollars(), limit * _M", "0, limit * _M", RUNNER),
-    Mutation(CONSENT, "(cost(model, usage) or 0) * _MILLION", "0", RUNNER),
+    Mutation(CONSENT, "(cost(kind.prices, model, usage) or 0) * _MILLION", "0", RUNNER),
     Mutation(OFFERED, 'is_new or key == "daily_requests"', "is_new", ALLOWED),
     Mutation(FIRST_READING, '"the playbook" if rule.file == PLAYBOOK else ', "", READ_FIRST),
     Mutation(FIRST_READING, "[*advice.rules, *in_playbook]", "advice.rules", READ_FIRST),
@@ -774,7 +774,9 @@ MUTATIONS = [
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
-    Mutation(AGENT, "env=dict(start.environ)", "env={**os.environ, **start.environ}", JUDGED),
+    Mutation(
+        AGENT, "env={**start.ours.environ,", "env={**os.environ, **start.ours.environ,", JUDGED
+    ),
     Mutation(CONFIG, 'values.get("backend") == "agent"', "False", JUDGED),
     Mutation(CONFIG, '"base_url",\n    "judge_client",', '"base_url",', JUDGED),
     Mutation(AGENT, "> MOST_ANSWER:", "> 2 * MOST_ANSWER:", JUDGED),
@@ -784,7 +786,7 @@ MUTATIONS = [
     Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
     Mutation(OFFERS, "{**consent.agreed_clients(), **named}", "named", ALLOWED),
     Mutation(OFFERS, "and not consent.agreed_clients()", "", ALLOWED),
-    Mutation(AGENT, "if fault := version_fault(client, version):", "if False:", JUDGED),
+    Mutation(AGENT, "if fault := client.version_fault(version):", "if False:", JUDGED),
     Mutation(VERSIONS, "if _numbers(version) < _numbers(since):", "if False:", JUDGED),
     Mutation(CHECK_PLAN, "judge not in agreed and not plan.lacks:", "False:", CHECK_ONLY),
     Mutation(CHECK_ROWS, "if signals_of(rule):", "if False:", PAGES),
@@ -1340,6 +1342,19 @@ MUTATIONS = [
     ),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
+    # The settings of one API, its key among them, do not reach another one.
+    Mutation(
+        "reflector/judges/api.py",
+        "own if own and api.name == _api_of_files() else",
+        "own if own else",
+        ("tests/judges/test_http_api.py",),
+    ),
+    Mutation(
+        "reflector/judges/http_api.py",
+        'text.replace(key, "[redacted:key]")',
+        "text",
+        ("tests/judges/test_http_api.py",),
+    ),
     # What a user lists is loaded, and nothing of a project.
     Mutation(
         "reflector/extensions.py",
@@ -1355,7 +1370,7 @@ MUTATIONS = [
     ),
     Mutation(
         "reflector/judges/extensions.py",
-        "if _agreed().get(name) != _identity(extension):",
+        "if consent.kept_object(_FILE).get(name) != _identity(extension):",
         "if False:",
         EXTENDED,
     ),

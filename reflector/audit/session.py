@@ -182,7 +182,7 @@ class _Course:
             return
         reflection.answers += 1
         reflection.mode = words(data, "mode") or None
-        spent = spent_on(event.meta, reflection.model or "")
+        spent = spent_on(event.meta)
         reflection.tokens += spent.tokens
         reflection.cost_usd += spent.cost
         reflection.unpriced += spent.unpriced

@@ -21,7 +21,6 @@ from reflector.check.closing import closing, cost_words, spent_words
 from reflector.check.facts import PageFacts
 from reflector.check.page import page_lines
 from reflector.check.plan import (
-    DEFAULT_API,
     MOST_SESSIONS,
     Look,
     Plan,
@@ -37,10 +36,10 @@ from reflector.cli.judge import one_run
 from reflector.cli.options import DAY, READ_FILE, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import counting, day_words, note, print_json, progress, safe
 from reflector.cli.sessions import compressed_words
+from reflector.config import APIS, DEFAULT_API
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
-from reflector.judges.client_versions import client_fault
-from reflector.judges.offers import APIS
+from reflector.judges.agent_process import client_fault
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import described, judge_settings
 from reflector.playbook_files.watching import Line

@@ -14,7 +14,6 @@ from reflector.cli.app import Place
 from reflector.cli.options import json_option
 from reflector.cli.output import note, print_json, safe, table
 from reflector.config import (
-    BACKENDS,
     SETTINGS,
     USERS_OWN,
     Config,
@@ -24,7 +23,7 @@ from reflector.config import (
     variable,
 )
 from reflector.hooks import fast
-from reflector.judges.registry import described, judge_kind
+from reflector.judges.registry import described, kind_of
 from reflector.locate import user_config
 from reflector.settings_file import store_setting
 
@@ -133,8 +132,7 @@ def _print_in_force(place: Place, key: str) -> Config:
     config = load_config(root := place.folder())
     click.echo(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
-    judges_settings = judge_kind(config.backend).settings if config.backend in BACKENDS else ()
-    if mend and key in ("backend", *judges_settings):
+    if mend and key in ("backend", *kind_of(config).settings):
         note(f"{text}; {mend}")
     return config
 

@@ -16,20 +16,26 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
 from reflector.cli.output import note, print_json, safe, table
-from reflector.config import CONSENT, Config, load_config, place_of, users_config
+from reflector.config import (
+    APIS,
+    CONSENT,
+    OFFLINE,
+    Config,
+    load_config,
+    place_of,
+    users_config,
+)
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.consent import JudgeRefused
 from reflector.judges.offers import Candidate, Estimate, Offer
-from reflector.judges.registry import described, judge_kind
-from reflector.prices import estimated_cost, price_words
+from reflector.judges.registry import described, judge_kind, judge_names, priced
+from reflector.prices import price_words
 from reflector.reflection.checking import ROOM
 from reflector.text.phrases import counted
 
 _VERDICTS = {"helpful", "harmful", "neutral"}
-#: The judges that ask nobody.
-_OFFLINE = ("rules", "fixtures")
 #: The dollars a month that the question offers.
 _DOLLARS = 3
 
@@ -87,7 +93,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     in_force = described(config, project)
     lacks = f"; {in_force.way_out}" if in_force.way_out else ""
     note(f"Judge of this project: {in_force.words}{lacks}")
-    others = [offer.name for offer in listed if offer.allowed and offer.name not in _OFFLINE]
+    others = [offer.name for offer in listed if offer.allowed and offer.name not in OFFLINE]
     if others:
         note("To stop: reflector judge forbid")
     elif any(offer.name in JUDGES for offer in listed):
@@ -98,7 +104,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
 
 def _row(offer: Offer) -> tuple[str, ...]:
     price = "free"
-    if offer.name not in _OFFLINE:
+    if offer.name not in OFFLINE:
         price = price_words(offer.price) if offer.price is not None else "unknown"
         price = price if offer.tokens else ""
     may_judge = "yes" if offer.allowed else "no"
@@ -128,17 +134,10 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
         if not ask_who(place):
             click.echo(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
         return
-    if who in _OFFLINE:
+    if who in OFFLINE:
         click.echo(f"{who} needs no permission, because it sends nothing.")
         return
-    if who in config.judges:
-        _allow_extension(place, config, str(who), yes=yes)
-    elif who in offers.APIS:
-        _allow_api(place, config, str(who), yes=yes)
-    else:
-        _allow_agents(place, config, who, yes=yes)
-    click.echo("To stop: reflector judge forbid")
-    read_first(place)
+    _let_in(place, who, yes=yes)
     click.echo("Next: reflector check")
 
 
@@ -197,7 +196,7 @@ def ask_who(place: Place) -> bool:
     if int(answer) == nobody:
         return False
     _ask_limits(config, project)
-    _let_in(place, place.project().config, fitting[int(answer) - 1].name)
+    _let_in(place, fitting[int(answer) - 1].name, yes=True)
     return True
 
 
@@ -233,16 +232,17 @@ def _ask_limits(config: Config, project: Path) -> None:
     offers.keep_limits(config, project, questions=questions, dollars=dollars, never=never)
 
 
-def _let_in(place: Place, config: Config, name: str) -> None:
-    """Let in a judge that the user chose, after showing what is kept for it."""
-    if name in config.judges:
-        _allow_extension(place, config, name, yes=True)
-    elif name in offers.APIS:
-        _allow_api(place, config, name, yes=True)
+def _let_in(place: Place, name: str | None, *, yes: bool) -> None:
+    """Let in a judge, all agents without a name, after showing what is kept for it."""
+    config = place.project().config
+    if name is not None and name in config.judges:
+        _allow_extension(place, config, name, yes=yes)
+    elif name in APIS:
+        _allow_api(place, config, name, yes=yes)
     else:
-        _allow_agents(place, config, name, yes=True)
-    read_first(place)
+        _allow_agents(place, config, name, yes=yes)
     click.echo("To stop: reflector judge forbid")
+    read_first(place)
 
 
 def read_first(place: Place) -> None:
@@ -269,7 +269,7 @@ def read_first(place: Place) -> None:
 
 def _refuse_unknown(who: str | None, config: Config) -> None:
     """Refuse an unknown name; the settings name the judges of other packages."""
-    names = offers.judge_names(config)
+    names = [name for name in (*judge_names(), *config.judges) if name != "agent"]
     if who is not None and who not in names:
         raise click.UsageError(f"{who!r} is not a judge; the judges are {', '.join(names)}")
 
@@ -296,7 +296,7 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
     newest = offers.estimate(config)
     for candidate in ready:
         model = JUDGES[candidate.name].model or "its default model"
-        price = estimated_cost(offers.priced_model(config, candidate.name), newest.prompts)
+        price = priced(config, candidate.name, newest.prompts)
         if price is not None and newest.prompts:
             model += f", {price_words(price)} for your last {len(newest.prompts)} sessions"
         click.echo(
@@ -326,14 +326,13 @@ def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> N
 
 
 def _allow_api(place: Place, config: Config, name: str, *, yes: bool) -> None:
-    newest = offers.estimate(config)
+    offer = offers.api_offer(name, config, place.folder(), offers.estimate(config))
     title = judge_kind(name).title
-    model = offers.priced_model(config, name)
-    price = estimated_cost(model, newest.prompts)
-    words = price_words(price) if price is not None else "an unknown price"
-    click.echo(safe(f"{title}: {model}, {words} for your last sessions"))
-    click.echo(safe(f"Your text goes to: {offers.receiver(name, config)}"))
-    offers.needs_key(name, config, place.folder())
+    words = price_words(offer.price) if offer.price is not None else "an unknown price"
+    click.echo(safe(f"{title}: {offer.model}, {words} for your last sessions"))
+    click.echo(safe(f"Your text goes to: {offer.goes_to}"))
+    if offer.fault:
+        raise JudgeRefused(f"{name}: {offer.fault}")
     _ask(config, title, f"{title} needs your permission to judge", yes=yes)
     offers.allow_api(name, config, place.folder())
     click.echo(f"{title} may judge from the next session on.")
@@ -383,7 +382,7 @@ def forbid(place: Place, who: str | None) -> None:
     `rules` then decides without a model and sends nothing. Earlier verdicts stay.
     """
     _refuse_unknown(who, users_config())
-    if who in _OFFLINE:
+    if who in OFFLINE:
         raise click.UsageError(f"{who} sends nothing and needs no permission")
     was_allowed = offers.forbid(who)
     if who is not None:

@@ -17,7 +17,7 @@ from reflector.cli.reflect import print_judged
 from reflector.embed.gated import measure
 from reflector.embed.gated.log import canonical_line
 from reflector.embed.gated.settings import GatedConfig, read_config
-from reflector.judges.fixtures import Recording
+from reflector.judges.backends.fixtures import Recording
 from reflector.judges.protocol import Backend, reply_of
 from reflector.judges.registry import backend_of, judge_settings
 from reflector.judges.truth.models import Entry, entries_in

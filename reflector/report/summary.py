@@ -62,7 +62,7 @@ def _asked(ledger: Ledger, first: int, last: int) -> tuple[int, Decimal]:
     questions = 0
     cost = Decimal(0)
     for answer in ledger.events(types=[ev.REFLECTION_ANSWERED], after=first, upto=last):
-        spent = spent_on(answer.meta, str(answer.facts.get("model") or ""))
+        spent = spent_on(answer.meta)
         questions += spent.tokens > 0
         cost += spent.cost
     return questions, cost
