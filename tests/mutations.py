@@ -1303,7 +1303,9 @@ MUTATIONS = [
         'Speech("human", typed)',
         SPEAKING,
     ),
-    Mutation(SPEAKERS, "typed = without(typed, _ANY).strip()", "typed = typed.strip()", SPEAKING),
+    Mutation(
+        SPEAKERS, "typed = without(typed, patterns.any).strip()", "typed = typed.strip()", SPEAKING
+    ),
     Mutation(CODEX, 'return uuid if times == 1 else f"{uuid}#{times}"', "return uuid", READERS[1:]),
     Mutation(CODEX, " and ordinal < self._first_own_ordinal:", " and False:", READERS[1:]),
     Mutation(COPILOT, "if call.id not in self._requested_calls:", "if True:", READERS[1:]),

@@ -21,7 +21,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +36,7 @@ from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose, pinned_names
 from reflector.text.phrases import counted
 from reflector.text.secrets import quote
-from reflector.transcripts.citations import Telling, telling_of
+from reflector.transcripts.tellings import Telling, telling_of
 from reflector.trials.placebo import placebo_text
 
 if TYPE_CHECKING:
@@ -72,20 +71,22 @@ _MAX_RANKS_BYTES = 8 << 20
 _OWN_FILE = ".claude/playbook.json"
 
 
-@dataclass(frozen=True, slots=True)
 class LessonBullet(Bullet):
     """A lesson as it is shown and ranked: its successes and failures are its counters."""
+
+    __slots__ = ()
 
     @property
     def line(self) -> str:
         return f"[lesson {self.name[:8]}] {' '.join(self.text.split())}"
 
 
-@dataclass(frozen=True, slots=True)
 class OwnRule(Bullet):
     """A rule that you wrote into a file before it was moved into the playbook: its section is the
     heading that it had there.
     """
+
+    __slots__ = ()
 
     @property
     def line(self) -> str:

@@ -21,9 +21,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from reflector.text import bounds
-from reflector.transcripts.citations import Telling, spread, telling_of
+from reflector.transcripts.citations import spread
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
+from reflector.transcripts.tellings import Telling, telling_of
 
 #: The names of tools in Claude Code, by their names in other agents in lower case.
 _TOOLS = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -143,18 +144,31 @@ def _tags(lists: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"<({'|'.join(map(re.escape, names))}){_ATTRIBUTES}\s?(/?)>", re.IGNORECASE)
 
 
-_BESIDE = _tags(client.beside for client in CLIENTS)
-_ANY = _tags(chain.from_iterable((client.beside, client.instead) for client in CLIENTS))
-_TAGS_INSTEAD = " ".join(client.instead for client in CLIENTS).split()
-_INSTEAD = re.compile(
-    "|".join(
-        (
-            rf"<(?:{'|'.join(map(re.escape, _TAGS_INSTEAD))})(?![\w-])",
-            *chain.from_iterable(client.openings for client in CLIENTS),
-        )
-    ),
-    re.IGNORECASE,
-)
+class _Patterns(NamedTuple):
+    """The texts of `CLIENTS`: the tags beside a person's words, all tags, and the beginnings of a
+    text of which a person typed nothing.
+    """
+
+    beside: re.Pattern[str]
+    any: re.Pattern[str]
+    instead: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    """Return the patterns, which take longer to compile than a short command to run."""
+    tags_instead = " ".join(client.instead for client in CLIENTS).split()
+    beginnings = (
+        rf"<(?:{'|'.join(map(re.escape, tags_instead))})(?![\w-])",
+        *chain.from_iterable(client.openings for client in CLIENTS),
+    )
+    return _Patterns(
+        _tags(client.beside for client in CLIENTS),
+        _tags(chain.from_iterable((client.beside, client.instead) for client in CLIENTS)),
+        re.compile("|".join(beginnings), re.IGNORECASE),
+    )
+
+
 _PASTED = re.compile(rf"^[ \t]*<({_NAME}){_ATTRIBUTES}\s?(/?)>", re.MULTILINE)
 _MARK = re.compile(rf"</?{_NAME}{_ATTRIBUTES}\s?/?>")
 _OPENED = re.compile(rf"<({_NAME}){_ATTRIBUTES}\s?(/?)>")
@@ -172,10 +186,11 @@ def spoken(text: str) -> Speech:
 
     The words of a person are without the additions of their client; other words are whole.
     """
-    typed = without(text, _BESIDE).strip()
-    if not typed or _INSTEAD.match(typed):
+    patterns = _patterns()
+    typed = without(text, patterns.beside).strip()
+    if not typed or patterns.instead.match(typed):
         return Speech("injected", text)
-    typed = without(typed, _ANY).strip()
+    typed = without(typed, patterns.any).strip()
     if not typed:
         return Speech("injected", text)
     return Speech("unknown", text) if tag_around(typed) else Speech("human", typed)
