@@ -6,7 +6,6 @@ Invariant: a question records changes that were not recorded yet, and writes no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +15,7 @@ from pathlib import Path
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import last_time
+from reflector.cli.options import POSITION, last_time
 from reflector.cli.output import (
     day_words,
     note,
@@ -41,7 +40,7 @@ from reflector.memory.answers import (
     undecided,
     words_before,
 )
-from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, file_named
+from reflector.memory.changes import Change, Store, changes_in, file_named
 from reflector.memory.files import Scope, Table, shown_name
 from reflector.memory.places import is_interrupted
 from reflector.memory.restoring import (
@@ -284,11 +283,6 @@ def author_words(change: Change) -> str:
     return who(change.event.facts)
 
 
-def place_named(text: str) -> bool:
-    """Return whether a text is a position of the user's ledger, such as `u38`."""
-    return USERS_PLACE.fullmatch(text) is not None
-
-
 def change_named(stores: Sequence[Store], text: str) -> Change | None:
     """Return the change at a place, None if no change of a watched file is there."""
     return next((one for one in changes_in(stores) if one.place == text), None)
@@ -298,10 +292,9 @@ def is_memory(place: Place, text: str) -> bool:
     """Return whether a text is the place of a change of a watched file. At the first question, the
     log is filled before.
     """
-    if place_named(text):
-        return True
-    if not re.fullmatch(r"[1-9][0-9]{0,14}", text):  # a session's id may begin with zeros
-        return False
+    match = POSITION.fullmatch(text)
+    if match is None or match[1]:
+        return match is not None
     if not (events := _at(place, text)):
         with opened(place):
             events = _at(place, text)
@@ -514,7 +507,7 @@ def undo_memory(
 ) -> None:
     """Take back a change, the newest one of a file, or all those of a session."""
     with opened(place, changes=True) as stores:
-        is_place = place_named(text) or text.isdecimal()
+        is_place = POSITION.fullmatch(text) is not None
         changes = changes_in(stores, None if is_place else _root(place))
         if session:
             chosen = _of_session(place, changes, text)

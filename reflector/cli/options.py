@@ -32,6 +32,10 @@ PATH = click.Path(path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+#: An event as people name it: its position, with a `u` before one of your own ledger. A session's
+#: id may begin with a zero.
+POSITION = re.compile(r"(u?)([1-9][0-9]{0,14})", re.ASCII)
+
 #: A text that may mean a bullet's name.
 _LIKE_A_NAME = r"[a-z]+[-_ ]?\d+"
 
@@ -155,15 +159,16 @@ def _users_event(moment: str) -> Event | None:
     """Return the event at a position of the user's ledger, such as `u38`; None for another
     moment.
     """
-    from reflector.memory.changes import USERS_PLACE
+    match = POSITION.fullmatch(moment.strip())
+    if match is None or not match[1]:
+        return None
     from reflector.project import Project
 
-    match = USERS_PLACE.fullmatch(moment.strip())
     users = Project.of_user()
-    if match is None or not users.has_ledger():
+    if not users.has_ledger():
         return None
     with users.open_ledger() as ledger:
-        events = ledger.at([int(match[1])])
+        events = ledger.at([int(match[2])])
     if not events:
         raise click.UsageError(f"your own ledger does not have an event at position {moment}")
     return events[0]
@@ -303,11 +308,11 @@ class _Line(click.ParamType[Any]):
     name = "line"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from reflector.memory.changes import file_named
-
         file, _, number = value.rpartition(":")
         is_line = bool(file) and number.isascii() and number.isdecimal() and len(number) < 9
         if ctx is not None and re.search(r"[./]", value):
+            from reflector.memory.changes import file_named
+
             named = file_named(_root_of(ctx.obj), file if is_line else value)
             if named is not None:
                 return FileLine(named, int(number) if is_line else None)

@@ -29,6 +29,7 @@ from reflector.cli.app import Place
 from reflector.cli.options import (
     LINE,
     NAME,
+    POSITION,
     FileLine,
     Question,
     as_of_option,
@@ -93,11 +94,12 @@ def show(asked: Question, what: str) -> None:
     if is_name(what):
         _show_bullet(asked, find_bullet(ledger, what, asked.then))
         return
-    from reflector.cli import memory  # a rule, which is asked for most, needs none of it
+    if POSITION.fullmatch(what):
+        from reflector.cli import memory
 
-    if memory.is_memory(asked.place, what):
-        memory.print_change(asked.place, what, as_json=asked.as_json)
-        return
+        if memory.is_memory(asked.place, what):
+            memory.print_change(asked.place, what, as_json=asked.as_json)
+            return
     if bullet_named(ledger, what) is not None:
         _show_bullet(asked, find_bullet(ledger, what, asked.then))
         return
@@ -105,7 +107,9 @@ def show(asked: Question, what: str) -> None:
         target = target_named(ledger, what)
     except UnknownReference:
         if all(event.type == ev.MEMORY_CHANGED for event in ledger.events(session_id=what)):
-            memory.refuse_session(asked.place, what)
+            from reflector.cli.memory import refuse_session
+
+            refuse_session(asked.place, what)
         _show_session(asked, session_named(ledger, what))
         return
     event = target.events[0] if target.events else None
@@ -409,7 +413,7 @@ def log(
     To undo a change, run `reflector undo POSITION`. A, B and MOMENT are each a time (2026-11-21,
     yesterday, 2 weeks ago), a position or a session's id. With --memory, `log` lists changes of
     files that agents load. Name a FILE or a session to list only its changes. To undo such a
-    change, run `reflector undo PLACE`.
+    change, run `reflector undo POSITION`.
     """
     if memory:
         from reflector.cli.memory import print_log
