@@ -111,7 +111,7 @@ def plan_changes(
             refusal = f"{refusal}; nothing was changed" if is_alone else f"{change.line}: {refusal}"
             raise BulletRefused(refusal)
         if KINDS[change.kind].makes_bullet:
-            change = replace(change, name=taken_names.next(change.section or ""))
+            change = change._replace(name=taken_names.next(change.section or ""))
         rows_after = _rows_after(ledger, rows, change)
         touched = [row.name for row in rows_after.values() if rows.get(row.name) != row]
         steps.append(Step(change, _live(rows, touched), _live(rows_after, touched)))
@@ -124,9 +124,9 @@ def _completed(change: Change, steps: Sequence[Step]) -> Change:
     before.
     """
     if change.text:
-        change = replace(change, text=change.text.strip())
+        change = change._replace(text=change.text.strip())
     if steps and change.name is None and not KINDS[change.kind].makes_bullet:
-        return replace(change, name=steps[-1].name)
+        return change._replace(name=steps[-1].name)
     return change
 
 

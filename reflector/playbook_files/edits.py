@@ -160,7 +160,7 @@ class _Intake:
         name = self._names.give(edit.name, section)
         if row is not None and is_older(row, edit):
             return _added(added(come_back(row, name)), self._actor)
-        return _added(replace(edit, name=name), self._actor)
+        return _added(edit._replace(name=name), self._actor)
 
 
 def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
