@@ -105,7 +105,7 @@ class Uses(NamedTuple):
         from reflector.ledger.as_of import Past
         from reflector.playbook.ranking import pinned_names
         from reflector.playbook_files.places import places
-        from reflector.sessions.injection import ranks, told_names, told_text
+        from reflector.sessions.told import ranks, told_names, told_text
 
         project = asked.place.project()
         rows = asked.playbook.rows()

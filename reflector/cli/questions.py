@@ -348,11 +348,14 @@ def _why(step: Step) -> str:
     """Return why a step counts or does not: by which judge, for what reason, and whose words it
     rests on.
     """
-    from reflector.transcripts.citations import CALLED_WRONG
-
     said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
-    is_new = step.said_wrong is not None and not (step.rationale or "").startswith(CALLED_WRONG)
-    wrong = f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})" if is_new else ""
+    wrong = ""
+    if step.said_wrong is not None:
+        from reflector.transcripts.citations import CALLED_WRONG
+
+        reason = f": {step.said_wrong}" if step.said_wrong else ""
+        is_said = (step.rationale or "").startswith(CALLED_WRONG)
+        wrong = "" if is_said else f"({CALLED_WRONG}{reason})"
     broken = "(not followed)" if step.followed == "no" else ""
     uncounted = f"[{step.uncounted}]" if step.uncounted else ""
     without = f"({WITHOUT_A_QUOTE})" if step.unquoted else ""

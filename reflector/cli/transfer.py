@@ -53,8 +53,9 @@ from reflector.playbook_files.moving import Move, carry_out_move, plan_move
 from reflector.playbook_files.places import is_loaded
 from reflector.sessions import machines
 from reflector.sessions.drain import waiting_pipeline
-from reflector.sessions.injection import headings_of, moved_text, told_text
+from reflector.sessions.injection import headings_of, moved_text
 from reflector.sessions.loaded import tell_recorded
+from reflector.sessions.told import told_text
 from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 from reflector.trials.trial import Trial

@@ -29,8 +29,9 @@ from reflector.playbook_files.playbook_json import untaken
 from reflector.playbook_files.watching import watched_lines
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.sessions import locks, spool
-from reflector.sessions.injection import told_beside, told_names, told_text
+from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
+from reflector.sessions.told import told_names, told_text
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
