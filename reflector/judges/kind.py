@@ -8,7 +8,6 @@ and `doctor` read it; SDKs and processes are imported by `build` alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,8 +24,7 @@ class Readiness(NamedTuple):
     way_out: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeKind:
+class JudgeKind(NamedTuple):
     """One judge.
 
     name          its name in settings, options and events

@@ -32,7 +32,6 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
-from reflector.prices import Usage, cost, spent_on
 
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
@@ -301,6 +300,7 @@ class Gate:
         """
         from reflector.judges.protocol import MAX_TOKENS
         from reflector.judges.registry import judge_kind
+        from reflector.prices import Usage, cost
 
         config = self.config
         kind = judge_kind(config.backend) if config.backend in BACKENDS else None
@@ -489,6 +489,8 @@ def dollars_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Return what all reflections of the playbook took since the calendar month (UTC) began, by
     list prices, in millionths of a US dollar. Models without a known price take nothing.
     """
+    from reflector.prices import spent_on
+
     after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
     with ledger.asking() as sql:
         model = sql.text_at("data", "model")

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from reflector.audit.citations import observed, use
-from reflector.ledger.as_of import Past
 from reflector.ledger.errors import LedgerError
-from reflector.playbook.evidence import Votes
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -38,6 +35,10 @@ def former_shares(project: Project) -> list[str]:
 
 
 def _changes(ledger: Ledger) -> Iterator[str]:
+    from reflector.audit.citations import observed, use
+    from reflector.ledger.as_of import Past
+    from reflector.playbook.evidence import Votes
+
     rows = [row for row in ledger.rows() if row.status == "live"]
     past = Past(ledger)
     votes = observed(rows, past, use(ledger, past).bullets)

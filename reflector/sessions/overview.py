@@ -6,6 +6,7 @@ Invariant: reading it records and changes nothing, and uses no network.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,8 +26,6 @@ from reflector.locate import own_folder, user_folder
 from reflector.mistakes import os_error_words
 from reflector.playbook.document import load
 from reflector.playbook_files.kept_copies import kept_of_others, of_another, read_playbook
-from reflector.playbook_files.playbook_json import untaken
-from reflector.playbook_files.watching import watched_lines
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.sessions import locks, spool
 from reflector.sessions.injection import told_beside
@@ -283,8 +282,9 @@ class _Reading:
             last_event=head.recorded_at if head.position else None,
             counting=ledger.counting(),
         )
-        state.bullets = len(ledger.bullets())
-        state.file_rules = len(watched_lines(ledger))
+        rules = Counter(row.status for row in ledger.rows())
+        state.bullets = rules["live"]
+        state.file_rules = rules["watched"]
         state.windows = ledger.window_states()
         state.month = month_of(ledger, project)
         state.upgrade = self._upgrade()
@@ -304,6 +304,8 @@ class _Reading:
         state.model = WorkedModels(ledger).change(month_ago)
         # A file that the last question saw was taken as it is.
         if not spool.was_seen(project, spool.current_state(project, ledger)):
+            from reflector.playbook_files.playbook_json import untaken
+
             problems = [f"{project.playbook_json}: {fault}" for fault in untaken(ledger, project)]
             state.problems += [text for text in problems if text not in state.problems]
 
