@@ -546,14 +546,14 @@ MUTATIONS = [
     Mutation("reflector/cli/figures.py", "or has_few else", "else", ("tests/cli/test_json.py",)),
     Mutation(
         "reflector/sessions/former_shares.py",
-        "            mark.touch()\n",
-        "",
+        "(project.state_dir / _SHOWN).touch()",
+        "pass",
         ("tests/cli/test_status.py",),
     ),
     Mutation(
         "reflector/sessions/former_shares.py",
-        "recorded_at < _SINCE",
-        "recorded_at",
+        " < _SINCE",
+        "",
         ("tests/cli/test_status.py",),
     ),
     Mutation(COUNTERS, "coalesce(session_id, reflection_id", "coalesce(reflection_id", VOTING),

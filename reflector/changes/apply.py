@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -39,8 +39,7 @@ class BulletRefused(Refusal, ValueError):
     """A change that cannot be made; the text gives the reason and the way out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A change, with the name that a new bullet gets, and the live bullets that it is about before
     and after it.
 
@@ -193,7 +192,7 @@ def apply_changes(
             ]
             continue
         return [
-            replace(step, position=place.position, event_id=place.event_id)
+            step._replace(position=place.position, event_id=place.event_id)
             for step, place in zip(steps, places, strict=True)
         ]
     raise BulletRefused("other processes are changing the same rules; try again")

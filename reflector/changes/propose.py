@@ -59,7 +59,8 @@ class ProposalRefused(BulletRefused):
     """A proposal that cannot be made or decided; the text gives the reason and the way out."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: a frozen class takes three times as long to define at each start.
+@dataclass
 class Quote:
     """Words that speak for a change, and whose they are: person, agent or tool.
 
@@ -73,7 +74,7 @@ class Quote:
     window: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Proposal:
     """A proposed change and the decision on it.
 

@@ -18,7 +18,7 @@ from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 from reflector.hooks.reach import callers_of, disabled_by, install_command
-from reflector.instructions.kinds import Kind
+from reflector.instructions.kind import Kind
 from reflector.instructions.units import units_of
 from reflector.judges import consent, offers
 from reflector.locate import AGENT_FILES

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -218,16 +218,12 @@ def _note_line(text: str, room: int) -> Iterator[str]:
         yield cut(line, room) if room else line
 
 
-@dataclass(slots=True)
 class _Column:
     """A column of a table, as wide as its widest cell until it is made narrower."""
 
-    name: str
-    cells: list[str]
-    width: int = 0
-    is_number: bool = False
-
-    def __post_init__(self) -> None:
+    def __init__(self, name: str, cells: list[str]) -> None:
+        self.name = name
+        self.cells = cells
         self.width = max(map(width, [self.name, *self.cells]))
         filled = [cell for cell in self.cells if cell]
         self.is_number = bool(filled) and all(

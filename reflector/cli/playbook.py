@@ -301,11 +301,11 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
 
 def _file_with_rules(place: Place) -> str:
     """Return the first file of the project that agents load and that has a rule, "" if none has."""
-    from reflector.playbook_files.watching import advice_of
+    from reflector.playbook_files.watching import loaded_advice
 
     if place.user or place.dataset is not None:
         return ""
-    return next((rule.file for rule in advice_of(place.folder()).rules), "")
+    return next((rule.file for rule in loaded_advice(place.folder()).rules), "")
 
 
 def _selected(

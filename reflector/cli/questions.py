@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -44,6 +43,7 @@ from reflector.cli.output import (
     json_of,
     note,
     print_facts,
+    print_json,
     prose,
     safe,
     shaped,
@@ -51,7 +51,7 @@ from reflector.cli.output import (
     short_time,
     table,
 )
-from reflector.cli.playbook import ListedJson, Uses, worth
+from reflector.cli.playbook import Uses, worth
 from reflector.events import event as ev
 from reflector.events.bullets import DROPPED, WITHOUT_A_QUOTE
 from reflector.events.event import Event
@@ -67,17 +67,6 @@ if TYPE_CHECKING:
     from reflector.audit.blame import Step
     from reflector.audit.session import Reflection, SessionStory, Window
     from reflector.ledger.store import Ledger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownJson(ListedJson):
-    """A bullet as `list` has it, and every event about it.
-
-    recent  the votes of the last eight sessions, oldest first: `+` helped, `-` harmed, `.` neither
-    """
-
-    recent: str
-    events: list[Event]
 
 
 @click.command()
@@ -131,7 +120,10 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     listed = uses.json(row)
     steps = steps_of(asked.ledger, row.name, asked.then)
     marks = recent(steps, asked.then or Past(asked.ledger))
-    if asked.answers(shaped(ShownJson, listed, recent=marks, events=events)):
+    if asked.as_json:
+        from reflector.cli.documents import ShownJson
+
+        print_json(shaped(ShownJson, listed, recent=marks, events=events))
         return
     demoted = uses.demoted(row)
     click.echo(safe(f"{row.name}  {row.text}"))
@@ -364,15 +356,6 @@ def _why(step: Step) -> str:
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class LoggedJson(Event):
-    """An event of `log`, and the command that undoes it, or where it was undone; null for what
-    changed nothing.
-    """
-
-    undo: str | None
-
-
 @click.command()
 @click.argument("topic", metavar="[NAME|SESSION|FILE|TIME|A..B]", type=NAME, required=False)
 @click.option(
@@ -451,10 +434,13 @@ def _print_events(
     if is_cut:
         events = events[1:]
     undone_at = undone(ledger)
-    undo = asked.place.command("undo")
-    if asked.answers(
-        [shaped(LoggedJson, event, undo=undo_of(event, undone_at, undo)) for event in events]
-    ):
+    if asked.as_json:
+        from reflector.cli.documents import LoggedJson
+
+        undo = asked.place.command("undo")
+        print_json(
+            [shaped(LoggedJson, event, undo=undo_of(event, undone_at, undo)) for event in events]
+        )
         return
 
     def summary_of(event: Event) -> str:

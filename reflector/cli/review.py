@@ -24,7 +24,7 @@ from reflector.changes.propose import Proposal, ProposalRefused
 from reflector.changes.pruning import Pruned, prune
 from reflector.changes.undo import undone
 from reflector.cli.app import Place
-from reflector.cli.changes import alike_to, edited, undo
+from reflector.cli.changes import alike_to, edited
 from reflector.cli.memory import (
     MemoryJson,
     is_memory,
@@ -41,6 +41,7 @@ from reflector.cli.options import (
     why_option,
 )
 from reflector.cli.output import note, print_facts, print_json, safe, short_id, short_time, table
+from reflector.cli.undo import undo
 from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.files import Changed
 from reflector.ledger.store import Ledger

@@ -28,7 +28,7 @@ from reflector.hooks import fast
 from reflector.hooks.reach import callers_of
 from reflector.playbook_files.kept_copies import foreign_note
 from reflector.sessions import spool
-from reflector.sessions.former_shares import former_shares
+from reflector.sessions.former_shares import note_shown
 from reflector.sessions.overview import (
     FailureJson,
     MonthJson,
@@ -244,5 +244,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
         note(f"reflector: a session is still being processed; if this takes long, run `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
-    for line in former_shares(place.project()):
+    for line in state.changed:
         note(line)
+    if state.changed:
+        note_shown(place.project())

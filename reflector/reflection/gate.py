@@ -18,7 +18,6 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 from threading import Lock, get_ident
@@ -383,6 +382,8 @@ class Spending:
             OSError: the record cannot be read.
         """
         ledgers = self._ledgers()
+        if not ledgers:
+            return own
         taken, _ = ledgers.pop(_key(origin), (0, 0))
         return max(taken, own) + sum(sum(other) for other in ledgers.values())
 
@@ -460,6 +461,8 @@ def _appended(path: Path) -> FileIO:
 
 
 def _key(origin: str) -> str:
+    from hashlib import sha256
+
     return sha256(origin.encode("utf-8", "replace")).hexdigest()[:32]
 
 

@@ -631,8 +631,10 @@ def told_beside(project: Project) -> ToldBeside | None:
     if project.is_users:
         return None
     names = _names(Path(user_folder(), _OWN_FILE), USER_FIRST)
+    if not names:
+        return None
     shared = names & _names(project.playbook_json, 0)
-    return ToldBeside(len(names), sorted(shared)) if names else None
+    return ToldBeside(len(names), sorted(shared))
 
 
 def _names(path: Path, first: int) -> set[str]:

@@ -28,6 +28,7 @@ from reflector.playbook.document import load
 from reflector.playbook_files.kept_copies import kept_of_others, of_another, read_playbook
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.sessions import locks, spool
+from reflector.sessions.former_shares import former_shares
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
 from reflector.sessions.told import told_names, told_text
@@ -160,6 +161,8 @@ class StatusJson:
     trial: str | None = None
     model: ModelChange | None = None
     upgrade: UpgradeJson | None = None
+    #: The rules whose figures an upgrade changed, in lines; not in JSON.
+    changed: list[str] = field(default_factory=list, repr=False)
 
     @property
     def is_troubled(self) -> bool:
@@ -288,6 +291,7 @@ class _Reading:
         state.windows = ledger.window_states()
         state.month = month_of(ledger, project)
         state.upgrade = self._upgrade()
+        state.changed = former_shares(project, ledger)
         state.trial = self._trial()
         state.failures = [*self._failures(state.windows), *self._unchecked()]
         if lost := missed(project, ledger):
