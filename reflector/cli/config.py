@@ -29,7 +29,7 @@ from reflector.locate import user_config
 from reflector.settings_file import store_setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class SettingJson:
     """The value of a setting, and where it comes from."""
 

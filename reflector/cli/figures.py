@@ -46,7 +46,7 @@ _MOST_QUERY = 2**20
 _rows = chain.from_iterable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class StatsJson:
     """The figures of a ledger, those of all answers among them; each kind's have its key first,
     such as `model`.

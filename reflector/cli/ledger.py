@@ -61,7 +61,7 @@ _MOST_HEADS = 8 * 2**20
 _MAX_REASON = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RebuiltJson:
     """The differences from the events, and the copy of a playbook.json that could not be read."""
 
@@ -143,7 +143,7 @@ def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> 
         note(_CAUSES[different.cause].format(place.command("rebuild")))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class VerifiedJson:
     """What `verify` found; `head` is empty where there is none.
 
@@ -253,7 +253,7 @@ def needs_ledger(project: Project) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class AdoptionJson:
     """When a counting policy was put in force, and why."""
 
@@ -264,7 +264,7 @@ class AdoptionJson:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class PolicyJson:
     """The counting policy in force, those that there are, and what was adopted, oldest first."""
 

@@ -141,7 +141,7 @@ def outcome(place: Place, lesson_id: str, said: str, why: str) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RecalledJson:
     """What fits a query, and how well: the share of its words, and whether it says just the
     query.

@@ -57,7 +57,7 @@ from reflector.text.phrases import counted
 _SCOPES: tuple[Scope, ...] = ("project", "user")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class MemoryJson:
     """A change of a watched file.
 
@@ -84,7 +84,7 @@ class MemoryJson:
     undone_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class FormerJson:
     """A line that stood in a place before, and who wrote it; null if that is not recorded."""
 
@@ -92,7 +92,7 @@ class FormerJson:
     written: MemoryJson | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class MemoryLineJson:
     """A line of a watched file: who wrote it, when, after which words, and the lines before it.
 
@@ -111,7 +111,7 @@ class MemoryLineJson:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ShownMemoryJson(MemoryJson):
     """A change with the words before it and its difference."""
 
@@ -557,7 +557,7 @@ def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:
     return newest_of(named) or (undone or named)[-1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RestoredJson:
     """A file that was written back; `place` is that of the new change, null for a dry run."""
 

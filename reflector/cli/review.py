@@ -87,7 +87,7 @@ class _Review(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class WaitingJson:
     """Citations without a verdict, the newest first, and proposals, the oldest first. With `review
     list`, also citations that a judge decided, and decided proposals. With the setting `memory` =
@@ -575,7 +575,7 @@ def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
                 note(f"Session {short_id(session_id)} is not waiting for a judge.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class FoundJson:
     """The duplicates and the rules to remove that `review find` found."""
 

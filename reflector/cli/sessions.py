@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from reflector.sessions.history import AgentSessions, HistoryPlan, Recorded, RecordedFile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class IngestedJson:
     """The files that `ingest` recorded; `failed` has a line for each other file."""
 
@@ -224,7 +224,7 @@ def history(
         raise click.exceptions.Exit(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class UnreadableJson:
     """A transcript that could not be recorded, with the reason."""
 
@@ -232,7 +232,7 @@ class UnreadableJson:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class AgentJson:
     """The sessions of the project that one agent still keeps, and the days of the first and the
     last.
@@ -245,7 +245,7 @@ class AgentJson:
     to: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class HistoryJson:
     """The sessions that agents still keep; `recorded` is the number of files with new records, null
     for a dry run and if there is no file.

@@ -69,7 +69,7 @@ _NAMED = 12
 FORMATS = ("json", "md", "csv", "ndjson")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class AdoptedJson:
     """The rules of the files; `undo` is the command that undoes it.
 
