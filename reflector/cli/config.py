@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import json_option
+from reflector.cli.options import flag, json_option
 from reflector.cli.output import note, print_json, safe, table
 from reflector.config import (
     BACKENDS,
@@ -38,9 +38,7 @@ class SettingJson:
 
 
 _key = click.argument("key", type=click.Choice(list(SETTINGS)), metavar="KEY")
-_global = click.option(
-    "--global", "for_all", is_flag=True, help=("Use your own settings file, for all projects.")
-)
+_global = flag("--global", "for_all", help=("Use your own settings file, for all projects."))
 
 
 @click.group(invoke_without_command=True)

@@ -21,7 +21,7 @@ from reflector.audit.stats import Stats, ledger_stats as stats_of
 from reflector.audit.worked import UNKNOWN, Worked, WorkedModels
 from reflector.cli.app import Place
 from reflector.cli.lessons import print_changed
-from reflector.cli.options import NAME, Question, find_bullet, json_option, question
+from reflector.cli.options import NAME, Question, find_bullet, flag, json_option, question
 from reflector.cli.output import note, print_csv, print_json, safe, shaped, short_id, table
 from reflector.cli.status import month_words
 from reflector.embed.lessons.book import Figures, figures
@@ -81,7 +81,7 @@ class StatsJson:
 
 @click.command()
 @click.argument("name", required=False, type=NAME)
-@click.option("--doubles", is_flag=True, help="Explain verdicts that were counted twice.")
+@flag("--doubles", help="Explain verdicts that were counted twice.")
 @question
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import click
 
 from reflector.cli.app import reflector
+from reflector.cli.options import flag
 from reflector.cli.output import note, print_facts
 from reflector.cli.screen import every_command, first_screen
 from reflector.cli.table import GROUPS, MORE
@@ -22,7 +23,7 @@ _MOST_ROWS = 12
 
 @click.command(name="help")
 @click.argument("words", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="List every command.")
+@flag("--all", "every", help="List every command.")
 def help_(words: tuple[str, ...], every: bool) -> None:
     """Search the help and the pages.
 

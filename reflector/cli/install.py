@@ -13,6 +13,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.judge import ask_who, end_first, estimate_words
+from reflector.cli.options import dry_run_option
 from reflector.cli.output import note, safe
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
@@ -53,15 +54,12 @@ _scope = click.option(
     show_default=True,
     help="Settings file with the hooks (user: all projects).",
 )
-_dry_run = click.option(
-    "--dry-run", is_flag=True, help="Show the change to the file without making it."
-)
 
 
 @click.command()
 @_agent
 @_scope
-@_dry_run
+@dry_run_option
 @click.pass_obj
 def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
@@ -107,7 +105,7 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
 @click.command()
 @_agent
 @_scope
-@_dry_run
+@dry_run_option
 @click.pass_obj
 def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.

@@ -23,6 +23,7 @@ from reflector.cli.options import (
     Question,
     agreed,
     find_bullet,
+    flag,
     json_option,
     question,
     why_option,
@@ -70,10 +71,9 @@ class RebuiltJson:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Only compare, and exit with 1 if tables differ.")
-@click.option(
+@flag("--check", help="Only compare, and exit with 1 if tables differ.")
+@flag(
     "--fix",
-    is_flag=True,
     help="Also restore triggers, views and a wrong head.",
 )
 @click.option("--why", metavar="REASON", help="Reason for setting unreadable events aside.")
@@ -351,7 +351,7 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@click.option("--force", is_flag=True, help="Restore even if the backup lacks some events.")
+@flag("--force", help="Restore even if the backup lacks some events.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger with a backup.
@@ -471,7 +471,7 @@ def revisions(place: Place) -> None:
 
 
 @ledger.command()
-@click.option("--sql", is_flag=True, help="Print the SQL statements only.")
+@flag("--sql", help="Print the SQL statements only.")
 @click.pass_obj
 def upgrade(place: Place, sql: bool) -> None:
     """Bring the ledger's schema to the newest revision.

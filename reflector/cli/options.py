@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,12 +39,13 @@ POSITION = re.compile(r"(u?)([1-9][0-9]{0,14})", re.ASCII)
 #: A text that may mean a bullet's name.
 _LIKE_A_NAME = r"[a-z]+[-_ ]?\d+"
 
+#: An option that is given or not.
+flag = partial(click.option, is_flag=True)
+
 #: The option of every command that answers with one JSON document.
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = flag("--json", "as_json", help="Print JSON.")
 #: The option of a command that shows what it would do.
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, help=("Show the change without making it.")
-)
+dry_run_option = flag("--dry-run", help=("Show the change without making it."))
 #: The command gets it as `moment`, None for now.
 as_of_option = click.option(
     "--as-of",
@@ -55,7 +56,7 @@ as_of_option = click.option(
 #: The reason of whoever decides, None where there is none.
 why_option = click.option("--why", metavar="REASON", help="Reason, which the ledger keeps.")
 #: Agreement given beforehand: see `agreed`.
-yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+yes_option = flag("--yes", help="Do not ask for confirmation.")
 
 
 class JudgeChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reflector.cli.options import DAY, SECTION, Question, question
+from reflector.cli.options import DAY, SECTION, Question, flag, question
 from reflector.cli.output import NONE, day_words, note, shaped, table
 from reflector.events.event import BULLET_CHECKED, written
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
@@ -207,7 +207,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     help="Sort order. `model` shows votes by model.",
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
-@click.option("--removed", is_flag=True, help="Include removed rules.")
+@flag("--removed", help="Include removed rules.")
 @click.option(
     "--counting",
     type=click.Choice(COUNTINGS),

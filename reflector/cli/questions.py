@@ -34,6 +34,7 @@ from reflector.cli.options import (
     as_of_option,
     bullet_named,
     find_bullet,
+    flag,
     json_option,
     past,
     question,
@@ -375,9 +376,7 @@ def _why(step: Step) -> str:
     help="List only events of this type (repeatable).",
 )
 @click.option("--since", metavar="MOMENT", help="List only events since this moment.")
-@click.option(
-    "--memory", "memory", is_flag=True, help="List only changes of files that agents load."
-)
+@flag("--memory", "memory", help="List only changes of files that agents load.")
 @as_of_option
 @json_option
 @click.pass_obj

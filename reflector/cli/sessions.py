@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import DAY, PATH, agreed, json_option, judge_option, yes_option
+from reflector.cli.options import DAY, PATH, agreed, flag, json_option, judge_option, yes_option
 from reflector.cli.output import (
     counting,
     note,
@@ -181,7 +181,7 @@ class _Agent(click.ParamType[Reader]):
 @click.option(
     "--agent", type=_Agent(), metavar="NAME", help="Record only the sessions of this agent."
 )
-@click.option("--dry-run", is_flag=True, help="Show the sessions without recording anything.")
+@flag("--dry-run", help="Show the sessions without recording anything.")
 @yes_option
 @json_option
 @click.pass_obj
@@ -355,10 +355,9 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 
 
 @click.command()
-@click.option("--retry-failed", is_flag=True, help="Retry failed deliveries and reflections now.")
-@click.option(
+@flag("--retry-failed", help="Retry failed deliveries and reflections now.")
+@flag(
     "--background",
-    is_flag=True,
     help=("Wait longer between retries, as the hooks do."),
 )
 @json_option

@@ -8,7 +8,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.install import show_change
-from reflector.cli.options import dry_run_option
+from reflector.cli.options import dry_run_option, flag
 from reflector.cli.output import note, safe
 from reflector.hooks import git_merge
 from reflector.playbook_files.mirrors import add_mirror, agent_file_name, mirrors, remove_mirror
@@ -19,7 +19,7 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 
 
 @click.command()
-@click.option("--off", is_flag=True, help="Stop sharing.")
+@flag("--off", help="Stop sharing.")
 @dry_run_option
 @click.pass_obj
 def team(place: Place, off: bool, dry_run: bool) -> None:
@@ -53,7 +53,7 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="[FILE…]")
-@click.option("--off", is_flag=True, help="Remove the playbook from FILE.")
+@flag("--off", help="Remove the playbook from FILE.")
 @click.pass_obj
 def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
     """Keep the playbook in a file such as AGENTS.md.

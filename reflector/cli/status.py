@@ -14,7 +14,7 @@ import click
 
 from reflector.audit.dropped import MOST
 from reflector.cli.app import Place
-from reflector.cli.options import json_option
+from reflector.cli.options import flag, json_option
 from reflector.cli.output import (
     day_words,
     note,
@@ -48,9 +48,7 @@ Row = tuple[str, str]
 
 
 @click.command()
-@click.option(
-    "--projects", "everything", is_flag=True, help="Show a line for each of your projects."
-)
+@flag("--projects", "everything", help="Show a line for each of your projects.")
 @json_option
 @click.pass_obj
 def status(place: Place, everything: bool, as_json: bool) -> None:

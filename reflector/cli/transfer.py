@@ -20,6 +20,7 @@ from reflector.cli.options import (
     agreed,
     as_of_option,
     dry_run_option,
+    flag,
     json_option,
     past,
     why_option,
@@ -94,8 +95,8 @@ class AdoptedJson:
 
 @click.command()
 @click.argument("files", type=READ_FILE, nargs=-1, required=True, metavar="FILE…")
-@click.option("--move", is_flag=True, help="Move the rules from FILE into the playbook.")
-@click.option("--rename", is_flag=True, help="Rename rules whose names are taken.")
+@flag("--move", help="Move the rules from FILE into the playbook.")
+@flag("--rename", help="Rename rules whose names are taken.")
 @yes_option
 @dry_run_option
 @json_option
@@ -328,7 +329,7 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 
 @click.command("import")
 @click.argument("file", type=READ_FILE)
-@click.option("--rename", is_flag=True, help="Rename rules whose names are taken.")
+@flag("--rename", help="Rename rules whose names are taken.")
 @json_option
 @click.pass_obj
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from reflector.cli.options import (
     agreed,
     find_bullet,
     find_own_bullet,
+    flag,
     json_option,
     yes_option,
 )
@@ -92,7 +93,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     show_default=True,
     help="Sign that a session went well.",
 )
-@click.option("--placebo", is_flag=True, help="Show neutral lines in a third of the sessions.")
+@flag("--placebo", help="Show neutral lines in a third of the sessions.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:

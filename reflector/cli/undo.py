@@ -17,6 +17,7 @@ from reflector.cli.options import (
     agreed,
     dry_run_option,
     find_bullet,
+    flag,
     json_option,
     why_option,
     yes_option,
@@ -34,7 +35,7 @@ _MOST_NAMES = 5
 
 @click.command()
 @click.argument("what", required=False, metavar="[NAME|POSITION|A..B|SESSION|REFLECTION|FILE]")
-@click.option("--memory", is_flag=True, help="Undo a session's changes to memory files.")
+@flag("--memory", help="Undo a session's changes to memory files.")
 @why_option
 @yes_option
 @dry_run_option
