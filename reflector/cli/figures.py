@@ -27,7 +27,6 @@ from reflector.cli.status import month_words
 from reflector.embed.lessons.book import Figures, figures
 from reflector.embed.lessons.history import changed_lessons
 from reflector.ledger.answers import Group
-from reflector.ledger.as_of import Past
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
 from reflector.playbook.bullet import COUNTINGS
@@ -102,9 +101,8 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
-    then = asked.then or Past(asked.ledger)
-    overruled = overruled_judges(asked.ledger, then)
-    worked = WorkedModels(asked.ledger, then).models(found.sessions)
+    overruled = overruled_judges(asked.ledger, asked.past)
+    worked = WorkedModels(asked.ledger, asked.past).models(found.sessions)
     groups: dict[str, Any] = {
         f"by_{kind}": [{kind: group.key, **_figures(group)} for group in of_kind]
         for kind, of_kind in found.groups.items()

@@ -131,14 +131,7 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     if who in _OFFLINE:
         click.echo(f"{who} needs no permission, because it sends nothing.")
         return
-    if who in config.judges:
-        _allow_extension(place, config, str(who), yes=yes)
-    elif who in offers.APIS:
-        _allow_api(place, config, str(who), yes=yes)
-    else:
-        _allow_agents(place, config, who, yes=yes)
-    click.echo("To stop: reflector judge forbid")
-    read_first(place)
+    _let_in(place, config, who, yes=yes)
     click.echo("Next: reflector check")
 
 
@@ -197,7 +190,7 @@ def ask_who(place: Place) -> bool:
     if int(answer) == nobody:
         return False
     _ask_limits(config, project)
-    _let_in(place, place.project().config, fitting[int(answer) - 1].name)
+    _let_in(place, place.project().config, fitting[int(answer) - 1].name, yes=True)
     return True
 
 
@@ -233,16 +226,18 @@ def _ask_limits(config: Config, project: Path) -> None:
     offers.keep_limits(config, project, questions=questions, dollars=dollars, never=never)
 
 
-def _let_in(place: Place, config: Config, name: str) -> None:
-    """Let in a judge that the user chose, after showing what is kept for it."""
+def _let_in(place: Place, config: Config, name: str | None, *, yes: bool) -> None:
+    """Let in a judge that the user chose, or all of their agents, after showing what is kept for
+    it.
+    """
     if name in config.judges:
-        _allow_extension(place, config, name, yes=True)
+        _allow_extension(place, config, str(name), yes=yes)
     elif name in offers.APIS:
-        _allow_api(place, config, name, yes=True)
+        _allow_api(place, config, str(name), yes=yes)
     else:
-        _allow_agents(place, config, name, yes=True)
-    read_first(place)
+        _allow_agents(place, config, name, yes=yes)
     click.echo("To stop: reflector judge forbid")
+    read_first(place)
 
 
 def read_first(place: Place) -> None:

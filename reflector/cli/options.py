@@ -10,8 +10,9 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -102,7 +103,8 @@ def agreed(question: str, otherwise: str, *, yes: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-class Question(NamedTuple):
+@dataclass
+class Question:
     """What a command asks: a ledger, of now or, where `then` is one, of a moment."""
 
     place: Place
@@ -114,6 +116,13 @@ class Question(NamedTuple):
     def playbook(self) -> Ledger | Past:
         """The playbook of now or then."""
         return self.then or self.ledger
+
+    @cached_property
+    def past(self) -> Past:
+        """The playbook of then, or of now as a moment, which is read once."""
+        from reflector.ledger.as_of import Past
+
+        return self.then or Past(self.ledger)
 
     @property
     def upto(self) -> int | None:

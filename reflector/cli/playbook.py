@@ -102,14 +102,13 @@ class Uses(NamedTuple):
     def of(cls, asked: Question) -> Uses:
         """Return what is known of all bullets, now or then."""
         from reflector.audit.citations import observed, use
-        from reflector.ledger.as_of import Past
         from reflector.playbook.ranking import pinned_names
         from reflector.playbook_files.places import places
         from reflector.sessions.told import ranks, told_names, told_text
 
         project = asked.place.project()
         rows = asked.playbook.rows()
-        past = asked.then or Past(asked.ledger)
+        past = asked.past
         usage = use(asked.ledger, past)
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
@@ -327,9 +326,7 @@ def _selected(
 
 def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> list[BulletRow]:
     """Return the bullets as another policy counts them, and note how many differ."""
-    from reflector.ledger.as_of import Past
-
-    other = (asked.then or Past(asked.ledger)).rows(counting)
+    other = asked.past.rows(counting)
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
     note(

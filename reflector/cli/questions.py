@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -58,7 +58,6 @@ from reflector.events.bullets import DROPPED, WITHOUT_A_QUOTE
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.sessions import unknown_speakers
-from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
 from reflector.playbook_files.places import name_at, places
@@ -119,8 +118,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     uses = Uses.of(asked)
     events = about(asked.ledger, row, upto=asked.upto)
     listed = uses.json(row)
-    steps = steps_of(asked.ledger, row.name, asked.then)
-    marks = recent(steps, asked.then or Past(asked.ledger))
+    marks = recent(steps_of(asked.ledger, row.name, asked.then), asked.past)
     if asked.as_json:
         from reflector.cli.documents import ShownJson
 
@@ -135,7 +133,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     for line in worth(listed, uses.shown[row.name], marks):
         prose(line)
     click.echo()
-    covered = (asked.then or Past(asked.ledger)).covered()
+    covered = asked.past.covered()
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
 
     def what(event: Event) -> str:
@@ -283,12 +281,16 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         row = asked.playbook.row(name) if name is not None else None
         if row is None or not row.is_rule:
             return
-        uses = Uses.of(asked)
-        marks = recent(steps_of(ledger, row.name, asked.then), asked.then or Past(ledger))
-        counts = worth(uses.json(row), uses.shown[row.name], marks)
+        counts = _worth(asked, row, steps_of(ledger, row.name, asked.then))
         rows = [("since" * (number == 0), text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
         note(f"For its verdicts: {place.command('blame', row.name)}")
+
+
+def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[str]:
+    """Return what came of a rule, in lines."""
+    uses = Uses.of(asked)
+    return worth(uses.json(row), uses.shown[row.name], recent(steps, asked.past))
 
 
 def _blame_rule(asked: Question, name: str) -> None:
@@ -308,9 +310,7 @@ def _blame_rule(asked: Question, name: str) -> None:
         click.echo(safe(f"It is in {where or 'your file'}.{counts}"))
     elif row.end:
         click.echo(safe(f"It {'is' if row.is_rule else 'was'} {row.end}."))
-    marks = recent(steps, asked.then or Past(asked.ledger))
-    uses = Uses.of(asked)
-    for line in worth(uses.json(row), uses.shown[row.name], marks):
+    for line in _worth(asked, row, steps):
         prose(line)
     if steps:
         click.echo()

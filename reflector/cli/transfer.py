@@ -382,8 +382,6 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
         print_json(loaded)
     else:
         click.echo(loaded.head)
-        events = counted(loaded.head.position, "event")
-        note(f"{events} imported. Next: {place.command('list')}")
         note(f"{counted(loaded.head.position, 'event')} imported. Next: {place.command('list')}")
     _print_trials(place, loaded.trials, is_moved=not project.config.ledger_url)
 
