@@ -26,7 +26,7 @@ from reflector.cli.options import (
     json_option,
     why_option,
 )
-from reflector.cli.output import note, print_json, safe, shaped, span
+from reflector.cli.output import note, print_json, say, shaped, span
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike, near
@@ -123,7 +123,7 @@ def print_changes(
         print_json(ChangesJson(bool(positions), changes, undo))
         return
     for line in lines:
-        click.echo(safe(line))
+        say(line)
     note(f"Undo: {undo}" if undo else otherwise)
 
 
@@ -257,7 +257,7 @@ def _edit_file(place: Place) -> None:
         if problems and not _is_edited_again():
             raise click.ClickException(f"nothing was recorded; correct {file}")
     for event in events:
-        click.echo(safe(f"{event.type}  {EVENT_TYPES[event.type].summary(event.facts)}"))
+        say(f"{event.type}  {EVENT_TYPES[event.type].summary(event.facts)}")
     if not events:
         note(_NOTHING)
         return

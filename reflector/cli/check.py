@@ -43,7 +43,7 @@ from reflector.cli.options import (
     judge_option,
     yes_option,
 )
-from reflector.cli.output import counting, day_words, note, print_json, progress, safe
+from reflector.cli.output import counting, day_words, note, print_json, progress, say
 from reflector.cli.sessions import compressed_words
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -107,7 +107,7 @@ def check(
     project = _with_judge(place, judge)
     advice = advice_to_check(project, files)
     if not files and is_outside(project, advice) and (table := project_table(_EACH, date.today())):
-        click.echo(safe("\n".join(table)))
+        say("\n".join(table))
         return
     if not advice.files:
         raise click.ClickException(no_line_words(advice))
@@ -159,7 +159,7 @@ def _may_judge_now(named: str | None) -> Mapping[str, consent.Agreed]:
 
 
 def _print_page(facts: PageFacts, *, whole: bool) -> None:
-    click.echo(safe("\n".join(page_lines(facts, date.today(), whole=whole))))
+    say("\n".join(page_lines(facts, date.today(), whole=whole)))
 
 
 def _with_judge(place: Place, named: str | None) -> Project:

@@ -12,7 +12,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import flag, json_option
-from reflector.cli.output import note, print_json, safe, table
+from reflector.cli.output import note, print_json, say, table
 from reflector.config import (
     BACKENDS,
     SETTINGS,
@@ -129,7 +129,7 @@ def _print_in_force(place: Place, key: str) -> Config:
     settings.
     """
     config = load_config(root := place.folder())
-    click.echo(f"{key} = {_words(_shown(config, key))}")
+    say(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
     judges_settings = judge_kind(config.backend).settings if config.backend in BACKENDS else ()
     if mend and key in ("backend", *judges_settings):
@@ -148,9 +148,9 @@ def off(place: Place) -> None:
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)
-    click.echo(safe(f"reflector is off in {root}: enabled = false in {stored.path}"))
-    click.echo("reflector does not record or judge sessions here, and your agent gets no rules.")
-    click.echo(f"To turn it on: {place.command('on')}")
+    say(f"reflector is off in {root}: enabled = false in {stored.path}")
+    say("reflector does not record or judge sessions here, and your agent gets no rules.")
+    say(f"To turn it on: {place.command('on')}")
 
 
 @click.command()
@@ -162,7 +162,7 @@ def on(place: Place) -> None:
     if file := fast.off_by(str(root)):
         way_out = "change `enabled` or `off` in that file"
         raise click.ClickException(f"{file} still turns reflector off in {root}; {way_out}")
-    click.echo(safe(f"reflector is on in {root}."))
+    say(f"reflector is on in {root}.")
 
 
 def _own_folder(place: Place, verb: str) -> Path:

@@ -14,7 +14,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.judge import ask_who, end_first, estimate_words
 from reflector.cli.options import dry_run_option
-from reflector.cli.output import note, safe
+from reflector.cli.output import note, say
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
@@ -84,21 +84,21 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         return
     change = install_hooks(path, agent.form, command, within=within)
     if change.is_none:
-        click.echo(safe(f"{path} already has the hooks."))
+        say(f"{path} already has the hooks.")
         return
-    click.echo(safe(f"{path}: hooks for {', '.join(agent.events)}"))
+    say(f"{path}: hooks for {', '.join(agent.events)}")
     if change.backup:
-        click.echo(safe(f"Backup: {change.backup}"))
+        say(f"Backup: {change.backup}")
     _print_effect(agent, scope, root)
-    click.echo(safe(f"Next: {first_step(root)}"))
-    click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
+    say(f"Next: {first_step(root)}")
+    say(f"To undo: {install_command(agent, 'uninstall', scope)}")
     is_asked = not (consent.agreed_clients() or load_config(root).asks_model)
     if is_asked and not (sys.stdin.isatty() and ask_who(place)):
         if consent.installed_clients(project=root):
             words = estimate_words(load_config(root))
-            click.echo(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
+            say(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
         else:
-            click.echo("To choose a judge of which rules helped: reflector judge")
+            say("To choose a judge of which rules helped: reflector judge")
     _ask_memory(root)
 
 
@@ -138,7 +138,7 @@ def _withdraw(root: Path) -> None:
     if any(callers_of(root)):
         return
     if offers.take_back():
-        click.echo("No model reads your sessions now.")
+        say("No model reads your sessions now.")
     end_first(root)
 
 
@@ -178,7 +178,7 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
     else:
         counted_from = f"of {agent.title} are counted after you start it again"
         shown = "From then on, each new session gets the playbook."
-    click.echo(safe(f"Sessions in {where} {counted_from}."))
+    say(f"Sessions in {where} {counted_from}.")
     click.echo(shown)
     if agent.consent:
         click.echo(agent.consent)
@@ -187,22 +187,20 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
 def _print_removal(change: Change) -> None:
     path = change.path
     if change.is_none:
-        click.echo(safe(f"{path} does not contain hooks of reflector."))
+        say(f"{path} does not contain hooks of reflector.")
         return
     if change.after is None:
-        click.echo(safe(f"{path} contained only reflector's hooks and was removed."))
+        say(f"{path} contained only reflector's hooks and was removed.")
     else:
-        click.echo(safe(f"{path} no longer calls reflector."))
-    click.echo(
+        say(f"{path} no longer calls reflector.")
+    say(
         "Your playbooks, their history and your settings are kept. Remove the program as you "
         "installed it, for example: uv tool uninstall reflector-ledger"
     )
     if change.backup is not None:
-        click.echo(
-            safe(
-                "Your later changes to the file are kept. The copy from before the hooks is "
-                f"{change.backup}"
-            )
+        say(
+            "Your later changes to the file are kept. The copy from before the hooks is "
+            f"{change.backup}"
         )
 
 
@@ -232,7 +230,7 @@ def show_change(change: Change) -> None:
     for line in difflib.unified_diff(
         lines(change.before), lines(change.after), old, new, lineterm=""
     ):
-        click.echo(safe(line))
+        say(line)
 
 
 def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> None:

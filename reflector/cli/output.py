@@ -63,6 +63,11 @@ def safe(text: str) -> str:
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
 
 
+def say(text: str = "") -> None:
+    """Print text of several lines."""
+    click.echo(safe(text))
+
+
 def json_of(value: Any) -> Any:
     """Return a value as JSON has it: a dataclass by the fields of its repr, whose names lose a `_`
     at their end; a head and a path as they are typed, a change as events have it, a bullet with its

@@ -47,6 +47,7 @@ from reflector.cli.output import (
     print_json,
     prose,
     safe,
+    say,
     shaped,
     short_id,
     short_time,
@@ -125,14 +126,14 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
         print_json(shaped(ShownJson, listed, recent=marks, events=events))
         return
     demoted = uses.demoted(row)
-    click.echo(safe(f"{row.name}  {row.text}"))
+    say(f"{row.name}  {row.text}")
     end = uses.places.get(row.name) or row.end
     checked = f"checked: {listed.checked}" if listed.checked else ""
     notes = (SECTIONS[row.section], end, f"demoted: {demoted}" if demoted else "", checked)
-    click.echo(safe(", ".join(filter(None, notes))))
+    say(", ".join(filter(None, notes)))
     for line in worth(listed, uses.shown[row.name], marks):
         prose(line)
-    click.echo()
+    say()
     covered = asked.past.covered()
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
 
@@ -147,7 +148,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 def _show_event(asked: Question, event: Event) -> None:
     if asked.answers(event):
         return
-    click.echo(safe(f"{event.type} at position {event.position}: {summary(event)}"))
+    say(f"{event.type} at position {event.position}: {summary(event)}")
     whole = json_of(event).items()
     shown = {
         key: value
@@ -167,15 +168,15 @@ def _show_session(asked: Question, session_id: str) -> None:
     story = session_story(asked.ledger, session_id, asked.then)
     if asked.answers(story):
         return
-    click.echo(f"session {safe(story.session_id)}")
+    say(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
-    click.echo(f"{counted(len(states), 'part')}: {', '.join(states)}")
+    say(f"{counted(len(states), 'part')}: {', '.join(states)}")
     if story.tokens:
         click.echo(_cost(story))
     for window in story.windows:
-        click.echo()
+        say()
         _show_window(window)
-    click.echo()
+    say()
     event_table(story.events, without="session")
 
 
@@ -184,7 +185,7 @@ def _show_window(window: Window) -> None:
     reason = f" ({window.reason})" if window.reason else ""
     is_trajectory = window.type == ev.TRAJECTORY_RECORDED
     how = "a trajectory" if is_trajectory else f"by {window.trigger}{reason}"
-    click.echo(safe(f"{when}, {how}"))
+    say(f"{when}, {how}")
     facts = chain(_window_facts(window), *map(_reflection_facts, window.reflections))
     print_facts(((name, " ".join(text.split())) for name, text in facts if text), 11, 2)
 
@@ -268,7 +269,7 @@ def _print_sessions(place: Place, file: str, number: int, added_at: datetime | N
     from reflector.check.evidence import evidence_lines
 
     for line in evidence_lines(place.project(), file, number, date.today(), added_at):
-        click.echo(safe(line))
+        say(line)
 
 
 def _print_evidence(place: Place, line: str, moment: str | None) -> None:
@@ -300,20 +301,20 @@ def _blame_rule(asked: Question, name: str) -> None:
     steps = steps_of(asked.ledger, row.name, asked.then)
     if asked.answers(steps):
         return
-    click.echo(safe(f"{row.name}  {row.text}"))
+    say(f"{row.name}  {row.text}")
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        click.echo(safe(f"It was {row.end}. Its verdicts also count for that rule: {into}"))
+        say(f"It was {row.end}. Its verdicts also count for that rule: {into}")
     elif row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
         counts = f" Its counts: {asked.place.command('blame', where)}" if where else ""
-        click.echo(safe(f"It is in {where or 'your file'}.{counts}"))
+        say(f"It is in {where or 'your file'}.{counts}")
     elif row.end:
-        click.echo(safe(f"It {'is' if row.is_rule else 'was'} {row.end}."))
+        say(f"It {'is' if row.is_rule else 'was'} {row.end}.")
     for line in _worth(asked, row, steps):
         prose(line)
     if steps:
-        click.echo()
+        say()
     is_alone = all(step.name == row.name for step in steps)
     columns = ("rule", "position", "when", "session", "verdict", "total", "why")
     rows = [

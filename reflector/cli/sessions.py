@@ -18,7 +18,7 @@ from reflector.cli.output import (
     os_error_words,
     print_json,
     progress,
-    safe,
+    say,
     short_id,
     table,
 )
@@ -402,7 +402,7 @@ def run_drain(
 def _print_drained(place: Place, done: Drained) -> None:
     for item in done.reflected:
         if item.outcome == "completed" and item.words:
-            click.echo(safe(item.words))
+            say(item.words)
         elif item.outcome == "failed":
             by_hand = f"is not tried again automatically (see `{place.command('status')}`)"
             note(
