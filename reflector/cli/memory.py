@@ -24,6 +24,7 @@ from reflector.cli.output import (
     print_json,
     prose,
     safe,
+    shaped,
     short_time,
     table,
 )
@@ -162,22 +163,16 @@ def _root(place: Place) -> Path | None:
 
 def memory_json(place: Place, change: Change) -> MemoryJson:
     """Return a change for JSON."""
-    facts = change.event.facts
-    return MemoryJson(
-        place=change.place,
+    names = ("kind", "by", "agent", "session", "commit", "author", "source")
+    return shaped(
+        MemoryJson,
+        change,
         at=change.event.occurred_at,
-        file=change.file,
-        kind=change.fact("kind"),
-        added=len(facts.get("added") or ()),
-        removed=len(facts.get("removed") or ()),
-        by=change.fact("by"),
-        agent=change.fact("agent"),
-        session=change.fact("session"),
-        commit=change.fact("commit"),
-        author=change.fact("author"),
-        source=change.fact("source"),
+        added=len(change.lines("added")),
+        removed=len(change.lines("removed")),
         undo=_way_back(place, change)[0] or None,
         undone_at=change.undone_at or None,
+        **{name: change.fact(name) for name in names},
     )
 
 
@@ -423,19 +418,9 @@ def _line_json(place: Place, line: Line) -> MemoryLineJson:
     def shown(change: Change | None) -> MemoryJson | None:
         return memory_json(place, change) if change is not None else None
 
+    changes = {name: shown(getattr(line, name)) for name in ("written", "committed", "first")}
     was = [FormerJson(former.text, shown(former.written)) for former in line.was]
-    written = shown(line.written)
-    return MemoryLineJson(
-        line.file,
-        line.number,
-        line.text,
-        written,
-        shown(line.committed),
-        shown(line.first),
-        line.words,
-        was,
-        line.origin,
-    )
+    return shaped(MemoryLineJson, line, was=was, **changes)
 
 
 def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:

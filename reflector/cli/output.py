@@ -100,7 +100,7 @@ def _without_keys(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-def shaped(kind: type[T], value: object, **more: Any) -> T:
+def shaped(kind: type[T], value: object, /, **more: Any) -> T:
     """Return a value as a dataclass for JSON: the fields that `more` lacks are its attributes of
     the same names.
     """
