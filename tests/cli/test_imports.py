@@ -12,10 +12,10 @@ _PROGRAM = (
     f"import sys; sys.path.insert(0, {str(Path(reflector.__file__).parents[1])!r}); "
     "from reflector.cli import main; main(); print(*sys.modules, file=sys.stderr)"
 )
-#: Libraries that no everyday command needs, others that cost 1 ms or more, and modules of ours that
-#: load many others.
+#: Libraries that no everyday command needs.
+_LIBRARIES = {"alembic", "anthropic", "pydantic", "rich", "sqlalchemy"}
+#: Modules of Python that cost 1 ms or more, and modules of ours that load many others.
 _HEAVY = """
-    alembic anthropic pydantic rich sqlalchemy
     decimal difflib hashlib shutil subprocess
     reflector.audit.blame reflector.changes reflector.check reflector.counts reflector.curator
     reflector.embed reflector.exchange reflector.hooks.install reflector.instructions.kinds
@@ -59,8 +59,22 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Agent:
 def test_everyday_command_loads_only_what_it_needs(
     quiet: Agent, command: str, may_load: str
 ) -> None:
+    loaded = _loaded(quiet, command)
+    assert loaded.isdisjoint(_LIBRARIES)
+    assert loaded.intersection(_HEAVY.split()) == set(may_load.split())
+
+
+@pytest.mark.parametrize("command", ["check", "list"])
+def test_command_before_a_ledger_loads_no_library(tmp_path: Path, command: str) -> None:
+    agent = Agent.bare(tmp_path)
+    (agent.project / "CLAUDE.md").write_text("- Run the tests before you commit.\n")
+    assert _loaded(agent, command).isdisjoint(_LIBRARIES)
+
+
+def _loaded(agent: Agent, command: str) -> set[str]:
+    """Return the modules that a process of a command imported."""
     program = [sys.executable, "-I", "-c", _PROGRAM]
-    _, err = quiet.start(*command.split(" ", 2), program=program).communicate()
+    _, err = agent.start(*command.split(" ", 2), program=program).communicate()
     loaded = set(err.split())
     assert "reflector.cli.app" in loaded
-    assert loaded.intersection(_HEAVY.split()) == set(may_load.split())
+    return loaded
