@@ -41,8 +41,7 @@ class Usage:
         return Usage(*map(add, astuple(self), astuple(other)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Price:
+class _Price(NamedTuple):
     """USD per million tokens; the cache is read at `read` times the input's price and written at
     1.25 times.
     """
