@@ -30,6 +30,7 @@ from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.sessions import locks, spool
 from reflector.sessions.former_shares import former_shares
 from reflector.sessions.injection import told_beside
+from reflector.sessions.last_session import waiting_proposals
 from reflector.sessions.seen_head import missed
 from reflector.sessions.told import told_names, told_text
 from reflector.text.words import context_tokens
@@ -296,10 +297,7 @@ class _Reading:
         state.failures = [*self._failures(state.windows), *self._unchecked()]
         if lost := missed(project, ledger):
             state.problems.append(f"{lost.message}; {lost.remedy}")
-        if ledger.has(ev.BULLET_PROPOSED) or ledger.has(ev.CHANGE_PROPOSED):
-            from reflector.changes.propose import read_proposals
-
-            state.proposals = len(read_proposals(ledger))
+        state.proposals = waiting_proposals(ledger)
         if "skipped" in state.windows:
             state.waiting_for_budget = len(waiting_for_budget(ledger))
         month_ago = (datetime.now(UTC) - timedelta(days=30)).strftime(_TIME)
