@@ -191,7 +191,7 @@ HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
     "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
-BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
+BUILDING, CITATIONS, SPEAKERS, TELLINGS = of("transcripts", "building citations speakers tellings")
 APP, ARGUMENTS, REPORTING, HELPING, REVIEWING = of("cli", "app options doctor help review")
 JUDGING = "reflector/sessions/judging.py"
 AFTERMATH = "reflector/reflection/aftermath.py"
@@ -639,7 +639,7 @@ MUTATIONS = [
     ),
     Mutation(TRIAL, "        at = at or datetime.now(UTC)\n", "", TRIALS),
     Mutation(FAST, "if PLACEBO_HEADING.encode() in begin:", "if False:", PLACEBO),
-    Mutation(CITATIONS, "text[max(0, begin) :]", "text", PLACEBO),
+    Mutation(TELLINGS, "text[max(0, begin) :]", "text", PLACEBO),
     Mutation(TRIAL, "if not session.is_hooked or not", "if not", TRIALS),
     Mutation(
         TRIAL,
