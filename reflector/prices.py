@@ -40,8 +40,7 @@ class Usage:
         return Usage(*map(add, astuple(self), astuple(other)))
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """USD per million tokens of the models with a prefix, for prompts longer than `threshold`. The
     cache is read at `read` times the input's price and written at 1.25 times.
     """

@@ -191,7 +191,7 @@ HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
     "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
-BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
+BUILDING, CITATIONS, SPEAKERS, TELLINGS = of("transcripts", "building citations speakers tellings")
 APP, ARGUMENTS, REPORTING, HELPING, REVIEWING = of("cli", "app options doctor help review")
 JUDGING = "reflector/sessions/judging.py"
 AFTERMATH = "reflector/reflection/aftermath.py"
@@ -546,14 +546,14 @@ MUTATIONS = [
     Mutation("reflector/cli/figures.py", "or has_few else", "else", ("tests/cli/test_json.py",)),
     Mutation(
         "reflector/sessions/former_shares.py",
-        "            mark.touch()\n",
-        "",
+        "(project.state_dir / _SHOWN).touch()",
+        "pass",
         ("tests/cli/test_status.py",),
     ),
     Mutation(
         "reflector/sessions/former_shares.py",
-        "recorded_at < _SINCE",
-        "recorded_at",
+        " < _SINCE",
+        "",
         ("tests/cli/test_status.py",),
     ),
     Mutation(COUNTERS, "coalesce(session_id, reflection_id", "coalesce(reflection_id", VOTING),
@@ -639,7 +639,7 @@ MUTATIONS = [
     ),
     Mutation(TRIAL, "        at = at or datetime.now(UTC)\n", "", TRIALS),
     Mutation(FAST, "if PLACEBO_HEADING.encode() in begin:", "if False:", PLACEBO),
-    Mutation(CITATIONS, "text[max(0, begin) :]", "text", PLACEBO),
+    Mutation(TELLINGS, "text[max(0, begin) :]", "text", PLACEBO),
     Mutation(TRIAL, "if not session.is_hooked or not", "if not", TRIALS),
     Mutation(
         TRIAL,
@@ -1305,7 +1305,9 @@ MUTATIONS = [
         'Speech("human", typed)',
         SPEAKING,
     ),
-    Mutation(SPEAKERS, "typed = without(typed, _ANY).strip()", "typed = typed.strip()", SPEAKING),
+    Mutation(
+        SPEAKERS, "typed = without(typed, patterns.any).strip()", "typed = typed.strip()", SPEAKING
+    ),
     Mutation(CODEX, 'return uuid if times == 1 else f"{uuid}#{times}"', "return uuid", READERS[1:]),
     Mutation(CODEX, " and ordinal < self._first_own_ordinal:", " and False:", READERS[1:]),
     Mutation(COPILOT, "if call.id not in self._requested_calls:", "if True:", READERS[1:]),

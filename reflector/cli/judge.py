@@ -15,7 +15,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
-from reflector.cli.output import note, print_json, safe, table
+from reflector.cli.output import note, print_json, say, table
 from reflector.config import (
     APIS,
     CONSENT,
@@ -84,7 +84,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     newest = offers.estimate(config)
     if newest.prompts:
         sessions = counted(len(newest.prompts), "session")
-        click.echo(f"The price is for your last {sessions} (at most {_tokens(newest)}).")
+        say(f"The price is for your last {sessions} (at most {_tokens(newest)}).")
     columns = ("judge", "version", "model", "may judge", "price", "your text goes to")
     table(columns, [_row(offer) for offer in listed], prose=("your text goes to",))
     for offer in listed:
@@ -132,13 +132,13 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     _refuse_unknown(who, config)
     if who is None and not yes and sys.stdin.isatty():
         if not ask_who(place):
-            click.echo(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
+            say(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
         return
     if who in OFFLINE:
-        click.echo(f"{who} needs no permission, because it sends nothing.")
+        say(f"{who} needs no permission, because it sends nothing.")
         return
     _let_in(place, who, yes=yes)
-    click.echo("Next: reflector check")
+    say("Next: reflector check")
 
 
 @contextmanager
@@ -172,19 +172,19 @@ def ask_who(place: Place) -> bool:
     if not fitting:
         return False
     newest = offers.estimate(config)
-    click.echo("Who may read your sessions to judge whether a rule helped?")
+    say("Who may read your sessions to judge whether a rule helped?")
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
     nobody = len(cells) + 1
     cells.append((nobody, "none (built-in rules)", "free, offline", "nobody (few verdicts)"))
     sessions = counted(len(newest.prompts), "session")
     table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
-    click.echo(
+    say(
         "The price is for the last sessions of all your projects,\n"
         f"with at most {config.request_tokens:,} tokens of each session.\n"
         "`check` has another price, because it reads only this project,\n"
         f"with at most {ROOM:,} tokens of each session."
     )
-    click.echo("To see how often each judge is right: reflector help judging")
+    say("To see how often each judge is right: reflector help judging")
     numbers = [str(number) for number in range(1, nobody + 1)]
     answer = click.prompt(
         f"Choose {', '.join(numbers[:-1])} or {nobody}",
@@ -241,7 +241,7 @@ def _let_in(place: Place, name: str | None, *, yes: bool) -> None:
         _allow_api(place, config, name, yes=yes)
     else:
         _allow_agents(place, config, name, yes=yes)
-    click.echo("To stop: reflector judge forbid")
+    say("To stop: reflector judge forbid")
     read_first(place)
 
 
@@ -257,13 +257,11 @@ def read_first(place: Place) -> None:
     if due is None:
         return
     first.start(project, due)
-    click.echo(
-        safe(
-            f"The judge now reads your last {counted(len(due.sessions), 'session')} and checks "
-            f"the {counted(due.rules, 'rule')} of {due.files[0]}"
-            f"{' and others' if len(due.files) > 1 else ''}, about "
-            f"{counted(due.minutes, 'minute')}."
-        )
+    say(
+        f"The judge now reads your last {counted(len(due.sessions), 'session')} and checks "
+        f"the {counted(due.rules, 'rule')} of {due.files[0]}"
+        f"{' and others' if len(due.files) > 1 else ''}, about "
+        f"{counted(due.minutes, 'minute')}."
     )
 
 
@@ -288,7 +286,7 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
     who_asks = " and ".join(candidate.title for candidate in ready)
     _ask(config, who_asks, "your agents may judge only with your permission", yes=yes)
     offers.allow_agents(ready, project)
-    click.echo(safe(f"{who_asks} may judge from the next session on."))
+    say(f"{who_asks} may judge from the next session on.")
 
 
 def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> None:
@@ -299,14 +297,12 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
         price = priced(config, candidate.name, newest.prompts)
         if price is not None and newest.prompts:
             model += f", {price_words(price)} for your last {len(newest.prompts)} sessions"
-        click.echo(
-            safe(
-                f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
-                "started with these variables"
-            )
+        say(
+            f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
+            "started with these variables"
         )
         for line in consent.shown(candidate.terms):
-            click.echo(safe(f"  {line}"))
+            say(f"  {line}")
         for variable in consent.left_out(candidate.name, project=place.folder()):
             note(
                 f"  {variable} contains a folder of this project or the working folder, so "
@@ -319,23 +315,23 @@ def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> N
         extension = find_extension("judges", name)
     except ExtensionError as error:
         raise JudgeRefused(str(error)) from error
-    click.echo(safe(f"{extension.words}, {extension.location}: {extension.entry_point.value}"))
+    say(f"{extension.words}, {extension.location}: {extension.entry_point.value}")
     _ask(config, name, "a judge of another package may judge only with your permission", yes=yes)
     offers.allow_extension(extension, place.folder())
-    click.echo(f"{name} may judge from the next session on.")
+    say(f"{name} may judge from the next session on.")
 
 
 def _allow_api(place: Place, config: Config, name: str, *, yes: bool) -> None:
     offer = offers.api_offer(name, config, place.folder(), offers.estimate(config))
     title = judge_kind(name).title
     words = price_words(offer.price) if offer.price is not None else "an unknown price"
-    click.echo(safe(f"{title}: {offer.model}, {words} for your last sessions"))
-    click.echo(safe(f"Your text goes to: {offer.goes_to}"))
+    say(f"{title}: {offer.model}, {words} for your last sessions")
+    say(f"Your text goes to: {offer.goes_to}")
     if offer.fault:
         raise JudgeRefused(f"{name}: {offer.fault}")
     _ask(config, title, f"{title} needs your permission to judge", yes=yes)
     offers.allow_api(name, config, place.folder())
-    click.echo(f"{title} may judge from the next session on.")
+    say(f"{title} may judge from the next session on.")
 
 
 def _ask(config: Config, title: str, otherwise: str, *, yes: bool) -> None:
@@ -386,11 +382,11 @@ def forbid(place: Place, who: str | None) -> None:
         raise click.UsageError(f"{who} sends nothing and needs no permission")
     was_allowed = offers.forbid(who)
     if who is not None:
-        click.echo(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
+        say(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
     elif was_allowed:
-        click.echo(
+        say(
             "No model reads your sessions now. The built-in judge `rules` decides, without a model."
         )
     else:
-        click.echo("No judge was allowed to read your sessions.")
+        say("No judge was allowed to read your sessions.")
     end_first(place.folder())

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile, islice
 from typing import Any, NamedTuple
 
@@ -278,9 +278,9 @@ class _Merging:
         """Append the `ledger.merged` of a page that ends with an event of the file, with the models
         that its copies of windows here name.
         """
-        upto = replace(self.survey.header, position=last.position, chain=last.chain)
+        upto = self.survey.header._replace(position=last.position, chain=last.chain)
         names = dict(self.survey.our_names)
-        record = {**asdict(upto), "here": [tuple(event) for event in present], "renamed": names}
+        record = {**upto._asdict(), "here": [tuple(event) for event in present], "renamed": names}
         if models:
             record["models"] = dict(models)
         event_id = identity(ev.LEDGER_MERGED, self.writing.chain, last.chain)

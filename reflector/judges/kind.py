@@ -9,7 +9,6 @@ processes are imported by `build` alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,8 +26,7 @@ class Readiness(NamedTuple):
     way_out: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeKind:
+class JudgeKind(NamedTuple):
     """One judge. `OFFLINE` of `reflector/config.py` has those that ask no model.
 
     name        its name in settings, options and events: that of its module

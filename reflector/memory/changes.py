@@ -6,7 +6,6 @@ the user's. A change counts as taken back if a later change undid it and was not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +18,6 @@ from reflector.memory.bytes import Versions
 from reflector.memory.files import Table, Watched, shown_name
 from reflector.project import Project
 
-#: A position of the user's ledger, as people write it.
-USERS_PLACE = re.compile(r"u([1-9][0-9]{0,14})", re.ASCII)
 #: Letters of a time up to its seconds, `2026-11-29T09:41:57`.
 _SECONDS = 19
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
-from reflector.changes.erase import returning_texts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
@@ -160,7 +159,7 @@ class _Intake:
         name = self._names.give(edit.name, section)
         if row is not None and is_older(row, edit):
             return _added(added(come_back(row, name)), self._actor)
-        return _added(replace(edit, name=name), self._actor)
+        return _added(edit._replace(name=name), self._actor)
 
 
 def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
@@ -170,7 +169,11 @@ def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
     erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
     revisions = [edit for edit in edits if edit.kind == "revise"]
     texts = {str(edit.name): str(edit.text) for edit in revisions if edit.name in erased}
-    return returning_texts(ledger, base.position, texts) if texts else set()
+    if not texts:
+        return set()
+    from reflector.changes.erase import returning_texts
+
+    return returning_texts(ledger, base.position, texts)
 
 
 def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> TwoVersions:

@@ -18,7 +18,6 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 from threading import Lock, get_ident
@@ -32,7 +31,6 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
-from reflector.prices import Usage, cost, spent_on
 
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
@@ -299,6 +297,7 @@ class Gate:
         """
         from reflector.judges.protocol import MAX_TOKENS
         from reflector.judges.registry import kind_of
+        from reflector.prices import Usage, cost
 
         kind = kind_of(self.config)
         model = kind.model(self.config, self.config.judge_client or "claude")
@@ -378,6 +377,8 @@ class Spending:
             OSError: the record cannot be read.
         """
         ledgers = self._ledgers()
+        if not ledgers:
+            return own
         taken, _ = ledgers.pop(_key(origin), (0, 0))
         return max(taken, own) + sum(sum(other) for other in ledgers.values())
 
@@ -455,6 +456,8 @@ def _appended(path: Path) -> FileIO:
 
 
 def _key(origin: str) -> str:
+    from hashlib import sha256
+
     return sha256(origin.encode("utf-8", "replace")).hexdigest()[:32]
 
 
@@ -484,6 +487,8 @@ def dollars_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Return what all reflections of the playbook took since the calendar month (UTC) began, by
     list prices, in millionths of a US dollar. Models without a known price take nothing.
     """
+    from reflector.prices import spent_on
+
     after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
     with ledger.asking() as sql:
         query = (

@@ -39,10 +39,11 @@ from reflector.sessions.opencode_store import is_export
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
-from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
+from reflector.transcripts.citations import BEFORE, FOLLOWED
 from reflector.transcripts.heads import is_whole
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import Place, Scan, UnknownTranscript, read_messages, scan
+from reflector.transcripts.tellings import Telling
 from reflector.trials.outcome import outcome_event, read_outcome
 
 WindowMode = Literal["new", "whole"]

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector import handover
+from reflector.events.event import BULLET_PROPOSED, CHANGE_PROPOSED
 from reflector.files import write_durably
 from reflector.locate import own_folder
 from reflector.text.bounds import clean
 from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
     from reflector.reflection.recorder import Reflected
 
 _MAX_WORDS_CHARACTERS = 100
@@ -122,6 +124,19 @@ def _verdicts(texts: Iterable[str]) -> Iterable[str]:
     """Return the verdicts in some texts, the last one of each bullet."""
     matches = map(_VERDICT.match, ", ".join(texts).split(", "))
     return {match[1]: match[0] for match in matches if match}.values()
+
+
+def waiting_proposals(ledger: Ledger, *, sweeps: bool = False) -> int:
+    """Return the number of proposals that wait for a decision; if it `sweeps`, without those that
+    no longer apply, which it lets fall away. Raises LedgerError.
+    """
+    if not (ledger.has(BULLET_PROPOSED) or ledger.has(CHANGE_PROPOSED)):
+        return 0
+    from reflector.changes.propose import read_proposals, sweep_proposals
+
+    if sweeps:
+        sweep_proposals(ledger)
+    return len(read_proposals(ledger))
 
 
 def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) -> None:

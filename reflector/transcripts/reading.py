@@ -39,7 +39,7 @@ from reflector.extensions import error_of, listed_readers
 from reflector.refusal import Refusal
 from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Conversation, content_id, fields, objects, plain_text
-from reflector.transcripts.citations import Telling, called_wrong, citations_of
+from reflector.transcripts.citations import called_wrong, citations_of
 from reflector.transcripts.message import NOT_KEPT, Message, Tally
 from reflector.transcripts.readers import (
     Reader,
@@ -50,6 +50,7 @@ from reflector.transcripts.readers import (
 )
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines, record_key
 from reflector.transcripts.speakers import tag_around
+from reflector.transcripts.tellings import Telling
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reflector.hooks.fast import names_shown_in
-from reflector.transcripts.citations import telling_of
+from reflector.transcripts.tellings import telling_of
 from tests.conftest import first_fast
 from tests.judges.api import Api, answer, sound
 from tests.road.agent import Agent
