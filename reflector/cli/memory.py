@@ -43,7 +43,6 @@ from reflector.memory.answers import (
 )
 from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, file_named
 from reflector.memory.files import Scope, Table, shown_name
-from reflector.memory.places import is_interrupted
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
@@ -148,7 +147,7 @@ def _bring_up_to_date(place: Place) -> None:
     from reflector.sessions.memory_drain import bring_up_to_date
 
     project = place.project()
-    if project.config.memory == "off" and not is_interrupted(project):
+    if project.config.memory == "off":
         return
     try:
         with place.changing(begins=True) as ledger:
@@ -525,7 +524,7 @@ def undo_memory(
         words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
         planned = plan_undo(chosen, command, only_lines=yes)
-        restored = planned if dry_run else restore(place.project(), planned)
+        restored = planned if dry_run else restore(planned)
     if as_json:
         print_json([_restored_json(place, one) for one in restored])
         return
@@ -617,6 +616,6 @@ def take_back_memory(place: Place, text: str) -> str:
     """Take back a change, or else only its lines, and return the place of the new one."""
     with opened(place, changes=True) as stores:
         planned = plan_undo([_needed(place, stores, text)], "", only_lines=True)
-        (restored,) = restore(place.project(), planned)
+        (restored,) = restore(planned)
     _print_restored(place, restored, dry_run=False)
     return restored.place

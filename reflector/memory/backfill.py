@@ -12,12 +12,12 @@ from functools import cache, partial
 from math import inf
 
 from reflector.events.event import MEMORY_CHANGED
-from reflector.events.memory import AGENT, GIT, TRANSCRIPT
+from reflector.events.memory import GIT, TRANSCRIPT
 from reflector.memory.bytes import keep_versions
-from reflector.memory.calls import Call, Transcript, sitting_of
+from reflector.memory.calls import Call, Transcript, calls_of
 from reflector.memory.lines import LineChange, Numbered, cut, line_change, masked_lines
 from reflector.memory.looks import UNSEEN_CONTENT, Content, Looks
-from reflector.memory.new_change import Author, NewChange, event_of
+from reflector.memory.new_change import NewChange, event_of
 from reflector.memory.recording import Recorder, append_new, known_calls
 
 
@@ -89,23 +89,21 @@ def _by_calls(
     first_look = seen.first if seen else inf
     known = known_calls(recorder.ledger)
     contents: dict[str, Content] = {}
-    sittings = [sitting_of(transcript, recorder.table) for transcript in transcripts]
-    calls = [call for sitting in sittings for call in sitting.calls]
+    calls = [call for each in transcripts for call in calls_of(each, recorder.table)]
     for call in sorted(calls, key=lambda call: call.time):
         file = call.watched.file
-        if call.time >= first_look or (file, call.session, call.id) in known:
+        if call.time >= first_look or call.key in known:
             continue
         if not recorder.table.is_inside(call.watched):
             continue
-        known.add((file, call.session, call.id))  # a fork has the calls of its original
+        known.add(call.key)  # a fork has the calls of its original
         before = call.starts_at(contents.get(file, UNSEEN_CONTENT))
         after = call.apply(before) or UNSEEN_CONTENT
         contents[file] = after
         if not call.is_shell:
             is_known = before.is_known and after.is_known
             lines = None if is_known else _lines(call, whole_lines(file))
-            author = Author(AGENT, call.agent, call.session, call.id)
-            yield NewChange(file, before, after, author, call.time, TRANSCRIPT, lines)
+            yield NewChange(file, before, after, call.author, call.time, TRANSCRIPT, lines)
 
 
 def _lines(call: Call, whole_lines: Collection[str]) -> LineChange:

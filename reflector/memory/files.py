@@ -163,12 +163,15 @@ class Table:
         real = os.path.realpath(watched.path)  # unlike `resolve`, for a loop of links too
         return Path(real).is_relative_to(watched.folder) and not self._is_users(real)
 
-    def tool_file(self, tool: str) -> Watched | None:
-        """Return the file that a tool writes without naming it."""
-        for reader in readers() if self.scope == "user" else ():
-            if tool in reader.loads.tools:
-                return self.watch_of(str(reader.loads.own.folder / reader.loads.tools[tool]))
-        return None
+    @cached_property
+    def tools(self) -> dict[str, Watched | None]:
+        """The files that tools write without naming them, by the tool."""
+        all_loads = [reader.loads for reader in readers()] if self.scope == "user" else []
+        return {
+            tool: self.watch_of(str(loads.own.folder / name))
+            for loads in all_loads
+            for tool, name in loads.tools.items()
+        }
 
     @cached_property
     def found(self) -> Found:

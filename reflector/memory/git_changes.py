@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -127,6 +128,7 @@ class Repository:
             for file in files
         )
         contents = self._contents(names, here)
+        brought = defaultdict[str, set[Content]](set)
         moves = []
         for old, new, time, subject in entries:
             brings_commits = _BRINGS_COMMITS.match(subject) is not None
@@ -140,7 +142,12 @@ class Repository:
                 move = Move(file, author, time, before, after, forces and not brings_commits)
                 if brings_commits and before != after:
                     moves.append(self._with_commits(move, old, here))
-                elif before != after or (move.forces and after != NO_FILE):
+                    brought[file].add(after)
+                    continue
+                # `reset --hard` writes also a file that both commits have alike, but not one that
+                # was just committed.
+                is_kept = not subject.startswith("reset") or after in (NO_FILE, *brought[file])
+                if before != after or not is_kept:
                     moves.append(move)
         return moves
 

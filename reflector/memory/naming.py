@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from reflector.events.memory import AGENT, UNKNOWN, YOU
-from reflector.memory.calls import Call, Sitting
+from reflector.events.memory import UNKNOWN, YOU
+from reflector.memory.calls import Call, Transcript
 from reflector.memory.git_changes import Move
 from reflector.memory.looks import Content
 from reflector.memory.new_change import Author
@@ -52,7 +52,7 @@ class Question(NamedTuple):
     after: Content
     since: float
     until: float
-    sittings: Sequence[Sitting]
+    sessions: Sequence[Transcript]
 
     def is_unchanged_since(self, moment: float) -> bool:
         """Return whether nothing wrote the file after a moment; a deletion leaves no time."""
@@ -60,11 +60,11 @@ class Question(NamedTuple):
 
     def gap(self, after: Content, until: float) -> Step:
         """Return the change to a content that no evidence explains."""
-        active = [each for each in self.sittings if each.is_active(self.since, until)]
+        active = [each for each in self.sessions if each.is_active(self.since, until)]
         author = Author(YOU)
         if active:
-            newest = max(active, key=lambda sitting: sitting.ended)
-            author = Author(UNKNOWN, session=newest.session)
+            newest = max(active, key=lambda session: session.ended)
+            author = Author(UNKNOWN, session=newest.session())
         return Step(after, author, until)
 
 
@@ -92,8 +92,7 @@ def _time(evidence: Evidence) -> float:
 
 
 def _by_agent(call: Call, after: Content) -> Step:
-    author = Author(AGENT, call.agent, call.session, call.id)
-    return Step(after, author, call.time)
+    return Step(after, call.author, call.time)
 
 
 def _moved(move: Move) -> list[Step]:
@@ -190,8 +189,8 @@ class _Replay:
             if after is not None:
                 changed = [_by_agent(call, after)] if after != before else []
                 yield [*hidden, *changed], _State(skipped.place, after)
-        opaque = state.opaque
-        if opaque is not None and opaque.session == call.session and call.content is None:
+        by_opaque = state.opaque.author.session if state.opaque is not None else None
+        if by_opaque == call.author.session and call.content is None:
             yield [], skipped._replace(opaque=call)
         # A call whose result is there already may have been seen by the last look.
         if state.content is not None and call.content is None and call.is_seen_in(state.content):

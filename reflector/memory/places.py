@@ -22,8 +22,6 @@ from reflector.project import Project
 if TYPE_CHECKING:
     from reflector.memory.files import Scope
 
-#: The versions that an undo is about to write, in the user's own folder.
-JOURNAL = "undo.json"
 _ABSENT = "-"
 #: Differs from each state.
 _UNSETTLED = "?"
@@ -61,11 +59,6 @@ def checked_at(project: Project) -> float:
     return 0.0
 
 
-def is_interrupted(project: Project) -> bool:
-    """Return whether an undo of this project was interrupted."""
-    return _path(project, JOURNAL).exists()
-
-
 def settled_state(status: os.stat_result, now: float) -> str:
     """Return the state of a file that is looked at; one that differs from each state if the next
     change may leave the same one.
@@ -80,7 +73,7 @@ def leave_places(project: Project, places: Mapping[str, bool], began: float) -> 
     places  whether the look found something at each path
     began   the time at which the look began
     """
-    states = {str(_path(project, JOURNAL)): _ABSENT}
+    states: dict[str, str] = {}
     for path, was_there in places.items():
         try:
             states[path] = settled_state(Path(path).stat(), began)
@@ -97,5 +90,5 @@ def _words(project: Project) -> str:
     return " ".join(scopes_of(project)) or "off"
 
 
-def _path(project: Project, name: str = PLACES) -> Path:
-    return Path(own_folder(str(project.root)) or "/nonexistent", name)
+def _path(project: Project) -> Path:
+    return Path(own_folder(str(project.root)) or "/nonexistent", PLACES)

@@ -19,7 +19,7 @@ from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_versions
-from reflector.memory.calls import Call, Sitting, Transcript, sitting_of
+from reflector.memory.calls import Call, Transcript, calls_of
 from reflector.memory.files import Scope, Table, Watched
 from reflector.memory.git_changes import Move, Repository
 from reflector.memory.looks import Content, Difference, Looks, Seen, compare
@@ -149,9 +149,18 @@ def _events_of(
     contents = [
         each.bytes for difference, before in changed for each in (difference.content, before)
     ]
-    sittings = [sitting_of(transcript, recorder.table) for transcript in find(since - _SLACK_S)]
+    watched = [difference.watched for difference, _ in changed]
+    sessions: list[Transcript] = []
+    calls: list[Call] = []
+    for transcript in find(since - _SLACK_S):
+        may_write = transcript.may_write(watched, recorder.table)
+        own = calls_of(transcript, recorder.table) if may_write else []
+        calls += own
+        if transcript.is_here or own:
+            sessions.append(transcript)
     records = _Records(
-        [sitting for sitting in sittings if sitting.is_here or sitting.calls],
+        sessions,
+        calls,
         recorder.repository.moves(files, reflog, contents),
         recorder.repository.former_heads(reflog),
         known_calls(recorder.ledger),
@@ -187,12 +196,13 @@ def _is_mirrored(before: Content, after: Content) -> bool:
 
 
 class _Records(NamedTuple):
-    """Everything on record since the last look: sessions, moves of HEAD, the commits that it had
-    before, the calls that the log has already, by their file, session and id, and the files that
-    git tracks.
+    """Everything on record since the last look: sessions, their calls, moves of HEAD, the commits
+    that it had before, the keys of the calls that the log has already, and the files that git
+    tracks.
     """
 
-    sittings: Sequence[Sitting]
+    sessions: Sequence[Transcript]
+    calls: Sequence[Call]
     moves: Sequence[Move]
     former_heads: Collection[str]
     known: Collection[tuple[str, str, str]]
@@ -200,13 +210,10 @@ class _Records(NamedTuple):
 
     def calls_of(self, file: str, since: float) -> list[Call]:
         """Return the calls that may explain a change of a file."""
-        calls = [call for sitting in self.sittings for call in sitting.calls]
         return [
             call
-            for call in calls
-            if call.watched.file == file
-            and call.is_after(since)
-            and (file, call.session, call.id) not in self.known
+            for call in self.calls
+            if call.watched.file == file and call.is_after(since) and call.key not in self.known
         ]
 
 
@@ -222,7 +229,7 @@ def _steps(
     """Return the events of one difference, oldest first. Raises OSError."""
     file = difference.watched.file
     since = difference.before.at
-    question = Question(before, difference.content, since, difference.latest, records.sittings)
+    question = Question(before, difference.content, since, difference.latest, records.sessions)
     moves = [move for move in records.moves if move.file == file]
     steps = steps_of(question, [*records.calls_of(file, since), *moves])
     keep_versions(recorder.project, [step.after.bytes for step in steps])

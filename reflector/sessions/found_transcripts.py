@@ -16,8 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 
+from reflector.events.event import time_of
 from reflector.project import project_of
-from reflector.transcripts.heads import read_head
+from reflector.transcripts.heads import last_time, read_head
 from reflector.transcripts.readers import is_subagents, stores
 
 _COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
@@ -93,6 +94,14 @@ def look_at(path: Path) -> FoundTranscript:
     written_at = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat()
     head = read_head(path)
     return FoundTranscript(path, head.folder, head.started_at or written_at, stat.st_size)
+
+
+def ended_at(path: Path) -> float:
+    """Return when a session ended, as its last record says: the file of a copied home is newer.
+    Raises OSError.
+    """
+    ended = time_of(last_time(path))
+    return path.stat().st_mtime if ended is None else ended.timestamp()
 
 
 def project_hash(root: Path) -> str:

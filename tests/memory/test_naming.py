@@ -248,6 +248,18 @@ def test_reset_to_head_is_a_checkout(looked: World) -> None:
     assert [event["by"] for event in looked.events()] == ["you", "checkout"]
 
 
+@pytest.mark.parametrize("command", ["checkout -qb side", "reset -q", "reset -q --hard"])
+def test_move_that_kept_a_file_names_nobody(looked: World, command: str) -> None:
+    path = looked.path("CLAUDE.md")
+    path.write_text("# Draft\n")
+    looked.record()
+    path.write_text("# Mine\n")
+    looked.git("commit", "-qam", "mine")
+    looked.git(*command.split())
+    looked.record()
+    assert [event["by"] for event in looked.events()] == ["you", "you"]
+
+
 def test_committed_change_of_an_agent_is_its_own(looked: World) -> None:
     session = looked.begins()
     session.edits("CLAUDE.md", "make test", "make check")
