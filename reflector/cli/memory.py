@@ -407,7 +407,7 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
     tables = [Table(root, scope) for scope in _SCOPES] if root is not None else []
     for each in tables:
         with suppress(OSError, KeyError):
-            return each.found.files[file].read()
+            return each.files[file].read()
     if not changes:
         raise click.UsageError(
             f"{file} does not exist, and no change of it is recorded; see "

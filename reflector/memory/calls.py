@@ -120,6 +120,10 @@ class Call(NamedTuple):
     time: float = 0.0
 
     @property
+    def file(self) -> str:
+        return self.watched.file
+
+    @property
     def key(self) -> tuple[str, str, str]:
         """The file, the session and the call, by which the log knows the change."""
         return self.watched.file, self.author.session, self.author.call

@@ -177,5 +177,5 @@ def file_named(root: Path | None, text: str) -> str | None:
         for table in tables:
             if watched := table.watch_of(text, base):
                 return watched.file
-    names = [file for file in tables[1].found.files if shown_name(file) == text]
+    names = [file for file in tables[1].files if shown_name(file) == text]
     return names[0] if len(names) == 1 else None

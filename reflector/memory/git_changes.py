@@ -107,10 +107,6 @@ class Repository:
             return (self._logs / "HEAD").stat().st_size if self._logs else 0
         return 0
 
-    def former_heads(self, end: int) -> set[str]:
-        """Return the commits that HEAD had when its reflog had a size."""
-        return {commit for move in self._reflog("HEAD", 0, end) for commit in move[:2]}
-
     def moves(
         self, files: Collection[str], start: int, known: Iterable[bytes | None] = ()
     ) -> list[Move]:
@@ -129,9 +125,11 @@ class Repository:
         )
         contents = self._contents(names, here)
         brought = defaultdict[str, set[Content]](set)
+        heads = {commit for move in self._reflog("HEAD", 0, start) for commit in move[:2]}
         moves = []
         for old, new, time, subject in entries:
-            brings_commits = _BRINGS_COMMITS.match(subject) is not None
+            brings_commits = new not in heads and _BRINGS_COMMITS.match(subject) is not None
+            heads |= {old, new}
             forces = _FORCES.match(subject) is not None
             author = self._author(old, new, time)
             for file in files:
@@ -170,21 +168,21 @@ class Repository:
         self,
         places: Iterable[str],
         revisions: str = "HEAD",
-        recorded: Collection[tuple[str, str]] = (),
+        known: Collection[tuple[str, ...]] = (),
         here: _Here = MappingProxyType({}),
     ) -> list[NewChange]:
         """Return the newest changes of files in commits, oldest first. A merge is one only if the
         file differs from all its parents.
 
         places    the files, as pathspecs of git
-        recorded  the files and commits that are passed over
+        known     the files and commits that are passed over
         here      contents with the line ends of this machine, by those with the line ends of git
         """
         listed = self._ask(*_LOG, revisions, "--", *places)
         changes = [
             change
             for change in _changes(listed)
-            if (change.file, change.author.commit) not in recorded
+            if (change.file, change.author.commit) not in known
         ]
         names = [name for change in changes for name in _names(change)]
         contents = self._contents(names, here)

@@ -335,9 +335,9 @@ def _record(version: Restored, event: NewEvent) -> str:
     the file with what was written, and appends the event if a crash keeps the ledger from it.
     """
     project = version.store.project
-    looks = Looks.load(project)
+    looks = Looks(project)
     looks.files[version.file] = Look(plain_digest(version.then), time.time())
     looks.events.append(event)
-    looks.save(project)
+    looks.save()
     (appended,) = version.store.ledger.append([event])
     return version.store.place_of(appended.position)
