@@ -28,27 +28,28 @@ from reflector.transcripts.reading import SessionReading, UnknownTranscript, ope
 _UNREADABLE = (OSError, UnknownTranscript, ValueError)
 _EDITORS = frozenset(("Edit", "MultiEdit", "Write"))
 _SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$", re.MULTILINE)
+_PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$"
 _MAX_COMMAND = 1 << 16
 #: Letters of the id of a session or a call that an event has.
 _MAX_ID = 1_000
-#: Commands that change a file that they name, and what divides one command from the next.
-_WRITERS = re.compile(
+#: Commands that change a file that they name, and what divides one command from the next. Most
+#: drains read no command, so the expressions are compiled when they are used.
+_WRITERS = (
     r"(?:^|[\s(/])(?:tee|mv|rm|unlink|touch|truncate|dd|patch|apply_patch|ed|ex"
     r"|sed\s+(?:\S+\s+)*-[a-zA-Z]*i|perl\s+(?:\S+\s+)*-[a-zA-Z]*i"
     r"|git\s+(?:\S+\s+)*?(?:checkout|restore|reset|stash|apply|rm|mv|revert))(?=[\s.]|$)"
 )
 #: Commands that write the last file that they name.
-_COPIERS = re.compile(r"(?:^|[\s(/])(?:cp|ln|install)(?=\s)")
-_INTERPRETERS = re.compile(r"(?:^|[\s;&|(/])(?:python[\d.]*|node|ruby|perl|php)\b")
-_OPENS_TO_WRITE = re.compile(
+_COPIERS = r"(?:^|[\s(/])(?:cp|ln|install)(?=\s)"
+_INTERPRETERS = r"(?:^|[\s;&|(/])(?:python[\d.]*|node|ruby|perl|php)\b"
+_OPENS_TO_WRITE = (
     r"(?<!stdout\.)(?<!stderr\.)write|unlink|rename|os\.(?:remove|replace)"
     r"|open\((?:(?:[^()]|\([^()]*\))*,)?\s*(?:mode\s*=\s*)?['\"](?:[awx]b?\+?|rb?\+)['\"]"
 )
-_DIVIDES = re.compile(r"&&|\|\||[;|\n]")
-_WORDS = re.compile(r"[^\s'\"`=;|&<>(),]+")
-_INTO = re.compile(r">{1,2}\s*['\"]?([^\s'\"`;|&<>()]+)")
-_FOLDER = re.compile(r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)")
+_DIVIDES = r"&&|\|\||[;|\n]"
+_WORDS = r"[^\s'\"`=;|&<>(),]+"
+_INTO = r">{1,2}\s*['\"]?([^\s'\"`;|&<>()]+)"
+_FOLDER = r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)"
 
 
 class Transcript(NamedTuple):
@@ -246,7 +247,7 @@ def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
 def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
     arguments = call.whole
     patch = plain_text(arguments.get("input")) or plain_text(arguments.get("patch"))
-    patched = _PATCHED.findall(patch)
+    patched = re.findall(_PATCHED, patch)
     names = patched or [plain_text(arguments.get("file_path")) or "/"]
     for watched in filter(None, (table.watch_of(name.strip(), folder) for name in names)):
         content = arguments.get("content")
@@ -275,15 +276,15 @@ def _files_written(command: str, table: Table, folder: str) -> set[Watched]:
     """Return the watched files that a command names and can write."""
     if not any(ending in command for ending in table.endings):
         return set()
-    words = _INTO.findall(command)
-    if _INTERPRETERS.search(command) and _OPENS_TO_WRITE.search(command):
-        words += _WORDS.findall(command)
-    for part in _DIVIDES.split(command):
-        if _WRITERS.search(part):
-            words += _WORDS.findall(part)
-        elif _COPIERS.search(part):
-            words += _WORDS.findall(part)[-1:]
-    moved = _FOLDER.match(command)
+    words = re.findall(_INTO, command)
+    if re.search(_INTERPRETERS, command) and re.search(_OPENS_TO_WRITE, command):
+        words += re.findall(_WORDS, command)
+    for part in re.split(_DIVIDES, command):
+        if re.search(_WRITERS, part):
+            words += re.findall(_WORDS, part)
+        elif re.search(_COPIERS, part):
+            words += re.findall(_WORDS, part)[-1:]
+    moved = re.match(_FOLDER, command)
     if moved:
         folder = os.path.join(folder, os.path.expanduser(moved[1]))  # noqa: PTH111, PTH118
     names = (word.replace("$HOME", "~") for word in words if word.endswith(table.endings))

@@ -24,9 +24,9 @@ Scope = Literal["project", "user"]
 MAX_BYTES = 1 << 20
 _MOST_FILES = 2_000
 _MAX_SLUG = 200
-_MEMORY_FOLDER = re.compile(r"/(?:memory|memories)/")
+_MEMORY_FOLDER = r"/(?:memory|memories)/"
 #: The parts of a pattern, and the expression for each.
-_GLOB = re.compile(r"\*\*/|\*|[^*]+")
+_GLOB = r"\*\*/|\*|[^*]+"
 _EXPRESSIONS = {"**/": "(?:.*/)?", "*": "[^/]*"}
 
 
@@ -60,7 +60,7 @@ class Watched(NamedTuple):
 
 def shown_name(file: str) -> str:
     """Return the name of a file on a screen: below its memory folder if it is in one."""
-    folder = _MEMORY_FOLDER.search(file) if file.startswith(("~", "/")) else None
+    folder = re.search(_MEMORY_FOLDER, file) if file.startswith(("~", "/")) else None
     return file[folder.end() :] if folder else file
 
 
@@ -84,7 +84,7 @@ class _Pattern(NamedTuple):
 
 @cache
 def _expression_of(pattern: str) -> re.Pattern[str]:
-    parts = (_EXPRESSIONS.get(part) or re.escape(part) for part in _GLOB.findall(pattern))
+    parts = (_EXPRESSIONS.get(part) or re.escape(part) for part in re.findall(_GLOB, pattern))
     return re.compile("".join(parts), re.DOTALL)
 
 

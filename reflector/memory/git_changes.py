@@ -28,14 +28,14 @@ _MOST_MOVES = 500
 _MOST_COMMITS = 1_000
 _MOST_BYTES = 1 << 24
 _MAX_AUTHOR = 120
-_MOVE = re.compile(r"^(\w+) (\w+) [^\n\t]*> (\d+) [+-]\d{4}\t?([^\n]*)$", re.MULTILINE)
+_MOVE = r"(?m)^(\w+) (\w+) [^\n\t]*> (\d+) [+-]\d{4}\t?([^\n]*)$"
 _MAX_REFLOG = 1 << 24
 #: Openings of a line of the reflog: HEAD has commits that it did not have before, made here or by
 #: others; everything else is a checkout. Some checkouts write a file whatever it contained.
-_BRINGS_COMMITS = re.compile(
+_BRINGS_COMMITS = (
     r"commit|cherry-pick|revert|am:|merge|pull|rebase[^:]*\((?:pick|continue|reword|fixup|squash)"
 )
-_FORCES = re.compile(r"reset|checkout|rebase")
+_FORCES = ("reset", "checkout", "rebase")
 _LOG = (
     *("log", "--topo-order", "--name-only", "-c", "-z", "--relative", "--no-renames"),
     *(f"--max-count={_MOST_COMMITS}", "--format=%x01%x00%H%x00%P%x00%ct%x00%an%x00%cn%x00"),
@@ -43,7 +43,7 @@ _LOG = (
 #: What `_LOG` prints before the parts of a commit. Parts end with a null byte, which neither a name
 #: nor a path contains.
 _COMMIT = b"\x01"
-_BLOB = re.compile(rb"([0-9a-f]+) blob (\d+)")
+_BLOB = rb"([0-9a-f]+) blob (\d+)"
 #: Contents with the line ends of this machine, by those with the line ends of git.
 _Here = Mapping[bytes | None, bytes | None]
 
@@ -97,7 +97,7 @@ class Repository:
         with suppress(OSError):
             log = read_bounded(self._logs / name, _MAX_REFLOG) if self._logs else b""
         text = log[start if start <= len(log) else 0 : end].decode("utf-8", "replace")
-        moves = _MOVE.findall(text)[-_MOST_MOVES:]
+        moves = re.findall(_MOVE, text)[-_MOST_MOVES:]
         return [(old, new, int(time), subject) for old, new, time, subject in moves]
 
     @property
@@ -128,9 +128,9 @@ class Repository:
         heads = {commit for move in self._reflog("HEAD", 0, start) for commit in move[:2]}
         moves = []
         for old, new, time, subject in entries:
-            brings_commits = new not in heads and _BRINGS_COMMITS.match(subject) is not None
+            brings_commits = new not in heads and re.match(_BRINGS_COMMITS, subject) is not None
             heads |= {old, new}
-            forces = _FORCES.match(subject) is not None
+            forces = subject.startswith(_FORCES)
             author = self._author(old, new, time)
             for file in files:
                 before = contents.get(_name(old, file))
@@ -205,7 +205,7 @@ class Repository:
         sizes: dict[bytes, int] = {}
         bytes_left = _MOST_BYTES
         for name, head in zip(asked, heads.splitlines(), strict=False):
-            blob = _BLOB.fullmatch(head)
+            blob = re.fullmatch(_BLOB, head)
             oid = blob[1] if blob else b""
             size = int(blob[2]) if blob else 0
             if size > MAX_BYTES:

@@ -16,7 +16,6 @@ from shlex import quote
 from reflector.events.event import NewEvent
 from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
 from reflector.files import Changed, replace_in
-from reflector.git import git_says
 from reflector.memory.bytes import Versions, keep_versions
 from reflector.memory.changes import Change, Store
 from reflector.memory.files import Watched, shown_name
@@ -153,25 +152,6 @@ def _begun(change: Change) -> Restored:
     return Restored(change.store, change.file, now, now)
 
 
-def _version(change: Change) -> bytes | None:
-    """Return the version before a change, as it was kept or as git has it; None for no file, or if
-    neither has it. Raises UndoRefused for a change that brought a file with a commit.
-    """
-    commit = change.fact("commit")
-    if commit and not change.before:
-        raise UndoRefused(
-            f"{change.file} came with commit {commit[:7]}, so taking back change {change.place} "
-            f"would remove the whole file. To remove it: git rm {quote(change.file)}"
-        )
-    versions = change.store.versions
-    kept = versions.read(change.before)
-    if kept is None and commit:
-        root = change.store.project.root
-        committed = git_says(root, "cat-file", "blob", f"{commit}^:./{change.file}")
-        return committed if versions.is_version(change.before, committed) else None
-    return kept
-
-
 def _without(change: Change, content: bytes | None) -> bytes | None:
     """Return a content as it was before a change, or else without the lines of it; None for no
     file.
@@ -181,11 +161,17 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
     """
     versions = change.store.versions
     is_after = versions.is_version(change.after, content)
-    if is_after:
-        version = _version(change)
-        if version is not None or not change.before:
-            return version
     name = change.shown
+    if is_after:
+        commit = change.fact("commit")
+        if commit and not change.before:
+            raise UndoRefused(
+                f"{name} came with commit {commit[:7]}, so taking back change {change.place} "
+                f"would remove the whole file. To remove it: git rm {quote(name)}"
+            )
+        version = change.content("before")
+        if version.is_known:
+            return version.bytes
     if content is None:
         raise UndoRefused(
             f"{name} does not exist, so the lines of change {change.place} are not in it"
@@ -211,9 +197,9 @@ def _without_lines(change: Change, content: bytes) -> bytes | None:
     """Return a content without the lines of a change, None if they are not there. Raises
     UndoRefused.
     """
-    before, after = (change.store.versions.read(digest) for digest in (change.before, change.after))
-    if before is not None and after is not None:
-        return without_change(before, after, content)
+    before, after = map(change.content, ("before", "after"))
+    if before.bytes is not None and after.bytes is not None:
+        return without_change(before.bytes, after.bytes, content)
     removed = change.lines("removed")
     added = change.lines("added")
     hunks = hunks_of(removed, added)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from reflector.events.event import time_of
 from reflector.project import project_of
@@ -26,8 +26,7 @@ _COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
 _OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTranscript:
+class FoundTranscript(NamedTuple):
     """A transcript as its head shows it.
 
     cwd         the folder the agent worked in, "" if no record names it
