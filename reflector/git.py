@@ -9,6 +9,8 @@ cannot lead to another repository. The wait for an answer is bounded.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -106,6 +108,41 @@ def git_says(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
         return ask_git(folder, *arguments, given=given)
     except GitUnavailable:
         return None
+
+
+def read_blobs(
+    folder: Path, names: Iterable[bytes], largest: int, together: int
+) -> dict[bytes, bytes | None]:
+    """Return the contents of files by their names in git, such as `HEAD:./CLAUDE.md`; None for one
+    that is missing. Files of more bytes than `largest` are left out, and so are those that do not
+    fit any more into the bytes of all. Raises GitUnavailable.
+    """
+    asked = list(dict.fromkeys(name for name in names if b"\n" not in name))
+    heads = ask_git(folder, "cat-file", "--batch-check", given=_lines(asked)) if asked else b""
+    ids: dict[bytes, bytes] = {}
+    sizes: dict[bytes, int] = {}
+    for name, head in zip(asked, (heads or b"").splitlines(), strict=False):
+        blob = re.fullmatch(rb"(\w+) blob (\d+)", head)
+        size = int(blob[2]) if blob else 0
+        is_read = blob is None or blob[1] in sizes
+        if not is_read and size > min(largest, together):
+            continue
+        ids[name] = blob[1] if blob else b""
+        if blob and not is_read:
+            sizes[blob[1]] = size
+            together -= size
+    answer = ask_git(folder, "cat-file", "--batch", given=_lines(sizes)) if sizes else b""
+    contents: dict[bytes, bytes | None] = {b"": None}
+    end = 0
+    for blob_id, size in sizes.items():
+        start = (answer or b"").index(b"\n", end) + 1
+        end = start + size + 1
+        contents[blob_id] = (answer or b"")[start : end - 1]
+    return {name: contents[blob_id] for name, blob_id in ids.items()}
+
+
+def _lines(words: Iterable[bytes]) -> bytes:
+    return b"".join(word + b"\n" for word in words)
 
 
 def tracked_below(folder: Path) -> str | None:

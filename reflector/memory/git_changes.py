@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from reflector.events.memory import CHECKOUT, COMMIT, GIT, MERGE, STASH
 from reflector.files import read_bounded
-from reflector.git import git_says, repository
+from reflector.git import GitUnavailable, git_says, read_blobs, repository
 from reflector.memory.files import MAX_BYTES
 from reflector.memory.looks import NO_FILE, UNSEEN_CONTENT, Content, content_of
 from reflector.memory.new_change import Author, NewChange
@@ -43,7 +43,6 @@ _LOG = (
 #: What `_LOG` prints before the parts of a commit. Parts end with a null byte, which neither a name
 #: nor a path contains.
 _COMMIT = b"\x01"
-_BLOB = rb"([0-9a-f]+) blob (\d+)"
 #: Contents with the line ends of this machine, by those with the line ends of git.
 _Here = Mapping[bytes | None, bytes | None]
 
@@ -81,11 +80,11 @@ class Repository:
         listed = self._ask("ls-files", "-z", "--", *_literal(files)) if files else b""
         return {os.fsdecode(name) for name in listed.split(b"\0") if name}
 
-    def _ask(self, *arguments: str, given: bytes = b"") -> bytes:
+    def _ask(self, *arguments: str) -> bytes:
         """Return what git prints, nothing if there is no repository or git refuses."""
         if self._root is None or self._logs is None:
             return b""
-        return git_says(self._root, *arguments, given=given) or b""
+        return git_says(self._root, *arguments) or b""
 
     def _reflog(
         self, name: str, start: int = 0, end: int | None = None
@@ -197,34 +196,16 @@ class Repository:
         """Return the contents of files of commits, such as `HEAD:./CLAUDE.md`, the first ones whose
         bytes together are not too many, without those above 1 MB.
         """
-        asked = [name for name in dict.fromkeys(names) if "\n" not in name]
-        if not asked:
+        asked = {os.fsencode(name): name for name in names}
+        if self._root is None or not asked:
             return {}
-        heads = self._ask("cat-file", "--batch-check", given=_lines(map(os.fsencode, asked)))
-        oids: dict[str, bytes] = {}
-        sizes: dict[bytes, int] = {}
-        bytes_left = _MOST_BYTES
-        for name, head in zip(asked, heads.splitlines(), strict=False):
-            blob = re.fullmatch(_BLOB, head)
-            oid = blob[1] if blob else b""
-            size = int(blob[2]) if blob else 0
-            if size > MAX_BYTES:
-                continue
-            bytes_left -= size if oid not in sizes else 0
-            if bytes_left < 0:
-                break
-            oids[name] = oid
-            sizes[oid] = size
-        sizes.pop(b"", None)
-        output = self._ask("cat-file", "--batch", given=_lines(sizes))
-        contents = {b"": NO_FILE}
-        end = 0
-        for oid, size in sizes.items():
-            start = output.index(b"\n", end) + 1
-            end = start + size + 1
-            content = output[start : end - 1]
-            contents[oid] = content_of(here.get(_unix(content), content))
-        return {name: contents[oid] for name, oid in oids.items()}
+        blobs: Mapping[bytes, bytes | None] = {}
+        with suppress(GitUnavailable):
+            blobs = read_blobs(self._root, asked, MAX_BYTES, _MOST_BYTES)
+        return {
+            asked[name]: content_of(here.get(_unix(content), content))
+            for name, content in blobs.items()
+        }
 
 
 def _changes(listed: bytes) -> Iterator[NewChange]:
@@ -259,10 +240,6 @@ def _names(change: NewChange) -> list[str]:
 
 def _unix(content: bytes | None) -> bytes | None:
     return content and content.replace(b"\r\n", b"\n")
-
-
-def _lines(lines: Iterable[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
 
 
 def _literal(files: Iterable[str]) -> Iterator[str]:
