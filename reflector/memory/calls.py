@@ -23,15 +23,14 @@ from reflector.memory.new_change import Author
 from reflector.text.bounds import clean
 from reflector.transcripts.building import fields, objects, plain_text
 from reflector.transcripts.message import ToolCall, ToolResult
-from reflector.transcripts.reading import SessionReading, UnknownTranscript, open_session
+from reflector.transcripts.reading import UnknownTranscript, open_session
 
-_UNREADABLE = (OSError, UnknownTranscript, ValueError)
 _EDITORS = frozenset(("Edit", "MultiEdit", "Write"))
 _SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
 _PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$"
 _MAX_COMMAND = 1 << 16
 #: Letters of the id of a session or a call that an event has.
-_MAX_ID = 1_000
+MAX_ID = 1_000
 #: Commands that change a file that they name, and what divides one command from the next. Most
 #: drains read no command, so the expressions are compiled when they are used.
 _WRITERS = (
@@ -81,14 +80,6 @@ class Transcript(NamedTuple):
         with suppress(OSError), open_regular(self.path) as file:
             return any(word in line for line in file for word in words)
         return False
-
-    def session(self) -> str:
-        """Return the id of the session, "" if it cannot be read."""
-        session = ""
-        with suppress(*_UNREADABLE), open_session(self.path) as reading:
-            for _ in reading:
-                session = _id(reading) or session
-        return session
 
 
 class Edit(NamedTuple):
@@ -195,7 +186,7 @@ def _edited(text: bytes | None, edit: Edit) -> bytes | None:
 def calls_of(transcript: Transcript, table: Table) -> list[Call]:
     """Return the calls of a session that wrote watched files; none if it cannot be read."""
     made: list[Call] = []
-    with suppress(*_UNREADABLE), open_session(transcript.path) as reading:
+    with suppress(OSError, UnknownTranscript, ValueError), open_session(transcript.path) as reading:
         waiting: dict[str, list[Call]] = {}
         for message in reading:
             moment = time_of(message.timestamp)
@@ -206,8 +197,9 @@ def calls_of(transcript: Transcript, table: Table) -> list[Call]:
                     former = _former(result)
                     made += [call._replace(time=now or call.time, former=former) for call in calls]
             for call in message.calls:
-                call_id = clean(call.id or message.uuid, _MAX_ID)
-                author = Author(AGENT, reading.reader.name, _id(reading), call_id)
+                call_id = clean(call.id or message.uuid, MAX_ID)
+                session = clean(reading.conversation.session_id, MAX_ID)
+                author = Author(AGENT, reading.reader.name, session, call_id)
                 written = [
                     each._replace(author=author, began=now, time=now)
                     for each in _written(call, table, transcript.folder)
@@ -217,10 +209,6 @@ def calls_of(transcript: Transcript, table: Table) -> list[Call]:
                 else:
                     made += written
     return made
-
-
-def _id(reading: SessionReading) -> str:
-    return clean(reading.conversation.session_id, _MAX_ID)
 
 
 def _former(result: ToolResult) -> Content:

@@ -24,8 +24,7 @@ from typing import NamedTuple
 
 from reflector.events.event import NewEvent
 from reflector.events.memory import UNSEEN
-from reflector.files import write_durably
-from reflector.handover import open_own, read_own, state_of
+from reflector.handover import read_own, state_of, write_own
 from reflector.memory.files import Table, Watched
 from reflector.memory.places import settled_state
 from reflector.project import Project
@@ -120,8 +119,7 @@ class Looks:
             "events": list(map(asdict, self.events)),
             "filled": self.filled,
         }
-        folder = open_own(str(self._project.root))
-        write_durably(folder, json.dumps(kept).encode(), _LOOKS)
+        write_own(str(self._project.root), _LOOKS, json.dumps(kept).encode())
 
 
 class Difference(NamedTuple):
@@ -164,7 +162,7 @@ def _secret(project: Project) -> bytes:
     secret = kept_secret(project)
     if not secret:
         secret = os.urandom(32).hex().encode()
-        write_durably(open_own(str(project.root)), secret, _SECRET)
+        write_own(str(project.root), _SECRET, secret)
     return secret
 
 

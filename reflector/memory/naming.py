@@ -14,10 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from reflector.events.memory import LOOK, UNKNOWN, YOU
-from reflector.memory.calls import Call, Transcript
+from reflector.memory.calls import MAX_ID, Call, Transcript
 from reflector.memory.git_changes import Move
 from reflector.memory.looks import UNSEEN_CONTENT, Content, Difference
 from reflector.memory.new_change import Author, NewChange
+from reflector.text.bounds import clean
+from reflector.transcripts.reading import session_named_in
 
 Evidence = Call | Move
 #: Attempts to find an order of the steps that leads to the present content.
@@ -117,7 +119,8 @@ class _Replay:
         author = Author(YOU)
         if active:
             newest = max(active, key=lambda session: session.ended)
-            author = Author(UNKNOWN, session=newest.session())
+            session = clean(session_named_in(newest.path), MAX_ID)
+            author = Author(UNKNOWN, session=session)
         return NewChange(file, UNSEEN_CONTENT, after, author, until, LOOK)
 
     def steps_from(self, state: _State) -> list[NewChange] | None:

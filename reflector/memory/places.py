@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.files import write_durably
-from reflector.handover import PLACES, has_changed_places, open_own, read_own, state_of
+from reflector.handover import PLACES, has_changed_places, read_own, state_of, write_own
 from reflector.locate import own_folder
 from reflector.project import Project
 
@@ -82,7 +81,7 @@ def leave_places(project: Project, places: Mapping[str, bool], began: float) -> 
     lines = [_words(project), *(f"{state}\t{path}" for path, state in states.items())]
     text = "".join(f"{line}\n" for line in lines if "\n" not in line)
     with suppress(OSError):
-        write_durably(open_own(str(project.root)), os.fsencode(text), PLACES)
+        write_own(str(project.root), PLACES, os.fsencode(text))
         os.utime(_path(project), (began, began))
 
 

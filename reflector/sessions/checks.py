@@ -43,7 +43,7 @@ from reflector.sessions.intake import Source
 from reflector.sessions.loaded import tell_recorded
 from reflector.transcripts.heads import read_head
 from reflector.transcripts.readers import Reader, is_subagents, stores
-from reflector.transcripts.reading import UnknownTranscript, open_session, read_messages
+from reflector.transcripts.reading import UnknownTranscript, read_messages, session_named_in
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -186,11 +186,7 @@ def reader_of(file: FoundTranscript) -> Reader:
 
 def session_of(file: FoundTranscript) -> str:
     """Return the id of a transcript's session, by its first records; the file's name without it."""
-    with suppress(OSError, UnknownTranscript), open_session(file.path) as reading:
-        for _ in reading:
-            if session_id := reading.conversation.session_id:
-                return session_id
-    return file.path.stem
+    return session_named_in(file.path) or file.path.stem
 
 
 def _transcripts_in(

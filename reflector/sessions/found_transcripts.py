@@ -130,15 +130,11 @@ def _is_folder_of(folder: str, root: Path) -> bool:
     return owner == own or (cwd.is_relative_to(own) and not owner.is_relative_to(own))
 
 
-def written_since(time: float, root: Path | None = None) -> Iterator[Path]:
-    """Yield the transcripts that were written since a time, in seconds since the epoch.
-
-    root  the project in which their sessions worked, None for all
-    """
+def written_since(time: float) -> Iterator[Path]:
+    """Yield the transcripts that were written since a time, in seconds since the epoch."""
     for store in stores():
         paths = store.kept.folder.rglob(store.kept.pattern) if store.kept.folder.is_dir() else ()
         for path in paths:
             with suppress(OSError):
-                is_new = path.name not in _OTHER_FILES and path.stat().st_mtime >= time
-                if is_new and (root is None or is_in_project(root, look_at(path))):
+                if path.name not in _OTHER_FILES and path.stat().st_mtime >= time:
                     yield path
