@@ -11,6 +11,8 @@ the contents are those of its commits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from reflector.events.memory import LOOK, UNKNOWN, YOU
@@ -30,6 +32,11 @@ _CLOCK_S = 0.001
 _LATE_S = 0.999
 #: Changes of one file in one comparison that are replayed.
 _MOST_EVIDENCE = 300
+
+
+@lru_cache(maxsize=64)  # a replay asks often
+def _session_of(path: Path) -> str:
+    return clean(session_named_in(path), MAX_ID)
 
 
 def steps_of(
@@ -119,8 +126,7 @@ class _Replay:
         author = Author(YOU)
         if active:
             newest = max(active, key=lambda session: session.ended)
-            session = clean(session_named_in(newest.path), MAX_ID)
-            author = Author(UNKNOWN, session=session)
+            author = Author(UNKNOWN, session=_session_of(newest.path))
         return NewChange(file, UNSEEN_CONTENT, after, author, until, LOOK)
 
     def steps_from(self, state: _State) -> list[NewChange] | None:

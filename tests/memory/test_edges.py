@@ -132,7 +132,7 @@ def test_full_disk_records_changes_later(
 ) -> None:
     world.record()
     world.begins().edits("CLAUDE.md", "make test", "make check")
-    name = "keep_versions" if module is recording else "write_durably"
+    name = "keep_versions" if module is recording else "write_own"
     with monkeypatch.context() as full:
         full.setattr(module, name, _full)
         with pytest.raises(OSError, match="No space left on device"):
