@@ -97,7 +97,7 @@ class MemoryLineJson:
     """A line of a watched file: who wrote it, when, after which words, and the lines before it.
 
     first   the change that brought it first, if it had gone before
-    origin  if no recorded change brought it: the commit that git shows, or a change that may have
+    origin  if no recorded change brought it: a change that may have
     """
 
     file: str
@@ -150,8 +150,11 @@ def _bring_up_to_date(place: Place) -> None:
     if project.config.memory == "off":
         return
     try:
+        is_begun = not project.has_ledger()
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
+        if is_begun:
+            place.note([f"reflector started a ledger for these changes: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
         place.note([f"reflector could not record changes to memory files yet: {error}"])
 
