@@ -73,7 +73,7 @@ class Transcript(NamedTuple):
         """Return whether a call may write one of some files: then the text has the file's name, or
         that of a tool that needs none.
         """
-        names = [watched.path.name for watched in files]
+        names = [Path(watched.file).name for watched in files]
         if not all(map(str.isascii, names)):
             return True  # JSON may escape the name
         words = list(map(str.encode, [*names, *table.tools]))

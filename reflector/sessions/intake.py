@@ -49,6 +49,8 @@ WindowMode = Literal["new", "whole"]
 _MAX_ID_CHARACTERS = 200
 _MAX_REASON_CHARACTERS = 200
 #: Times in a form that every engine and reader takes.
+#: If a hook names no transcript, only a file that is named by the very id of the session is used.
+_ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PLAIN_TIME = re.compile(r"[ -~]{4}-[ -~]{0,35}")
 #: Texts that one window was shown: at a start, and at each resume and compaction without a window
 #: between them.
@@ -129,7 +131,8 @@ def find_transcript(session_id: str | None) -> Path | None:
     """Return the newest transcript of a session that an agent keeps and names by its id, None if
     there is none.
     """
-    paths = transcripts_of(session_id) if session_id else ()
+    is_id = session_id is not None and _ID.fullmatch(session_id) is not None
+    paths = transcripts_of(str(session_id)) if is_id else ()
     with suppress(OSError):
         return max(paths, key=lambda path: path.stat().st_mtime, default=None)
     return None

@@ -69,7 +69,11 @@ def _recordings(
         recorder = Recorder(project, lambda: ledger, project.root, "project")
         yield nullcontext(recorder), lambda since: _sessions(project, since)
     if "user" in scopes:
-        yield _users_recorder(project.root), lambda since: _anywhere(project, since)
+        # Every session may write the user's files.
+        yield (
+            _users_recorder(project.root),
+            lambda since: [each._replace(is_here=True) for each in _sessions(project, since)],
+        )
 
 
 def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -> list[str]:
@@ -133,11 +137,6 @@ def _users_recorder(root: Path) -> Iterator[Recorder]:
         yield Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
 
 
-def _anywhere(project: Project, since: float) -> list[Transcript]:
-    """Return the transcripts as `_sessions` does; every session may write the user's files."""
-    return [each._replace(is_here=True) for each in _sessions(project, since)]
-
-
 def _sessions(project: Project, since: float) -> list[Transcript]:
     """Return the transcripts that were written since a time, and those that wait in the spool.
 
@@ -163,15 +162,10 @@ def transcript_at(path: Path, root: Path) -> Transcript:
         ended = ended_at(path)
     except OSError:
         return Transcript(path, str(root))
-    folder = seen.cwd if Path(seen.cwd).is_absolute() else ""
     is_here = is_in_project(root, seen)
-    began = time_of(seen.started_at)
-    # The time of a document is that of its file, whose beginning is not known.
-    is_document = path.suffix == ".json" or began is None
-    return Transcript(
-        path,
-        folder or (str(root) if is_here else "/"),
-        is_here,
-        0.0 if is_document or began is None else began.timestamp(),
-        ended,
-    )
+    folder = str(root) if is_here else "/"
+    if Path(seen.cwd).is_absolute():
+        folder = seen.cwd
+    # The beginning of a document is not known: its time is that of its file.
+    began = time_of(seen.started_at) if path.suffix != ".json" else None
+    return Transcript(path, folder, is_here, began.timestamp() if began else 0.0, ended)

@@ -49,6 +49,18 @@ def test_unexplained_change_of_session_is_unknown(looked: World) -> None:
     assert _authors(looked) == [("CLAUDE.md", "unknown", session.id)]
 
 
+def test_edit_of_a_link_is_the_agents(world: World) -> None:
+    target = world.path("docs/agents.md")
+    target.parent.mkdir()
+    world.path("CLAUDE.md").rename(target)
+    world.path("CLAUDE.md").symlink_to("docs/agents.md")
+    world.record()
+    session = world.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    world.record()
+    assert _authors(world) == [("CLAUDE.md", "agent", session.id)]
+
+
 def test_hand_edit_beside_agents_is_told_apart(looked: World) -> None:
     session = looked.begins()
     session.edits("CLAUDE.md", "make test", "make check")
