@@ -156,8 +156,6 @@ class Call(NamedTuple):
     def is_seen_in(self, content: Content) -> bool:
         """Return whether a content has all new texts of the call."""
         text = content.bytes
-        if self.content is not None:
-            return content == self.content
         return text is not None and bool(self.edits) and all(e.new in text for e in self.edits)
 
     def take_back(self, content: Content) -> Content | None:
