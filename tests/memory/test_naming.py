@@ -272,6 +272,17 @@ def test_move_that_kept_a_file_names_nobody(looked: World, command: str) -> None
     assert [event["by"] for event in looked.events()] == ["you", "you"]
 
 
+def test_checkout_of_the_same_file_names_nobody(looked: World) -> None:
+    path = looked.path("CLAUDE.md")
+    committed = path.read_text()
+    path.write_text("# Draft\n")
+    looked.record()
+    path.write_text(committed)
+    looked.git("checkout", "-qb", "side")
+    looked.record()
+    assert [event["by"] for event in looked.events()] == ["you", "you"]
+
+
 def test_committed_change_of_an_agent_is_its_own(looked: World) -> None:
     session = looked.begins()
     session.edits("CLAUDE.md", "make test", "make check")
