@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -117,28 +117,32 @@ def read_blobs(
     that is missing. Files of more bytes than `largest` are left out, and so are those that do not
     fit any more into the bytes of all. Raises GitUnavailable.
     """
-    asked = list(dict.fromkeys(name for name in names if b"\n" not in name))
-    heads = ask_git(folder, "cat-file", "--batch-check", given=_lines(asked)) if asked else b""
     ids: dict[bytes, bytes] = {}
     sizes: dict[bytes, int] = {}
-    for name, head in zip(asked, (heads or b"").splitlines(), strict=False):
-        blob = re.fullmatch(rb"(\w+) blob (\d+)", head)
-        size = int(blob[2]) if blob else 0
-        is_read = blob is None or blob[1] in sizes
-        if not is_read and size > min(largest, together):
+    for name, blob, size in _blobs(folder, names):
+        if blob not in sizes and size > min(largest, together):
             continue
-        ids[name] = blob[1] if blob else b""
-        if blob and not is_read:
-            sizes[blob[1]] = size
-            together -= size
+        together -= size if blob not in sizes else 0
+        ids[name] = blob
+        sizes[blob] = size
+    sizes.pop(b"", None)
     answer = ask_git(folder, "cat-file", "--batch", given=_lines(sizes)) if sizes else b""
     contents: dict[bytes, bytes | None] = {b"": None}
     end = 0
-    for blob_id, size in sizes.items():
+    for blob, size in sizes.items():
         start = (answer or b"").index(b"\n", end) + 1
         end = start + size + 1
-        contents[blob_id] = (answer or b"")[start : end - 1]
-    return {name: contents[blob_id] for name, blob_id in ids.items()}
+        contents[blob] = (answer or b"")[start : end - 1]
+    return {name: contents[blob] for name, blob in ids.items()}
+
+
+def _blobs(folder: Path, names: Iterable[bytes]) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yield each name with the id and the size of its blob, b"" and 0 if it is missing."""
+    asked = list(dict.fromkeys(name for name in names if b"\n" not in name))
+    heads = ask_git(folder, "cat-file", "--batch-check", given=_lines(asked)) if asked else b""
+    for name, head in zip(asked, (heads or b"").splitlines(), strict=False):
+        blob = re.fullmatch(rb"(\w+) blob (\d+)", head)
+        yield (name, blob[1], int(blob[2])) if blob else (name, b"", 0)
 
 
 def _lines(words: Iterable[bytes]) -> bytes:

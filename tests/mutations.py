@@ -330,8 +330,8 @@ MUTATIONS = [
     ),
     Mutation(MEMORY_GIT, "if 0 <= time - stashed_at <= 1:", "if False:", MEMORY_NAMED),
     Mutation(MEMORY_GIT, "here.get(_unix(content), content)", "content", MEMORY_NAMED),
-    Mutation(MEMORY_GIT, "after in (NO_FILE, *brought[file])", "after == NO_FILE", MEMORY_NAMED),
-    Mutation(MEMORY_GIT, 'not subject.startswith("reset") or ', "", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, " and not is_committed", "", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, 'subject.startswith("reset") and ', "", MEMORY_NAMED),
     Mutation(MEMORY_RESTORING, "    looks.events.append(event)\n", "", MEMORY_UNDONE),
     Mutation(
         "reflector/memory/looks.py",

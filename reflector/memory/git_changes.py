@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -123,28 +122,22 @@ class Repository:
             for file in files
         )
         contents = self._contents(names, here)
-        brought = defaultdict[str, set[Content]](set)
         heads = {commit for move in self._reflog("HEAD", 0, start) for commit in move[:2]}
-        moves = []
+        moves: list[Move] = []
         for old, new, time, subject in entries:
             brings_commits = new not in heads and re.match(_BRINGS_COMMITS, subject) is not None
             heads |= {old, new}
-            forces = subject.startswith(_FORCES)
             author = self._author(old, new, time)
             for file in files:
                 before = contents.get(_name(old, file))
                 after = contents.get(_name(new, file))
                 if before is None or after is None:
                     continue
-                move = Move(file, author, time, before, after, forces and not brings_commits)
+                forces = not brings_commits and subject.startswith(_FORCES)
+                move = Move(file, author, time, before, after, forces)
                 if brings_commits and before != after:
                     moves.append(self._with_commits(move, old, here))
-                    brought[file].add(after)
-                    continue
-                # `reset --hard` writes also a file that both commits have alike, but not one that
-                # was just committed.
-                is_kept = not subject.startswith("reset") or after in (NO_FILE, *brought[file])
-                if before != after or not is_kept:
+                elif before != after or _rewrites(move, subject, moves):
                     moves.append(move)
         return moves
 
@@ -206,6 +199,16 @@ class Repository:
             asked[name]: content_of(here.get(_unix(content), content))
             for name, content in blobs.items()
         }
+
+
+def _rewrites(move: Move, subject: str, earlier: Iterable[Move]) -> bool:
+    """Return whether a move writes a file that both of its commits have alike, as `reset --hard`
+    does; it need not write one that was just committed.
+    """
+    is_committed = any(
+        (each.file, each.after) == (move.file, move.after) and not each.forces for each in earlier
+    )
+    return subject.startswith("reset") and move.after != NO_FILE and not is_committed
 
 
 def _changes(listed: bytes) -> Iterator[NewChange]:

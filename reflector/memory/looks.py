@@ -103,7 +103,9 @@ class Looks:
             seen = {root: Seen(*times) for root, times in kept["seen"].items()}
             events = [NewEvent(**event) for event in kept["events"]]
             self.filled += kept["filled"]
-            self.files, self.seen, self.events = files, seen, events
+            self.files = files
+            self.seen = seen
+            self.events = events
 
     def before(self, file: str, seen_at: float) -> Look:
         """Return the look at a new file: none was there, unless its folder could not be read."""

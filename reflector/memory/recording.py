@@ -17,11 +17,11 @@ from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_versions
-from reflector.memory.calls import Transcript, calls_of
+from reflector.memory.calls import Call, Transcript, calls_of
 from reflector.memory.files import Scope, Table
 from reflector.memory.git_changes import Repository
 from reflector.memory.looks import Content, Difference, Looks, Seen, compare
-from reflector.memory.naming import Evidence, steps_of
+from reflector.memory.naming import steps_of
 from reflector.memory.new_change import NewChange, event_of
 from reflector.playbook_files.mirrors import without_section
 from reflector.project import Project
@@ -150,20 +150,13 @@ def _events_of(
     if not differences:
         return []
     files = [each.watched.file for each in differences]
-    sessions: list[Transcript] = []
-    evidence: list[Evidence] = []
-    for transcript in find(min(each.since for each in differences) - _SLACK_S):
-        may_write = transcript.may_write((each.watched for each in differences), recorder.table)
-        calls = calls_of(transcript, recorder.table) if may_write else []
-        evidence += [call for call in calls if call.key not in recorder.known]
-        if transcript.is_here or calls:
-            sessions.append(transcript)
+    sessions, calls = _calls(recorder, differences, find)
     contents = [each.bytes for one in differences for each in (one.before, one.after)]
     moves = recorder.repository.moves(files, reflog, contents)
     tracked = {*recorder.repository.tracked(files), *(move.file for move in moves)}
     events = []
     for difference in differences:
-        steps = steps_of(difference, [*evidence, *moves], sessions)
+        steps = steps_of(difference, [*calls, *moves], sessions)
         keep_versions(recorder.project, [step.after.bytes for step in steps[:-1]])
         is_tracked = difference.watched.file in tracked
         events += [
@@ -171,6 +164,23 @@ def _events_of(
             for change in _new(recorder, difference, steps)
         ]
     return events
+
+
+def _calls(
+    recorder: Recorder, differences: Sequence[Difference], find: FindTranscripts
+) -> tuple[list[Transcript], list[Call]]:
+    """Return the sessions that may have changed the files, and their calls that the log does not
+    have.
+    """
+    sessions: list[Transcript] = []
+    new_calls: list[Call] = []
+    for transcript in find(min(each.since for each in differences) - _SLACK_S):
+        may_write = transcript.may_write((each.watched for each in differences), recorder.table)
+        calls = calls_of(transcript, recorder.table) if may_write else []
+        new_calls += [call for call in calls if call.key not in recorder.known]
+        if transcript.is_here or calls:
+            sessions.append(transcript)
+    return sessions, new_calls
 
 
 def _new(
