@@ -279,14 +279,19 @@ MUTATIONS = [
         "if True:",
         MEMORY_NAMED,
     ),
-    Mutation(MEMORY_CALLS, "if _WRITERS.search(part):", "if True:", MEMORY_NAMED),
+    Mutation(MEMORY_CALLS, "if re.search(_WRITERS, part):", "if True:", MEMORY_NAMED),
     Mutation(
         MEMORY_BACKFILL,
-        "if call.time >= first_look or (file, call.session, call.id) in known:",
-        "if (file, call.session, call.id) in known:",
+        "if call.time >= first_look or call.key in recorder.known:",
+        "if call.key in recorder.known:",
         MEMORY_FILLED,
     ),
-    Mutation(MEMORY_RECORDING, "    looks.events = events\n", "", MEMORY_NAMED),
+    Mutation(
+        MEMORY_RECORDING,
+        "    looks.events = _events_of(",
+        "    _events_of(",
+        MEMORY_NAMED,
+    ),
     Mutation(
         MEMORY_BACKFILL,
         "call.starts_at(contents.get(file, UNSEEN_CONTENT))",
@@ -314,7 +319,7 @@ MUTATIONS = [
     Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
     Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
     Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
-    Mutation(MEMORY_FILES, "            found.folders.append(folder)\n", "", MEMORY_DRAINED),
+    Mutation(MEMORY_FILES, "            self._folders.append(folder)\n", "", MEMORY_DRAINED),
     Mutation(DRAINING_MEMORY, "            is_whole = False\n", "", MEMORY_DRAINED),
     Mutation(MEMORY_FILES, "below.isprintable() and ", "", MEMORY_FILLED),
     Mutation(
@@ -325,10 +330,13 @@ MUTATIONS = [
     ),
     Mutation(MEMORY_GIT, "if 0 <= time - stashed_at <= 1:", "if False:", MEMORY_NAMED),
     Mutation(MEMORY_GIT, "here.get(_unix(content), content)", "content", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, " and not is_committed", "", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, 'subject.startswith("reset") and ', "", MEMORY_NAMED),
+    Mutation(MEMORY_RESTORING, "    looks.events.append(event)\n", "", MEMORY_UNDONE),
     Mutation(
-        MEMORY_RECORDING,
-        "    looks.keep_unread(found, last)\n",
-        "",
+        "reflector/memory/looks.py",
+        "            looks.files[file] = Look(UNSEEN, now)\n",
+        "            pass\n",
         ("tests/memory/test_edges.py",),
     ),
     Mutation(
@@ -337,23 +345,17 @@ MUTATIONS = [
         "False",
         ("tests/memory/test_writers.py",),
     ),
-    Mutation(MEMORY_NAMING, "self.until <= moment + _CLOCK_S", "True", MEMORY_NAMED),
+    Mutation(MEMORY_NAMING, "or until <= call.time + _CLOCK_S", "or True", MEMORY_NAMED),
     Mutation(
         MEMORY_RESTORING,
-        "if _content(writing.watched) != writing.now.bytes:",
+        "if _content(watched) != version.now:",
         "if False:",
         MEMORY_UNDONE,
     ),
     Mutation(
         MEMORY_RESTORING,
-        "[writing for writing in writings if writing not in written]",
-        "writings",
-        MEMORY_UNDONE,
-    ),
-    Mutation(
-        MEMORY_RESTORING,
-        "        for writing in replaced:\n",
-        "        for writing in ():\n",
+        "        for version in written:\n",
+        "        for version in ():\n",
         MEMORY_UNDONE,
     ),
     Mutation(
@@ -375,7 +377,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        "if not writing.is_kept:",
+        "if not all(map(Versions(project).has, (now.digest, then.digest))):",
         "if False:",
         MEMORY_UNDONE,
     ),
@@ -387,13 +389,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        "elif not any(each.store.ledger.having([each.event.event_id]) for each in writings):",
-        "else:",
-        MEMORY_UNDONE,
-    ),
-    Mutation(
-        MEMORY_RESTORING,
-        'new_mode = 0o600 if writing.event.data["after"].startswith("k") else 0o644',
+        "new_mode = 0o644 if version.is_tracked else 0o600",
         "new_mode = 0o644",
         MEMORY_UNDONE,
     ),
@@ -409,24 +405,6 @@ MUTATIONS = [
         "if time is not None and written(time) > change.event.occurred_at:",
         "if False:",
         ("tests/memory/test_first_day.py",),
-    ),
-    Mutation(
-        MEMORY_ANSWERS,
-        '"--line-porcelain", "HEAD", "--"',
-        '"--line-porcelain", "--"',
-        ("tests/memory/test_questions.py",),
-    ),
-    Mutation(
-        MEMORY_RESTORING,
-        ' and store.watched(event.data["file"])',
-        "",
-        MEMORY_UNDONE,
-    ),
-    Mutation(
-        MEMORY_RESTORING,
-        "_noted_in(stores, notes) if writing.is_kept",
-        "_noted_in(stores, notes)",
-        MEMORY_UNDONE,
     ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
@@ -956,7 +934,7 @@ MUTATIONS = [
     Mutation(MERGE, "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
-    Mutation(SPOOLED, " if stop.received_at_ns < delivery.received_at_ns else None", "", SPOOL),
+    Mutation(SPOOLED, " or stop.received_at_ns >= delivery.received_at_ns", "", SPOOL),
     Mutation(
         SPOOLED,
         "key=lambda delivery: delivery.received_at_ns)\n\n\ndef ",
@@ -1022,7 +1000,12 @@ MUTATIONS = [
     Mutation(FOLLOW, "self.at - citation.at > FOLLOWED", "self.at < citation.at", RESUMED),
     Mutation(FOLLOW, "cited = {*names, *message.beside}", "cited = {*names}", RESUMED),
     Mutation(TAKEN, '"cited" if is_citable else "retired"', '"cited"', INTAKE),
-    Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle_delivery(delivery)", PIPELINE),
+    Mutation(
+        PIPED,
+        "spool.fail(delivery.path, delivery.path.parent, error)",
+        "spool.settle_delivery(delivery)",
+        PIPELINE,
+    ),
     Mutation(PIPED, "all(delivery.path in recorded for delivery in pending)", "True", PIPELINE),
     Mutation(
         PIPED,
@@ -1040,7 +1023,7 @@ MUTATIONS = [
     Mutation(PIPED, " or ends.is_gone(stop):", ":", ENDED),
     Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle_delivery", ENDED),
     Mutation(
-        PIPED, "session_id is None or spool.has_stop(delivery)", "session_id is None", PIPELINE
+        PIPED, "session_id is None or spool.stop_of(delivery)", "session_id is None", PIPELINE
     ),
     # Verify.
     Mutation(PROVEN, "if digest_of(event.data) == event.data_hash:", "if True:", VERIFY),

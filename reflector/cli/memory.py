@@ -43,7 +43,6 @@ from reflector.memory.answers import (
 )
 from reflector.memory.changes import Change, Store, changes_in, file_named
 from reflector.memory.files import Scope, Table, shown_name
-from reflector.memory.places import is_interrupted
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
@@ -98,7 +97,7 @@ class MemoryLineJson:
     """A line of a watched file: who wrote it, when, after which words, and the lines before it.
 
     first   the change that brought it first, if it had gone before
-    origin  if no recorded change brought it: the commit that git shows, or a change that may have
+    origin  if no recorded change brought it: a change that may have
     """
 
     file: str
@@ -148,11 +147,14 @@ def _bring_up_to_date(place: Place) -> None:
     from reflector.sessions.memory_drain import bring_up_to_date
 
     project = place.project()
-    if project.config.memory == "off" and not is_interrupted(project):
+    if project.config.memory == "off":
         return
     try:
+        is_begun = not project.has_ledger()
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
+        if is_begun:
+            place.note([f"reflector started a ledger for these changes: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
         place.note([f"reflector could not record changes to memory files yet: {error}"])
 
@@ -396,7 +398,7 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
     tables = [Table(root, scope) for scope in _SCOPES] if root is not None else []
     for each in tables:
         with suppress(OSError, KeyError):
-            return each.found.files[file].read()
+            return each.files[file].read()
     if not changes:
         raise click.UsageError(
             f"{file} does not exist, and no change of it is recorded; see "
@@ -503,7 +505,7 @@ def undo_memory(
         words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
         planned = plan_undo(chosen, command, only_lines=yes)
-        restored = planned if dry_run else restore(place.project(), planned)
+        restored = planned if dry_run else restore(planned)
     if as_json:
         print_json([_restored_json(place, one) for one in restored])
         return
@@ -595,6 +597,6 @@ def take_back_memory(place: Place, text: str) -> str:
     """Take back a change, or else only its lines, and return the place of the new one."""
     with opened(place, changes=True) as stores:
         planned = plan_undo([_needed(place, stores, text)], "", only_lines=True)
-        (restored,) = restore(place.project(), planned)
+        (restored,) = restore(planned)
     _print_restored(place, restored, dry_run=False)
     return restored.place

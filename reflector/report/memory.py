@@ -75,7 +75,7 @@ def memory_of(project: Project, ledger: Ledger, first: int, last: int, *, is_pas
         if change.event.position > first and change.file and not is_repeated:
             files.setdefault(change.file, FileLines(change.file)).add(change)
             undone += bool(change.undone_at)
-    watched = () if is_past else Table(project.root, "project").found.files.values()
+    watched = () if is_past else Table(project.root, "project").files.values()
     return Memory(list(files.values()), undone, _near_limit(watched))
 
 

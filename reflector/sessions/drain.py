@@ -234,7 +234,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
             if is_refused or not _is_without_words(pipeline, delivery, source.path):
                 reason = getattr(error, "strerror", None) or str(error)  # the path stands before it
                 drained.failed.append(spool.Failed(str(source.path), reason))
-                spool.fail(delivery, error)
+                spool.fail(delivery.path, delivery.path.parent, error)
                 return
             # A client may write a subagent's transcript after its end.
             if delivery.event in ("SessionEnd", "SubagentStop") and not source.path.exists():
@@ -323,7 +323,7 @@ def _is_without_words(pipeline: Pipeline, delivery: Delivery, transcript: Path) 
     from reflector.sessions.intake import safe_id
 
     session_id = safe_id(delivery.session_id) if delivery.event == "SessionEnd" else None
-    if session_id is None or spool.has_stop(delivery):
+    if session_id is None or spool.stop_of(delivery):
         return False
     return not pipeline.ledger.windows(session_id)
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector import handover
-from reflector.files import error_words, open_ours, read_ours, write_durably
+from reflector.files import error_words, open_ours, read_ours
 from reflector.judges.prompts import fill, find_template
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.admissible import same_words
@@ -314,7 +314,7 @@ def _content(stamp: bytes, line: str, rendered: Injection) -> bytes:
 
 def _store(project: str, content: bytes, file: str) -> None:
     try:
-        write_durably(handover.open_own(project), content, file)
+        handover.write_own(project, file, content)
     except (OSError, ValueError) as error:
         if own_folder(project):  # for a user without a home folder `doctor` reports it
             trouble = (
@@ -541,7 +541,7 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
     standing = ranks(usage_at(ledger), pinned)
     content = {"of": basis, "told": dict(standing.told), "idle": dict(standing.idle)}
     content["headings"] = headings
-    write_durably(handover.open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
+    handover.write_own(os.fspath(root), RANKS, json.dumps(content).encode())
 
 
 def headings_of(ledger: Ledger) -> dict[str, str]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from reflector import handover
 from reflector.events.event import BULLET_PROPOSED, CHANGE_PROPOSED
-from reflector.files import write_durably
 from reflector.locate import own_folder
 from reflector.text.bounds import clean
 from reflector.text.phrases import counted
@@ -65,7 +64,7 @@ def leave_last_session(
     words = _session_words(windows, best, earlier)
     with suppress(OSError):
         content = f"{words}\n{session_id}\n".encode("utf-8", "replace")
-        write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
+        handover.write_own(str(project), handover.LAST_SESSION, content)
 
 
 def leave_first(
@@ -83,7 +82,7 @@ def leave_first(
         return
     with suppress(OSError):
         content = f"{handover.FIRST}{words}\n".encode("utf-8", "replace")
-        write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
+        handover.write_own(str(project), handover.LAST_SESSION, content)
 
 
 def _written_at(project: Path) -> float:
@@ -94,8 +93,7 @@ def _written_at(project: Path) -> float:
 
 def forget_last_session(project: Path) -> None:
     """Remove the words about the last session, which the start and the status line show."""
-    with suppress(OSError, ValueError):
-        Path(own_folder(str(project)), handover.LAST_SESSION).unlink(missing_ok=True)
+    handover.remove_own(str(project), handover.LAST_SESSION)
 
 
 def _session_words(windows: Sequence[Reflected], best: Reflected, earlier: str) -> str:
@@ -150,6 +148,6 @@ def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) 
     line = f"{words}: {command}\n".encode()
     with suppress(OSError, ValueError):
         if not words:
-            Path(own_folder(str(project)), handover.WAITING).unlink(missing_ok=True)
+            handover.remove_own(str(project), handover.WAITING)
         elif line != handover.read_own(str(project), handover.WAITING, 1000):
-            write_durably(handover.open_own(str(project)), line, handover.WAITING)
+            handover.write_own(str(project), handover.WAITING, line)

@@ -376,6 +376,15 @@ def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
         yield reading
 
 
+def session_named_in(path: str | PathLike[str]) -> str:
+    """Return the id of a transcript's session, by its first records; "" if that cannot be read."""
+    with suppress(OSError, UnknownTranscript), open_session(path) as reading:
+        for _ in reading:
+            if session_id := reading.conversation.session_id:
+                return session_id
+    return ""
+
+
 def messages_at(path: str | PathLike[str], places: Mapping[int, int]) -> dict[int, Message]:
     """Return the messages of people with these keys, each read from its record alone, by key; the
     whole transcript is read if a record alone does not show the words of its message.
