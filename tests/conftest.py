@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from reflector.ledger import store
@@ -43,6 +44,9 @@ from tests.servers import pgbouncer, postgres_server
 
 if TYPE_CHECKING:
     from tests.judges.api import Api
+
+# Nothing that collection makes becomes garbage; `pytest_collection_finish` searches for it again.
+gc.disable()
 
 #: Read here: `isolated` takes these variables away before a fixture of the session is made.
 _SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
@@ -164,6 +168,22 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
+    gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker report a test that passed once, not its fixtures too: the reports took an
+    eighth of a small test's time. `--durations` needs them all.
+    """
+    if not hasattr(item.config, "workerinput") or item.config.option.durations is not None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.fixture(scope="session")
