@@ -225,6 +225,16 @@ def migrated(migrated_template: Any) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> Iterator[None]:
+    """Compile each template of the report once."""
+    from tests.report.compiled import keep_compiled
+
+    with pytest.MonkeyPatch.context() as patched:
+        keep_compiled(patched)
+        yield
+
+
 def _is_new(url: Url) -> bool:
     """Whether a SQLite ledger is in memory, or in a file that was claimed and holds nothing yet."""
     if url.in_memory:
