@@ -29,21 +29,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import sqlalchemy as sa
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from reflector.ledger import store
-from reflector.ledger.engines import Engine, open_engine
-from reflector.ledger.migration import Upgraded, ensure_current
-from reflector.ledger.store import Ledger
-from reflector.ledger.url import Url, sqlite_url
-from tests.ledger.events import history
-from tests.road.agent import Agent
-from tests.servers import pgbouncer, postgres_server
-
+# The process that only hands out the tests reads this file too, and waits for its imports before it
+# starts the others: a fixture imports what it needs.
 if TYPE_CHECKING:
+    from reflector.ledger.engines import Engine
+    from reflector.ledger.migration import Upgraded
+    from reflector.ledger.store import Ledger
+    from reflector.ledger.url import Url
     from tests.judges.api import Api
+    from tests.road.agent import Agent
 
 # Nothing that collection makes becomes garbage; `pytest_collection_finish` searches for it again.
 gc.disable()
@@ -129,7 +126,7 @@ os.environ.update(
     GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="maintenance.auto", GIT_CONFIG_VALUE_0="false"
 )
 
-OpenLedger = Callable[..., Ledger]
+OpenLedger = Callable[..., "Ledger"]
 Fresh = Callable[[], AbstractContextManager[str]]
 
 #: Modules that run on both engines in the fast suite: PostgreSQL has its own triggers, locks, SQL
@@ -189,6 +186,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture(scope="session")
 def migrated_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A connection to a migrated SQLite ledger without a playbook."""
+    from reflector.ledger.engines import open_engine
+    from reflector.ledger.migration import ensure_current
+    from reflector.ledger.url import sqlite_url
+
     path = tmp_path_factory.mktemp("template") / "ledger.db"
     engine = open_engine(sqlite_url(path))
     ensure_current(engine)
@@ -212,6 +213,9 @@ def migrated(migrated_template: Any) -> Iterator[None]:
     """Copy the template into a new SQLite ledger that a test opens in this process, unless it is
     marked `migrates`.
     """
+
+    from reflector.ledger import store
+    from reflector.ledger.migration import ensure_current
 
     def copied(engine: Engine, **options: bool) -> Upgraded | None:
         is_empty = engine.dialect == "sqlite" and not engine.is_guest and _is_new(engine.url)
@@ -277,6 +281,11 @@ class Postgres:
     """
 
     def __init__(self, server: str, way: str | None = None) -> None:
+        import sqlalchemy as sa
+
+        from reflector.ledger.engines import open_engine
+        from reflector.ledger.migration import ensure_current
+
         self.server = sa.make_url(server)
         self.way = sa.make_url(way or server)
         self.names = (f"t_{os.getpid()}_{number}" for number in count())
@@ -317,6 +326,8 @@ class Postgres:
 
 def with_setting(url: str, name: str, value: str) -> str:
     """The URL of a server with a setting of its sessions."""
+    import sqlalchemy as sa
+
     known = sa.make_url(url)
     options = f"{known.query.get('options', '')} -c{name}={value}".strip()
     return known.update_query_dict({"options": options}).render_as_string(hide_password=False)
@@ -325,6 +336,8 @@ def with_setting(url: str, name: str, value: str) -> str:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The run's PostgreSQL."""
+    from tests.servers import pgbouncer, postgres_server
+
     with ExitStack() as stack:
         url = _SERVER_URL
         if not url:
@@ -368,6 +381,8 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     `migrates`: each test that uses it runs once an engine.
     """
     if request.param == "sqlite":
+        from reflector.ledger.url import sqlite_url
+
         yield sqlite_url(tmp_path / "ledger.db")
         return
     server: Postgres = request.getfixturevalue("postgres")
@@ -378,6 +393,8 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @contextmanager
 def sqlite_file() -> Iterator[str]:
     """The URL of a SQLite ledger that is not there yet."""
+    from reflector.ledger.url import sqlite_url
+
     with tempfile.TemporaryDirectory() as folder:
         yield sqlite_url(Path(folder) / "ledger.db")
 
@@ -396,6 +413,8 @@ def fresh(request: pytest.FixtureRequest) -> Fresh:
 @pytest.fixture
 def open_ledger(ledger_url: str) -> Iterator[OpenLedger]:
     """Opens the test's ledger, again and again if need be; closes what it opened."""
+    from reflector.ledger.store import Ledger
+
     opened: list[Ledger] = []
 
     def open_(playbook: str = "default") -> Ledger:
@@ -416,6 +435,8 @@ def ledger(open_ledger: OpenLedger) -> Ledger:
 @pytest.fixture
 def told(ledger: Ledger) -> Ledger:
     """A ledger on each engine in which events of most types stand."""
+    from tests.ledger.events import history
+
     ledger.append(history())
     return ledger
 
@@ -440,6 +461,8 @@ def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 @pytest.fixture
 def agent(tmp_path: Path) -> Agent:
     """A project with a playbook and nothing else."""
+    from tests.road.agent import Agent
+
     return Agent.in_folder(tmp_path)
 
 
