@@ -15,6 +15,7 @@ from reflector.memory.looks import plain_digest
 from reflector.memory.restoring import plan_undo, restore
 from reflector.project import Project
 from reflector.sessions.memory_drain import bring_up_to_date
+from tests.conftest import first_fast
 from tests.memory.world import World
 from tests.road.agent import Agent, environ
 
@@ -217,7 +218,9 @@ def test_full_disk_leaves_every_file(
     assert not (agent.own / "undo.json").exists()
 
 
-@pytest.mark.parametrize("killed_before", ["_write_all", "_record", "_note_look", "second"])
+@pytest.mark.parametrize(
+    "killed_before", first_fast(2, ["_write_all", "_record", "_note_look", "second"])
+)
 def test_killed_undo_is_finished_once(
     agent: Agent, two_files: list[Path], killed_before: str
 ) -> None:
@@ -322,7 +325,8 @@ _WITHOUT_FILE = '[[false, {"type": "memory.changed", "event_id": "e", "data": {}
 
 
 @pytest.mark.parametrize(
-    "journal", ['{"tx": "1", "files": []}', "[1]", '[[false, {"x": 1}]]', "x", _WITHOUT_FILE]
+    "journal",
+    first_fast(2, ['{"tx": "1", "files": []}', "[1]", '[[false, {"x": 1}]]', "x", _WITHOUT_FILE]),
 )
 def test_journal_of_another_form_stops_nothing(
     agent: Agent, two_files: list[Path], journal: str
