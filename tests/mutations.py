@@ -1054,9 +1054,7 @@ MUTATIONS = [
         "pass",
         VERIFY,
     ),
-    Mutation(
-        COMPARED, "if got == wanted:", ("if got and wanted and got[:key] == wanted[:key]:"), VERIFY
-    ),
+    Mutation(COMPARED, "if got == wanted:", "if got and wanted and got[0] == wanted[0]:", VERIFY),
     Mutation(COMPARED, "if tuple(row) == wanted:", "if True:", VERIFY),
     Mutation(PROJECTION, "int(position > recounted_at and", "int(position > 0 and", TABLES),
     Mutation(PROJECTION, "retraction_id is not None or is_covered_too", "is_covered_too", TABLES),

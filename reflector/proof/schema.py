@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from hashlib import sha256
 from typing import NamedTuple
 
 from reflector.ledger import migration
@@ -49,20 +48,6 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
             "alembic_version",
             f"has {versions!r} instead of one row with {migration.HEAD_REVISION}",
         )
-
-
-def schema_digest(sql: Statements) -> str:
-    """Return the SHA-256 of the tables, indexes, CHECKs, triggers and views that a database has,
-    whatever made them.
-    """
-    standing = _standing_triggers(sql)
-    parts: list[object] = [(name, *standing[name]) for name in sorted(standing)]
-    if sql.postgres:
-        parts += sorted(_parts(sql, "current_schema()").items())
-    else:
-        rows = sorted(sql.execute(_OBJECTS).fetchall())
-        parts += [(*row[:3], _words(row[3] or "")) for row in rows]
-    return sha256(repr(parts).encode()).hexdigest()
 
 
 def _changed(kind: str, name: str, what: str) -> Finding:

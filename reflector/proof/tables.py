@@ -9,7 +9,7 @@ written to the ledger.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.event import Event
+from reflector.ledger.columns import NUMBER_COLUMNS
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
 from reflector.ledger.projection import REBUILDABLE, Projector, odd_checkpoints
@@ -47,17 +48,14 @@ _COUNTS_AGAIN = (
     "SELECT 1 FROM event"  # noqa: S608
     f" WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"
 )
-#: The columns of each table, those of its key first and their number.
-_COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
-    "tag": (1, ("position", "name", "tag", "session_id", "reflection_id", "active")),
-    "session_window": (
-        1,
-        ("position", "event_id", "session_id", "state", "attempts", "changed_at"),
-    ),
-    "record": (1, ("key",)),
-    "retraction": (1, ("event_id", "target_id", "active")),
-    "bullet": (1, (*ENTRY_COLUMNS, "helpful", "harmful")),
-    "projection": (1, ("name", "code_version", "policy_id", "position", "updated_at")),
+#: The columns of each table, its key first.
+_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "tag": ("position", "name", "tag", "session_id", "reflection_id", "active"),
+    "session_window": ("position", "event_id", "session_id", "state", "attempts", "changed_at"),
+    "record": ("key",),
+    "retraction": ("event_id", "target_id", "active"),
+    "bullet": (*ENTRY_COLUMNS, "helpful", "harmful"),
+    "projection": ("name", "code_version", "policy_id", "position", "updated_at"),
 }
 
 
@@ -145,14 +143,14 @@ class Rebuilt:
     def findings(self, ledger: Statements) -> Iterator[Finding]:
         """Yield the rows in which the ledger's tables differ from these."""
         self._project()
-        for table, (key, columns) in _COLUMNS.items():
+        for table, columns in _COLUMNS.items():
             names = ", ".join(f'"{column}"' for column in columns)
             only = f" AND name = '{TABLES}'" if table == "projection" else ""
             there, made = (
-                stream(sql, table, names, only, _order(sql, columns[:key]))
+                map(tuple, stream(sql, table, names, only, _order(sql, columns[0])))
                 for sql in (ledger, self.sql)
             )
-            found = _differences(table, columns, key, map(tuple, there), map(tuple, made))
+            found = _differences(table, columns, there, made)
             for position, what in islice(found, _MOST):
                 yield Finding("projection", position, what, REBUILD)
             if table == "projection":
@@ -166,10 +164,10 @@ class Rebuilt:
                 )
 
 
-def _order(sql: Statements, key: Sequence[str]) -> str:
+def _order(sql: Statements, key: str) -> str:
     """Return the order of a key, of texts that of their bytes."""
-    collation = ' COLLATE "C"' if sql.postgres else ""
-    return ", ".join(f'"{one}"{"" if one in ("position", "key") else collation}' for one in key)
+    is_text = key not in NUMBER_COLUMNS
+    return f'"{key}" COLLATE "C"' if is_text and sql.postgres else f'"{key}"'
 
 
 def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
@@ -190,13 +188,11 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
 
 
 def _differences(
-    table: str, columns: Sequence[str], key: int, there: Iterable[Any], made: Iterable[Any]
+    table: str, columns: Sequence[str], left: Iterator[Any], right: Iterator[Any]
 ) -> Iterator[tuple[int | None, str]]:
     """Yield (position, what) of each row that is in one of two sorted streams only, or differs
-    in a column.
+    in a column: `left` is of the table, `right` of the events.
     """
-    left = iter(there)
-    right = iter(made)
     got = next(left, None)
     wanted = next(right, None)
     while got is not None or wanted is not None:
@@ -204,15 +200,15 @@ def _differences(
             got = next(left, None)
             wanted = next(right, None)
             continue
-        too_many = wanted is None or (got is not None and got[:key] < wanted[:key])
+        too_many = wanted is None or (got is not None and got[0] < wanted[0])
         row = got if too_many else wanted
         assert row is not None
         position = row[0] if columns[0] == "position" and isinstance(row[0], int) else None
-        name = f"{table} {', '.join(map(str, row[:key]))[:100]}"
+        name = f"{table} {str(row[0])[:100]}"
         if wanted is None or too_many:
             yield position, f"{name} is in the table but not in the events"
             got = next(left, None)
-        elif got is None or wanted[:key] < got[:key]:
+        elif got is None or wanted[0] < got[0]:
             yield position, f"{name} is missing from the table"
             wanted = next(right, None)
         else:

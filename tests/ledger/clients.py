@@ -1,4 +1,4 @@
-"""The SQL that is printed for an upgrade, the database's own client that runs it, and the digest of
+"""The SQL that is printed for an upgrade, the database's own client that runs it, and the faults of
 the schema that comes of it.
 """
 
@@ -8,7 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from reflector.ledger.store import Ledger
-from reflector.proof.schema import schema_digest
+from reflector.mistakes import Finding
+from reflector.proof.schema import schema_findings
 
 
 def run_client(url: str, script: str) -> None:
@@ -25,6 +26,6 @@ def run_client(url: str, script: str) -> None:
     subprocess.run(psql, input=script, text=True, check=True, capture_output=True)
 
 
-def digest_of(ledger: Ledger) -> str:
+def schema_faults(ledger: Ledger) -> list[Finding]:
     with ledger.asking() as statements:
-        return schema_digest(statements)
+        return list(schema_findings(statements))

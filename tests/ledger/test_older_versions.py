@@ -18,7 +18,7 @@ from tests.building import OLDER
 from tests.conftest import Postgres, first_fast
 
 from . import sql
-from .clients import digest_of, run_client
+from .clients import run_client, schema_faults
 from .events import added
 
 _TABLES = ("bullet", "tag", "session_window", "record", "retraction", "projection")
@@ -79,15 +79,15 @@ def test_printed_sql_upgrades_an_older_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.db"
     path.write_bytes(gzip.decompress((OLDER / f"{name}.db.gz").read_bytes()))
     run_client(f"sqlite:///{path}", upgrade_sql(f"sqlite:///{path}"))
-    with Ledger.open(f"sqlite:///{path}") as upgraded, Ledger.open("sqlite://") as new:
-        assert digest_of(upgraded) == digest_of(new)
+    with Ledger.open(f"sqlite:///{path}") as upgraded:
+        assert schema_faults(upgraded) == []
 
 
 @pytest.mark.postgres
 def test_printed_sql_upgrades_an_older_server(postgres: Postgres) -> None:
-    with postgres.database(empty=True) as url, postgres.database() as new_url:
+    with postgres.database(empty=True) as url:
         with psycopg.connect(url, autocommit=True) as older:
             older.execute(gzip.decompress((OLDER / "every-type-postgresql.sql.gz").read_bytes()))
         run_client(url, upgrade_sql(url))
-        with Ledger.open(url) as upgraded, Ledger.open(new_url) as new:
-            assert digest_of(upgraded) == digest_of(new)
+        with Ledger.open(url) as upgraded:
+            assert schema_faults(upgraded) == []
