@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 from reflector.files import absolute, named_folder, sync_folder
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
-from reflector.ledger.sqlite_copy import copy_database, open_database, settle_database
+from reflector.ledger.sqlite_copy import copy_database, looking, open_database, settle_database
 from reflector.ledger.sqlite_file import file_lock
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url, url_of
@@ -140,7 +140,8 @@ def restore_ledger(
 def _lost_events(present: Path, staged: Path, *, readable: bool) -> str:
     """Return which events of a ledger its backup lacks, in words; "" for none."""
     if not readable:
-        return "cannot be read, and may have events that" if _holds_anything(present) else ""
+        is_empty = not present.exists() or not present.stat().st_size
+        return "" if is_empty else "cannot be read, and may have events that"
     with open_database(staged) as backup, open_database(present) as ledger:
         for name, origin, position, chain in ledger.execute(_PLAYBOOKS).fetchall():
             backup_chain = backup.execute(_CHAIN_AT, (name, origin, position)).fetchone()
@@ -191,21 +192,10 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
     return ends[playbook]
 
 
-def _holds_anything(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
-
-
 def _is_ledger(path: Path) -> bool:
     """Return whether a file can be read as a ledger from end to end."""
-    if not _holds_anything(path):
-        return False
     try:
-        with open_database(path) as connection:
-            tables = connection.execute(
-                "SELECT name FROM sqlite_master WHERE name IN ('playbook', 'event')"
-            ).fetchall()
-            if len(tables) < 2:
-                return False
+        with looking(path) as connection:
             check = connection.execute("PRAGMA integrity_check(1)").fetchone()
             return bool(check == ("ok",))
     except LedgerError:

@@ -52,7 +52,6 @@ from reflector.ledger.projection import fill_tables
 from reflector.ledger.reader import of_types, redaction_line
 from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
-from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 
 Lines = Callable[[], Iterable[str | bytes]]
@@ -148,32 +147,29 @@ def merge_ledger(ledger: Ledger, lines: Lines, *, rename: bool = False, first: i
         new_lines = dropwhile(lambda line: line.stored.position <= survey.common, checked)
         if survey.forward:
             done.forward = True
-            done.head = _head_at(done.head, _grown(writing.sql, new_lines))
+            _grow(writing, new_lines)
         else:
             _Merging(writing, survey, done, ledger.draw()).take_all(new_lines)
             done.renamed = new_names
-            done.head = _head_at(done.head, writing)
+        done.head = _head_at(done.head, writing)
     # Also if all is here: an earlier import may have been kept from it by a reader.
     if survey.redacted_types:
         ledger.forget_erased()
     return done
 
 
-def _head_at(head: Head, end: Stored | Writing) -> Head:
+def _head_at(head: Head, end: Writing) -> Head:
     return replace(head, position=end.position, chain=end.chain, recorded_at=end.recorded_at)
 
 
-def _grown(sql: Statements, lines: Iterator[CheckedLine]) -> Stored:
-    """Append the rest of the same history unchanged, erase what it erased, and return the last
-    event.
-    """
+def _grow(writing: Writing, lines: Iterator[CheckedLine]) -> None:
+    """Append the rest of the same history unchanged, and erase what it erased."""
+    sql = writing.sql
     last = insert_lines(sql, lines)
     assert last is not None  # the file is longer
     sql.run(_ERASE_REDACTED, sql.id)
-    update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
-    sql.execute(update, last.position, last.chain, last.recorded_at, sql.id)
+    writing.move_head(last.position, last.chain, last.recorded_at)
     fill_tables(sql)
-    return last
 
 
 class _PresentEvent(NamedTuple):

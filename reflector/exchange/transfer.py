@@ -477,6 +477,7 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
         if last is not None:
             _check_is_current(last)
             recorded_at = last.recorded_at
+        # In one statement, because the chain of an empty playbook follows from its origin.
         update = (
             "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         )

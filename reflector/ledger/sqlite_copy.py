@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reflector.files import error_words, folder_of
 from reflector.ledger.errors import LedgerError, LedgerUnavailable, translated
 from reflector.ledger.sqlite_file import sqlite_module
+from reflector.ledger.statements import Statements
 
 if TYPE_CHECKING:
     from reflector.files import Folder
-    from reflector.ledger.statements import Statements
 
 _OF_UPGRADE = re.compile(r"\.revision-(\d{4})")
 _UNFINISHED = ".revision.tmp"
@@ -31,8 +31,6 @@ _TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN ('event', 'playbook') AND type = 'table'"
 )
 _HEADS = "SELECT name, origin, position, chain FROM playbook"
-#: Events that one query looks for.
-_PAGE = 500
 
 
 class Before(NamedTuple):
@@ -113,7 +111,7 @@ def keep_before_upgrade(ledger: Path, revision: str) -> Path:
 def has_head(copied: Path, name: str, head: tuple[str, int, str]) -> bool:
     """Return whether a copy ends where a playbook ends: (origin, position, chain)."""
     try:
-        with _looking(copied) as connection:
+        with looking(copied) as connection:
             return (name, *head) in connection.execute(_HEADS).fetchall()
     except LedgerError:
         return False
@@ -142,25 +140,18 @@ def _holds(copied: Path, erased: list[str]) -> bool:
     nobody knows, so True.
     """
     try:
-        with _looking(copied) as connection:
-            for start in range(0, len(erased), _PAGE):
-                ids = erased[start : start + _PAGE]
-                marks = ", ".join("?" * len(ids))
-                query = (
-                    "SELECT 1 FROM event"  # noqa: S608
-                    f" WHERE data IS NOT NULL AND event_id IN ({marks}) LIMIT 1"
-                )
-                if connection.execute(query, ids).fetchone() is not None:
-                    return True
+        with looking(copied) as connection:
+            copy = Statements(connection.cursor(), "sqlite", 0)
+            query = "SELECT 1 FROM event WHERE data IS NOT NULL AND event_id IN ? LIMIT 1"
+            return copy.execute(query, erased).fetchone() is not None
     except LedgerError:
         return True
-    return False
 
 
 @contextmanager
-def _looking(copied: Path) -> Iterator[Any]:
-    """A connection that only reads a copy, and trusts nothing of it: a repository may have
-    brought the file.
+def looking(copied: Path) -> Iterator[Any]:
+    """A connection that only reads a ledger's copy, and trusts nothing of it: a repository may have
+    brought the file. Raises LedgerUnavailable for another file.
     """
     with open_database(copied, "ro") as connection:
         connection.execute("PRAGMA trusted_schema = OFF")
