@@ -20,7 +20,6 @@ from reflector.exchange.bullets import Bullets
 from reflector.exchange.matching import Birth, TheirEvent, birth_of, ids_of
 from reflector.exchange.transfer import (
     CheckedLine,
-    ErasedEvents,
     Header,
     checked_lines,
     latest_time,
@@ -91,7 +90,6 @@ def read_survey(lines: Iterable[str | bytes]) -> Survey:
     """
     header, checked = checked_lines(lines)
     survey = Survey(header)
-    erased = ErasedEvents()
     clock = Clock()
     book = Playbook()
     latest = latest_time()
@@ -103,7 +101,7 @@ def read_survey(lines: Iterable[str | bytes]) -> Survey:
         place = Birth(header.origin, stored.position, stored.event_id, stored.data_hash)
         ids = tuple(ids_of(stored.event_id, meta))
         survey.events[stored.event_id] = TheirEvent(stored.type, birth_of(place, meta), ids)
-        _take_line(survey, line, erased)
+        _take_line(survey, line)
         if stored.type in ADVICE:
             fold_in(book, _event_of(line))
         if RESTATED in meta:
@@ -114,7 +112,6 @@ def read_survey(lines: Iterable[str | bytes]) -> Survey:
             counted_time = clock.own(stored.recorded_at)
             if counted_time != stored.recorded_at:
                 survey.counted_times[stored.position] = counted_time
-    erased.refuse_rest()
     live = (entry for entry in book.entries.values() if entry.status == "live")
     survey.bullets.live = {entry.name: entry.text for entry in live}
     return survey
@@ -128,15 +125,15 @@ def _event_of(line: CheckedLine) -> Event:
     return Event(*header, prepared.facts, *hashes)
 
 
-def _take_line(survey: Survey, line: CheckedLine, erased: ErasedEvents) -> None:
+def _take_line(survey: Survey, line: CheckedLine) -> None:
     stored = line.stored
     facts = line.prepared.facts
-    erased_line = erased.take(line)
-    if erased_line is not None and facts is not None:
+    if line.erased is not None and facts is not None:
         remnant = facts.get("kept") or None
-        survey.remnants[erased_line.stored.event_id] = remnant
-        survey.redacted_types[stored.target_id or ""] = erased_line.stored.type
-        _take_facts(survey, erased_line.stored, remnant or {})
+        erased = line.erased.stored
+        survey.remnants[erased.event_id] = remnant
+        survey.redacted_types[stored.target_id or ""] = erased.type
+        _take_facts(survey, erased, remnant or {})
     elif facts is not None and stored.type != ev.EVENT_REDACTED:
         _take_facts(survey, stored, facts)
 

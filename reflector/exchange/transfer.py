@@ -266,11 +266,15 @@ class WrongLine(LedgerError):
 
 
 class CheckedLine(NamedTuple):
-    """A line whose hashes are right: the event as it was stored, and as it would be appended."""
+    """A line whose hashes are right: the event as it was stored, and as it would be appended.
+
+    erased  the line of the event of which this one holds what is left; None for most
+    """
 
     number: int
     stored: Stored
     prepared: Prepared
+    erased: CheckedLine | None = None
 
 
 def exported(ledger: Reader, upto: int | None = None, *, after: int | None = None) -> Iterator[str]:
@@ -344,8 +348,7 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
             line = _sealed(number, parse_event_line(text, header.origin))
         except (NotCanonical, LedgerError) as error:
             raise WrongLine(number, str(error)) from error
-        history.take(line)
-        yield line
+        yield history.take(line)
     history.finish()
 
 
@@ -358,30 +361,39 @@ class _ProvedHistory:
         self.position = 0
         self.chain = genesis(header.playbook, header.origin)
         self.recorded_at = ""
-        self.erased: set[str | None] = set()
+        #: The line that was erased first, by the id of the last one that erased of it.
+        self.erased: dict[str | None, CheckedLine] = {}
 
-    def take(self, line: CheckedLine) -> None:
-        """Take the next line.
+    def take(self, line: CheckedLine) -> CheckedLine:
+        """Take the next line, and return it with the event of which it holds what is left.
 
         Raises: WrongLine for one that cannot follow.
         """
         stored = line.stored
         chain = next_chain(self.chain, stored[:10], stored.data_hash, line.prepared.meta_hash)
         self._check_place(line, chain)
+        erased_line = self._erased_by(line) if stored.type == ev.EVENT_REDACTED else None
         if line.prepared.facts is None:
-            self.erased.add(stored.event_id)
-        if stored.type == ev.EVENT_REDACTED and stored.target_id not in self.erased:
-            raise WrongLine(
-                line.number,
-                (
-                    f"this event erased the text of {stored.target_id}, but the file still "
-                    "contains the text"
-                ),
-            )
+            self.erased[stored.event_id] = erased_line or line
+        elif erased_line is not None:
+            _check_remnant(line, erased_line)
+            line = line._replace(erased=erased_line)
         self.number = line.number
         self.position = stored.position
         self.chain = chain
         self.recorded_at = stored.recorded_at
+        return line
+
+    def _erased_by(self, line: CheckedLine) -> CheckedLine:
+        """Return the event whose text an `event.redacted` erased."""
+        target_id = line.stored.target_id
+        erased_line = self.erased.pop(target_id, None)
+        if erased_line is None:
+            raise WrongLine(
+                line.number,
+                f"this event erased the text of {target_id}, but the file still contains the text",
+            )
+        return erased_line
 
     def _check_place(self, line: CheckedLine, chain: str) -> None:
         """Check an event's position, its chain as it was computed here, and its time."""
@@ -406,7 +418,7 @@ class _ProvedHistory:
             )
 
     def finish(self) -> None:
-        """Check that the history ends where the header ends.
+        """Check that the history ends where the header ends, and records each erasure.
 
         Raises: WrongLine.
         """
@@ -420,6 +432,13 @@ class _ProvedHistory:
             raise WrongLine(
                 1,
                 f"the header's chain is {self.header.chain}, but the last line's is {self.chain}",
+            )
+        for line in self.erased.values():
+            raise WrongLine(
+                line.number,
+                f"the data of this {line.stored.type} was erased, but the file lacks the "
+                "event.redacted that records the erasure. If you exported with --as-of, export "
+                "again as of a position after the erasure",
             )
 
 
@@ -534,15 +553,11 @@ def insert_lines(sql: Statements, lines: Iterator[CheckedLine]) -> Stored | None
 
     Raises: WrongLine for an event that conflicts with the others.
     """
-    erased = ErasedEvents()
     last: Stored | None = None
     while page := list(islice(lines, _PAGE)):
         _refuse_strays(sql, page)
-        for line in page:
-            erased.take(line)
         sql.insert("event", Stored._fields, [line.stored for line in page])
         last = page[-1].stored
-    erased.refuse_rest()
     return last
 
 
@@ -591,45 +606,6 @@ def _taken_targets(sql: Statements, page: list[CheckedLine]) -> set[tuple[str, s
         f" WHERE playbook_id = ? AND type IN ({types}) AND target_id IN ?"
     )
     return {(row[0], row[1]) for row in sql.run(query, targets).fetchall()}
-
-
-class ErasedEvents:
-    """The events of a file that have no data, until the `event.redacted` that holds what is left of
-    them.
-    """
-
-    def __init__(self) -> None:
-        #: The line that was erased first, by the id of the last one that erased of it.
-        self._ends: dict[str, CheckedLine] = {}
-
-    def take(self, line: CheckedLine) -> CheckedLine | None:
-        """Take the next line, and return the event of which it holds what is left, if it does.
-
-        Raises: WrongLine.
-        """
-        stored = line.stored
-        erased_line = None
-        if stored.type == ev.EVENT_REDACTED:
-            erased_line = self._ends.pop(stored.target_id or "", None)
-        if line.prepared.facts is None:
-            self._ends[stored.event_id] = erased_line or line
-            return None
-        if erased_line is not None:
-            _check_remnant(line, erased_line)
-        return erased_line
-
-    def refuse_rest(self) -> None:
-        """Refuse events without data that no `event.redacted` has erased.
-
-        Raises: WrongLine.
-        """
-        for line in self._ends.values():
-            raise WrongLine(
-                line.number,
-                f"the data of this {line.stored.type} was erased, but the file lacks the "
-                "event.redacted that records the erasure. If you exported with --as-of, export "
-                "again as of a position after the erasure",
-            )
 
 
 def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
