@@ -10,10 +10,10 @@ it then. Every question with `--as-of`, and the comparison of `undo`, uses this 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
     from reflector.playbook.bullet import Bullet, Counting
 
-
+_T = TypeVar("_T")
+#: The bullets whose evidence counts for each heir, and the position after which it does.
+_Families = Mapping[str, Mapping[str, int]]
 _LAST_TAG = (
     "SELECT recorded_at FROM event WHERE playbook_id = ? AND position ="
     " (SELECT max(position) FROM tag WHERE playbook_id = ? AND position <= ? AND tag <> 0)"
@@ -133,7 +135,7 @@ class Past:
         """Return (helpful, harmful) of these bullets, under the policy that was in force or
         another one.
         """
-        return self._counted({name: self.family(name) for name in names}, counting)
+        return self._counted(self._families(names), counting)
 
     def together(self, names: Iterable[str]) -> tuple[int, int]:
         """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them
@@ -174,34 +176,30 @@ class Past:
         policy: the verdicts of a session share one vote, and evidence that was taken back has none.
         A bullet without a vote is left out.
         """
-        tags_after = self._tags_after({name: self.family(name) for name in names})
-        covered = self.covered()
-        with self.ledger.asking() as sql:
-            return votes_of_sessions(sql, tags_after, _STANDING, self.position, covered)
+        return self._of_tags(votes_of_sessions, self._families(names))
 
     def votes_by_session(self, names: Collection[str]) -> list[SessionVote]:
         """Return the vote of each session on each of these bullets."""
-        tags_after = self._tags_after({name: self.family(name) for name in names})
-        covered = self.covered()
-        with self.ledger.asking() as sql:
-            return session_votes(sql, tags_after, _STANDING, self.position, covered)
+        return self._of_tags(session_votes, self._families(names))
 
-    def _tags_after(self, families: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-        """Return the position of each member of each family after which its tags count."""
-        return {
+    def _families(self, names: Iterable[str]) -> _Families:
+        return {name: self.family(name) for name in names}
+
+    def _of_tags(self, question: Callable[..., _T], families: _Families) -> _T:
+        """Return the answer to a question about the tags of families that counted then."""
+        tags_after = {
             heir: {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
             for heir, family in families.items()
         }
-
-    def _counted(
-        self, families: Mapping[str, Mapping[str, int]], counting: Counting | None = None
-    ) -> dict[str, tuple[int, int]]:
-        """Return (helpful, harmful) of each family."""
-        tags_after = self._tags_after(families)
         covered = self.covered()
         with self.ledger.asking() as sql:
-            policy = counting or self.counting
-            counts = tallied(sql, tags_after, policy, _STANDING, self.position, covered)
+            return question(sql, tags_after, _STANDING, self.position, covered)
+
+    def _counted(
+        self, families: _Families, counting: Counting | None = None
+    ) -> dict[str, tuple[int, int]]:
+        """Return (helpful, harmful) of each family."""
+        counts = self._of_tags(partial(tallied, counting=counting or self.counting), families)
         totals = {}
         for heir, family in families.items():
             helpful, harmful = self._book.baseline(family)

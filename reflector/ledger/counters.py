@@ -169,7 +169,7 @@ class Counters:
         families = {
             name: book.family(name) if book.sources(name) else {name: 0} for name in bullets
         }
-        counts = tallied(self.sql, families, self.counting(), " AND active = 1")
+        counts = tallied(self.sql, families, " AND active = 1", counting=self.counting())
         rows = []
         for name, family in families.items():
             helpful, harmful = book.baseline(
@@ -188,9 +188,9 @@ class Counters:
 def tallied(
     sql: Statements,
     families: Mapping[str, Mapping[str, int]],
-    counting: Counting,
     more: str,
     *values: object,
+    counting: Counting,
 ) -> dict[tuple[str, int], int]:
     """Return how many tags count for each heir of these families, by its name and the verdict;
     `more` is a condition of the tags.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from reflector.ledger import sqlite_file
-from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
+from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable, translated
 from reflector.ledger.sqlite_file import connect_file, file_lock, sqlite_module
 from reflector.ledger.url import Url, url_of, url_of_engine
 from reflector.resources import install_command
@@ -370,10 +370,15 @@ def write_transaction(engine: Engine, *, wait: bool = True) -> Iterator[Any]:
     """A driver's connection inside a write transaction, the ledger's one lock held; commits when
     the body ends well.
 
-    Who does not `wait` for the lock gets LedgerLocked where another process has it.
+    Who does not `wait` for the lock gets LedgerLocked where another process has it. Raises a
+    LedgerError for an error of the driver.
     """
     engine.needs_own_transaction("a change of the schema")
-    with file_lock(engine.url, wait=wait), engine.connection() as connection:
+    with (
+        translated(engine.url.shown),
+        file_lock(engine.url, wait=wait),
+        engine.connection() as connection,
+    ):
         connection.execute(
             "BEGIN IMMEDIATE" if engine.dialect == "sqlite" else f"SELECT {patience()}"
         )

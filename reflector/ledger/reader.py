@@ -402,13 +402,15 @@ class Reader:
                 yield self._again(self._held)
                 return
             with self.engine.connection() as connection:
-                yield Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
+                yield self.statements(connection)
+
+    def statements(self, connection: Any) -> Statements:
+        """Return statements on the playbook's rows, with a cursor of their own."""
+        return Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
 
     def _again(self, held: Statements) -> Statements:
-        """Return statements in the same transaction with a cursor of their own, as an answer may
-        be half read.
-        """
-        return Statements(held.cursor.connection.cursor(), self.engine.dialect, self.playbook_id)
+        """Return statements in the same transaction, as an answer of others may be half read."""
+        return self.statements(held.cursor.connection)
 
 
 def conditions(

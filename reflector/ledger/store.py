@@ -156,7 +156,7 @@ class Ledger(Reader):
 
         if not self.engine.url.is_file or self.engine.is_guest:
             return None
-        with translated(self.engine.url.shown), write_transaction(self.engine):
+        with write_transaction(self.engine):
             head = self.head()
             if not head.position:
                 return None
@@ -360,9 +360,9 @@ class Ledger(Reader):
         """
         if self.only_reads:
             raise LedgerUnavailable(self.only_reads)
-        with translated(self.engine.url.shown), write_transaction(self.engine) as driver:
+        with write_transaction(self.engine) as driver:
             make_triggers_and_views(driver, self.engine.dialect)
-            sql = Statements(driver.cursor(), self.engine.dialect, self.playbook_id)
+            sql = self.statements(driver)
             sql.execute(noting_statement())
             newer = (
                 "UPDATE projection SET code_version = ? WHERE playbook_id = ? AND code_version > ?"

@@ -36,7 +36,7 @@ from reflector.events.event import (
 )
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
-from reflector.ledger.errors import LedgerError, translated
+from reflector.ledger.errors import LedgerError
 from reflector.ledger.reader import AT_ONCE, Reader, between, events_where, of_types, whose
 from reflector.ledger.statements import Statements
 
@@ -500,12 +500,8 @@ def _write_row(ledger: Reader, head: int, state: list[Any]) -> None:
     A redaction removes the row, and a row that was counted before it would bring an erased text
     back.
     """
-    with (
-        suppress(LedgerError),
-        translated(ledger.engine.url.shown),
-        write_transaction(ledger.engine, wait=False) as driver,
-    ):
-        sql = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
+    with suppress(LedgerError), write_transaction(ledger.engine, wait=False) as driver:
+        sql = ledger.statements(driver)
         (present_head,) = sql.run(_HEAD).fetchone()
         if present_head == head:
             sql.run(_WRITE_ROW, _VERSION, head, _as_json(state))

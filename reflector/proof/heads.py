@@ -20,7 +20,7 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.append import utc_now
 from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import write_transaction
-from reflector.ledger.errors import LedgerCorrupt, LedgerError, translated
+from reflector.ledger.errors import LedgerCorrupt, LedgerError
 from reflector.ledger.migration import make_triggers_and_views
 from reflector.ledger.reader import Reader, events_where, retraction_line
 from reflector.ledger.rows import Anchor, Head
@@ -226,8 +226,8 @@ def _about(
 
 def _set_head(ledger: Ledger) -> str:
     moved_head = ledger.head()
-    with translated(ledger.engine.url.shown), write_transaction(ledger.engine) as driver:
-        sql = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
+    with write_transaction(ledger.engine) as driver:
+        sql = ledger.statements(driver)
         begin = (0, genesis(moved_head.playbook, moved_head.origin), utc_now())
         last = sql.run(_LAST).fetchone() or begin
         sql.execute(
