@@ -5,11 +5,12 @@ record.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflector.transcripts.message import Tally
-from reflector.transcripts.readers import folder_named_in, readers, time_named_in
+from reflector.transcripts.readers import folder_named_in, time_named_in
 from reflector.transcripts.records import parse_line, read_lines
 
 #: How far into a file its folder and its first time are looked for. A first prompt with images has
@@ -39,15 +40,21 @@ def read_head(path: Path) -> Head:
     if path.suffix == ".json":
         return Head(_folder_of_document(path), "")
     folder = started_at = ""
+    for record in _first_records(path):
+        folder = folder or folder_named_in(record)
+        started_at = started_at or time_named_in(record)
+        if folder and started_at:
+            break
+    return Head(folder, started_at)
+
+
+def _first_records(path: Path) -> Iterator[dict[str, Any]]:
     tally = Tally()
     with path.open("rb", buffering=256 * 1024) as file:
         for line in read_lines(file, _HEAD_BYTES, tally):
-            for record, _ in parse_line(line.text, tally):
-                folder = folder or _folder(record)
-                started_at = started_at or time_named_in(record, readers())
-            if (folder and started_at) or tally.lines >= _HEAD_LINES:
-                break
-    return Head(folder, started_at)
+            yield from (record.value for record in parse_line(line.text, tally))
+            if tally.lines >= _HEAD_LINES:
+                return
 
 
 def is_whole(path: Path) -> bool:
@@ -56,15 +63,9 @@ def is_whole(path: Path) -> bool:
     """
     if path.suffix == ".json":
         return True
-    tally = Tally()
-    with path.open("rb") as file:
-        for line in read_lines(file, _HEAD_BYTES, tally):
-            for record, _ in parse_line(line.text, tally):
-                if "parentUuid" in record:
-                    return not any(map(record.get, _EARLIER))
-            if tally.lines >= _HEAD_LINES:
-                break
-    return True
+    messages = (record for record in _first_records(path) if "parentUuid" in record)
+    first = next(messages, {})
+    return not any(map(first.get, _EARLIER))
 
 
 def last_time(path: Path) -> str:
@@ -76,7 +77,7 @@ def last_time(path: Path) -> str:
         lines = file.read(_TAIL_BYTES).splitlines()
     for line in reversed(lines):
         for record, _ in parse_line(line, Tally()):
-            if time := time_named_in(record, readers()):
+            if time := time_named_in(record):
                 return time
     return ""
 
@@ -87,9 +88,4 @@ def _folder_of_document(path: Path) -> str:
         record = json.loads(path.read_bytes()) if path.stat().st_size <= _MAX_DOCUMENT_BYTES else {}
     except (ValueError, RecursionError):
         return ""
-    return _folder(record) if isinstance(record, dict) else ""
-
-
-def _folder(record: dict[str, Any]) -> str:
-    """Return the folder that a record names; a chat of Gemini CLI has a hash of it."""
-    return folder_named_in(record, readers())
+    return folder_named_in(record) if isinstance(record, dict) else ""

@@ -137,17 +137,19 @@ def is_subagents(path: Path) -> bool:
     return path.name.startswith("agent-") or path.parent.name == "subagents"
 
 
-def folder_named_in(record: dict[str, Any], among: Sequence[Reader]) -> str:
-    """Return the folder that the agent worked in, "" if a record does not name it."""
-    for reader in among:
+def folder_named_in(record: dict[str, Any]) -> str:
+    """Return the folder that the agent worked in, "" if a record does not name it; a chat of Gemini
+    CLI has a hash of it.
+    """
+    for reader in readers():
         if folder := reader.folder_of(record):
             return folder
     return ""
 
 
-def time_named_in(record: dict[str, Any], among: Sequence[Reader]) -> str:
+def time_named_in(record: dict[str, Any]) -> str:
     """Return the time of a record in ISO 8601, "" if it does not name one."""
-    for reader in among:
+    for reader in readers():
         if time := reader.time_of(record):
             return time
     return ""

@@ -533,7 +533,7 @@ def test_opencode_call_and_result_count_separately(
     assert (again.key, again.calls, shown(result)) == (call.key, call.calls, "tool = done")
 
 
-def test_reader_names_the_time_of_its_records() -> None:
+def test_reader_names_the_time_of_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
     class Dated(Conversation):
         agent = "dated"
         name = "Dated"
@@ -549,4 +549,5 @@ def test_reader_names_the_time_of_its_records() -> None:
         def messages(self, *_: Any) -> Iterator[Message]:
             yield from ()
 
-    assert time_named_in({"at": "2026-11-01T00:00:00Z"}, [Dated]) == "2026-11-01T00:00:00Z"
+    monkeypatch.setattr("reflector.transcripts.readers.extension_readers", lambda: (Dated,))
+    assert time_named_in({"at": "2026-11-01T00:00:00Z"}) == "2026-11-01T00:00:00Z"

@@ -7,8 +7,8 @@ it and again when it starts; the first of the two counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 from reflector.transcripts import building
 from reflector.transcripts.building import (
@@ -24,7 +24,7 @@ from reflector.transcripts.building import (
 )
 from reflector.transcripts.message import Message, Tally, ToolCall
 from reflector.transcripts.records import count_type, record_uuid
-from reflector.transcripts.speakers import spoken
+from reflector.transcripts.speakers import Speech, spoken
 
 #: The beginnings of event names that no other agent has.
 _FAMILIES = tuple(
@@ -84,61 +84,66 @@ class Copilot(Conversation):
 
     def messages(
         self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
-    ) -> Iterable[Message]:
+    ) -> Iterator[Message]:
         kind = building.kind(record)
         event = record.get("data")
         if not kind or not isinstance(event, dict):
             count_type(tally, record.get("type"))
-            return ()
+            return
         event_id = short_text(record.get("id"))
         uuid = f"copilot:{event_id}" if event_id else record_uuid({}, text)
         chain = short_text(record.get("agentId")) or short_text(event.get("parentToolCallId"))
         place = Place(chain, short_text(record.get("timestamp")), offset)
-        read_event = _EVENT_READERS.get(kind)
-        if read_event is not None:
-            return read_event(self, event, uuid, place) or ()
-        if not kind.startswith(_FAMILIES):
-            count_type(tally, kind)
-        return ()
+        match kind:
+            case "session.start" | "session.resume":
+                self._describe(event)
+            case "session.model_change":
+                self.model = short_text(event.get("newModel")) or self.model
+            case "session.compaction_complete":
+                if summary := plain_text(event.get("summaryContent")):
+                    yield building.by_user(uuid, place, "summary", summary)
+            case "user.message":
+                # `transformedContent` has the same text and the additions of the client.
+                if words := plain_text(event.get("content")):
+                    yield building.by_user(uuid, place, *_spoken(event, place.chain, words))
+            case "assistant.message":
+                yield self._assistant(event, uuid, place)
+            case "tool.execution_start":
+                call = _call(event, "toolName")
+                if call.id not in self._requested_calls:
+                    yield building.by_model(uuid, place, calls=(call,))
+            case "tool.execution_complete":
+                yield self._call_completed(event, uuid, place)
+            case "permission.requested":
+                self._permission_requested(event)
+            case "permission.completed":
+                self._permission_completed(event)
+            case "abort":
+                if short_text(event.get("reason")).lower() in _INTERRUPTS:
+                    yield building.by_user(uuid, place, "refusal", "")
+            case _ if not kind.startswith(_FAMILIES):
+                count_type(tally, kind)
 
-    def _describe(self, event: dict[str, Any], uuid: str, place: Place) -> None:
+    def _describe(self, event: dict[str, Any]) -> None:
         self.session_id = short_text(event.get("sessionId")) or self.session_id
         self.version = short_text(event.get("copilotVersion")) or self.version
         self.model = short_text(event.get("selectedModel")) or self.model
 
-    def _model_changed(self, event: dict[str, Any], uuid: str, place: Place) -> None:
-        self.model = short_text(event.get("newModel")) or self.model
-
-    def _user(self, event: dict[str, Any], uuid: str, place: Place) -> Iterable[Message]:
-        # `transformedContent` has the same text and the additions of the client.
-        text = plain_text(event.get("content"))
-        if not text:
-            return
-        if _is_clients(event, place.chain):
-            yield building.by_user(uuid, place, "injected", text)
-        else:
-            yield building.by_user(uuid, place, *spoken(text))
-
-    def _assistant(self, event: dict[str, Any], uuid: str, place: Place) -> Iterable[Message]:
+    def _assistant(self, event: dict[str, Any], uuid: str, place: Place) -> Message:
         calls = tuple(_call(request, "name") for request in objects(event.get("toolRequests")))
         for call in calls:
             _remember(self._requested_calls, call.id, None)
         text = plain_text(event.get("content"))
         thinking = plain_text(event.get("reasoningText"))
-        yield building.by_model(uuid, place, text, thinking=thinking, calls=calls)
+        return building.by_model(uuid, place, text, thinking=thinking, calls=calls)
 
-    def _call_started(self, event: dict[str, Any], uuid: str, place: Place) -> Iterable[Message]:
-        call = _call(event, "toolName")
-        if call.id not in self._requested_calls:
-            yield building.by_model(uuid, place, calls=(call,))
-
-    def _permission_requested(self, event: dict[str, Any], uuid: str, place: Place) -> None:
+    def _permission_requested(self, event: dict[str, Any]) -> None:
         permission = event.get("permissionRequest")
         if isinstance(permission, dict):
             call_id = short_text(permission.get("toolCallId"))
             _remember(self._permissions, short_text(event.get("requestId")), call_id)
 
-    def _permission_completed(self, event: dict[str, Any], uuid: str, place: Place) -> None:
+    def _permission_completed(self, event: dict[str, Any]) -> None:
         decision = event.get("result")
         if not isinstance(decision, dict):
             return
@@ -148,22 +153,14 @@ class Copilot(Conversation):
         if call_id and decision.get("kind") == "denied-interactively-by-user":
             _remember(self._denied, call_id, plain_text(decision.get("feedback"))[:4096])
 
-    def _abort(self, event: dict[str, Any], uuid: str, place: Place) -> Iterable[Message]:
-        if short_text(event.get("reason")).lower() in _INTERRUPTS:
-            yield building.by_user(uuid, place, "refusal", "")
-
-    def _compacted(self, event: dict[str, Any], uuid: str, place: Place) -> Iterable[Message]:
-        if summary := plain_text(event.get("summaryContent")):
-            yield building.by_user(uuid, place, "summary", summary)
-
-    def _call_completed(self, event: dict[str, Any], uuid: str, place: Place) -> Iterable[Message]:
+    def _call_completed(self, event: dict[str, Any], uuid: str, place: Place) -> Message:
         call_id = short_text(event.get("toolCallId"))
         error = fields(event.get("error"))
         text = _output(event)
         refused = self._denied.pop(call_id, None)
         if refused is None and error.get("code") == "rejected":
             refused = ""
-        yield building.by_tool(
+        return building.by_tool(
             uuid,
             place,
             call_id,
@@ -193,11 +190,14 @@ def _exit_code(event: dict[str, Any], text: str) -> int | None:
     return code
 
 
-def _is_clients(event: dict[str, Any], chain: str) -> bool:
-    """Return whether a message under the user's name is not a person's."""
-    if event.get("isAutopilotContinuation") is True or event.get("inputOrigin") is not None:
-        return True
-    return chain != "" or short_text(event.get("source")) not in _HUMAN
+def _spoken(event: dict[str, Any], chain: str, words: str) -> Speech:
+    """Return the speaker of a message under the user's name."""
+    is_automatic = event.get("isAutopilotContinuation") is True
+    if is_automatic or chain != "" or event.get("inputOrigin") is not None:
+        return Speech("injected", words)
+    if short_text(event.get("source")) not in _HUMAN:
+        return Speech("injected", words)
+    return spoken(words)
 
 
 def _call(event: dict[str, Any], name_key: str) -> ToolCall:
@@ -210,19 +210,3 @@ def _remember(values: dict[str, Any], key: str, value: Any) -> None:
     values[key] = value
     if len(values) > _MAX_REMEMBERED:
         del values[next(iter(values))]
-
-
-_EventReader = Callable[[Copilot, dict[str, Any], str, Place], Iterable[Message] | None]
-_EVENT_READERS: Final[dict[str, _EventReader]] = {
-    "session.start": Copilot._describe,
-    "session.resume": Copilot._describe,
-    "session.model_change": Copilot._model_changed,
-    "session.compaction_complete": Copilot._compacted,
-    "user.message": Copilot._user,
-    "assistant.message": Copilot._assistant,
-    "tool.execution_start": Copilot._call_started,
-    "tool.execution_complete": Copilot._call_completed,
-    "permission.requested": Copilot._permission_requested,
-    "permission.completed": Copilot._permission_completed,
-    "abort": Copilot._abort,
-}
