@@ -1308,8 +1308,8 @@ MUTATIONS = [
         'refused = ""',
         READERS[1:],
     ),
-    Mutation(PI, 'if entry.message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
-    Mutation(PI, "*spoken(entry.text))", '"human", entry.text)', READERS[1:]),
+    Mutation(PI, 'if message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
+    Mutation(PI, "*spoken(text))", '"human", text)', READERS[1:]),
     Mutation(BUILDING, "    if exit_code:\n", "    if False:\n", READERS),
     Mutation(
         CLAUDE,

@@ -7,8 +7,8 @@ an old file is migrated, and is missing in the oldest files. A fork copies the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from reflector.transcripts import building
 from reflector.transcripts.building import (
@@ -30,6 +30,12 @@ from reflector.transcripts.speakers import spoken
 
 _WORDLESS = frozenset(
     ("model_change thinking_level_change custom label session_info leaf usage context_edit").split()
+)
+#: The roles of messages with words.
+_ROLES = frozenset(
+    (
+        "assistant toolResult user branchSummary compactionSummary bashExecution custom hookMessage"
+    ).split()
 )
 
 #: It loads the first of these that is there.
@@ -60,7 +66,7 @@ class Pi(Conversation):
         if kind == "session":
             return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
         message = fields(record.get("message"))
-        is_known = building.kind(message, "role") in _ENTRY_READERS
+        is_known = building.kind(message, "role") in _ROLES
         # Factory's Droid writes the same envelope, around messages without a time of their own.
         return kind == "message" and is_known and "timestamp" in message
 
@@ -95,81 +101,45 @@ class Pi(Conversation):
             self.version = f"session-{version}" if is_version else ""
 
 
-class _Entry(NamedTuple):
-    """A message of pi: its fields, its id, the text of its content, and its tool calls."""
-
-    message: dict[str, Any]
-    uuid: str
-    text: str
-    calls: tuple[ToolCall, ...]
-
-
 def _read_entry(message: dict[str, Any], place: Place, tally: Tally) -> Iterable[Message]:
     role = building.kind(message, "role")
-    if role in _ENTRY_READERS:
-        return _ENTRY_READERS[role](_entry_of(message, role, place), place)
-    if role != "system":  # the prompt and the tools, or a change of them
-        count_type(tally, message.get("role"))
-    return ()
-
-
-def _entry_of(message: dict[str, Any], role: str, place: Place) -> _Entry:
-    content = message.get("content")
-    text = join_texts(building.texts(content))
+    if role not in _ROLES:
+        if role != "system":  # the prompt and the tools, or a change of them
+            count_type(tally, message.get("role"))
+        return
+    blocks = objects(message.get("content"))
+    text = join_texts(building.texts(message.get("content")))
     calls = tuple(
         building.call(block.get("id"), block.get("name"), block.get("arguments"))
-        for block in objects(content)
+        for block in blocks
         if block.get("type") == "toolCall"
     )
+    uuid = _uuid_of(message, place, text, calls)
+    match role:
+        case "assistant":
+            thinking = join_texts(plain_text(block.get("thinking")) for block in blocks)
+            if text or thinking or calls:
+                yield building.by_model(uuid, place, text, thinking=thinking, calls=calls)
+            if message.get("stopReason") == "aborted":
+                yield building.by_user(f"{uuid}:aborted", place, "refusal", "")
+        case "toolResult":
+            is_error = message.get("isError") is True
+            yield building.by_tool(uuid, place, message.get("toolCallId"), text, is_error=is_error)
+        case "user":
+            if text:
+                yield building.by_user(uuid, place, *spoken(text))
+        case "branchSummary" | "compactionSummary":
+            yield building.by_user(uuid, place, "summary", plain_text(message.get("summary")))
+        case _:  # a command that a person ran by hand, or a message of an extension
+            shown = (plain_text(message.get(key)) for key in ("command", "output"))
+            yield building.by_user(uuid, place, "injected", text or join_texts(shown))
+
+
+def _uuid_of(message: dict[str, Any], place: Place, text: str, calls: Iterable[ToolCall]) -> str:
     milliseconds = message.get("timestamp")
     is_time = isinstance(milliseconds, int) and milliseconds.bit_length() < 64
     own_time = str(milliseconds) if is_time else ""
     answered_call = short_text(message.get("toolCallId"))
+    role = building.kind(message, "role")
     call_ids = (call.id for call in calls)
-    uuid = content_id("pi", role, place.timestamp, own_time, answered_call, *call_ids, text)
-    return _Entry(message, uuid, text, calls)
-
-
-def _assistant(entry: _Entry, place: Place) -> Iterable[Message]:
-    blocks = objects(entry.message.get("content"))
-    thinking = join_texts(plain_text(block.get("thinking")) for block in blocks)
-    if entry.text or thinking or entry.calls:
-        yield building.by_model(entry.uuid, place, entry.text, thinking=thinking, calls=entry.calls)
-    if entry.message.get("stopReason") == "aborted":
-        yield building.by_user(f"{entry.uuid}:aborted", place, "refusal", "")
-
-
-def _tool_result(entry: _Entry, place: Place) -> Iterable[Message]:
-    is_error = entry.message.get("isError") is True
-    call_id = entry.message.get("toolCallId")
-    yield building.by_tool(entry.uuid, place, call_id, entry.text, is_error=is_error)
-
-
-def _user(entry: _Entry, place: Place) -> Iterable[Message]:
-    if entry.text:
-        yield building.by_user(entry.uuid, place, *spoken(entry.text))
-
-
-def _summary(entry: _Entry, place: Place) -> Iterable[Message]:
-    yield building.by_user(entry.uuid, place, "summary", plain_text(entry.message.get("summary")))
-
-
-def _by_client(entry: _Entry, place: Place) -> Iterable[Message]:
-    """Read a command that a person ran by hand, or a message of an extension."""
-    command = plain_text(entry.message.get("command"))
-    output = plain_text(entry.message.get("output"))
-    text = entry.text or join_texts((command, output))
-    yield building.by_user(entry.uuid, place, "injected", text)
-
-
-#: By the role of a message.
-_ENTRY_READERS: Final[dict[str, Callable[[_Entry, Place], Iterable[Message]]]] = {
-    "assistant": _assistant,
-    "toolResult": _tool_result,
-    "user": _user,
-    "branchSummary": _summary,
-    "compactionSummary": _summary,
-    "bashExecution": _by_client,
-    "custom": _by_client,
-    "hookMessage": _by_client,
-}
+    return content_id("pi", role, place.timestamp, own_time, answered_call, *call_ids, text)
