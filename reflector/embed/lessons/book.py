@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import shake_256
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Event, Moment, as_written, identity, written
@@ -317,9 +317,7 @@ class _BookInMaking:
         #: The name of the bullet that a proposal became, by the proposal's id.
         self.bullets: dict[str | None, str] = {}
         for event in events:
-            take = self._TAKING.get(event.type)
-            if take is not None:
-                take(self, event)
+            self._take(event)
 
     def book(self) -> LessonBook:
         """Return the book, with what follows from all outcomes of each lesson."""
@@ -335,45 +333,29 @@ class _BookInMaking:
         in_order = sorted(self.lessons.values(), key=lambda lesson: lesson.position)
         return LessonBook(self.policy, {lesson.id: lesson for lesson in in_order})
 
-    def _take_lesson(self, event: Event) -> None:
-        if self._counts(event):
-            lesson = self.lessons[event.event_id]
-            _bank(self.banks[lesson.kind], lesson, self.policy)
-
-    def _take_outcome(self, event: Event) -> None:
-        window = event.facts.get("window")
-        lesson = self._lesson_of(event, window)
-        if lesson is not None:
-            lesson.observe(event, self.policy)
-
-    def _take_revision(self, event: Event) -> None:
-        lesson = self._lesson_of(event)
-        if lesson is not None and event.data:
-            initial = float(event.data["initial"])
-            retried = float(event.data["retried"])
-            lesson.improvement = score_improvement(initial, retried)
-
-    def _take_proposal(self, event: Event) -> None:
-        lesson = self._lesson_of(event)
-        if lesson is not None:
-            lesson.proposal = event.event_id
-
-    def _take_bullet(self, event: Event) -> None:
-        self.bullets[event.target_id] = str(event.facts.get("name"))
-
-    def _take_telling(self, event: Event) -> None:
-        for lesson_id in self.lessons.keys() & event.facts.get("lessons", ()):
-            self.lessons[lesson_id].times_applied += 1
-
-    _TAKING: ClassVar = {
-        ev.LESSON_RECORDED: _take_lesson,
-        ev.OUTCOME_OBSERVED: _take_outcome,
-        ev.REVISION_ATTEMPTED: _take_revision,
-        ev.BULLET_PROPOSED: _take_proposal,
-        ev.CHANGE_PROPOSED: _take_proposal,
-        ev.BULLET_ADDED: _take_bullet,
-        ev.ADVICE_TOLD: _take_telling,
-    }
+    def _take(self, event: Event) -> None:
+        match event.type:
+            case ev.LESSON_RECORDED:
+                if self._counts(event):
+                    lesson = self.lessons[event.event_id]
+                    _bank(self.banks[lesson.kind], lesson, self.policy)
+            case ev.OUTCOME_OBSERVED:
+                if applied := self._lesson_of(event, event.facts.get("window")):
+                    applied.observe(event, self.policy)
+            case ev.REVISION_ATTEMPTED:
+                revised = self._lesson_of(event)
+                if revised is not None and event.data:
+                    initial = float(event.data["initial"])
+                    retried = float(event.data["retried"])
+                    revised.improvement = score_improvement(initial, retried)
+            case ev.BULLET_PROPOSED | ev.CHANGE_PROPOSED:
+                if proposed := self._lesson_of(event):
+                    proposed.proposal = event.event_id
+            case ev.BULLET_ADDED:
+                self.bullets[event.target_id] = str(event.facts.get("name"))
+            case ev.ADVICE_TOLD:
+                for lesson_id in self.lessons.keys() & event.facts.get("lessons", ()):
+                    self.lessons[lesson_id].times_applied += 1
 
     def _lesson_of(self, event: Event, window: str | None = None) -> Lesson | None:
         """Return the lesson that an event is about; None if the event, or the window that it was
