@@ -85,10 +85,27 @@ def _prove(place: Place) -> None:
         fault = stranger.fault() if relation else ""
     if not relation:
         raise _strange(place)
+    _refuse(place, fault)
+
+
+def _refuse(place: Place, fault: str) -> None:
+    """Raise LedgerCorrupt for a fault of a file's history, "" for none."""
     if fault:
         raise LedgerCorrupt(
-            f"{place.file} was changed after it was written: {fault}; restore a backup"
+            f"{place.file} was changed after it was written: {fault}; restore a backup with "
+            f"`reflector ledger restore FILE`"
         )
+
+
+def _proved_origin(place: Place) -> str:
+    """Return the origin of a file's history, "" before the playbook has its row. Raises
+    LedgerCorrupt.
+    """
+    with looking(place.file, place.playbook) as stranger:
+        origin = stranger.origin
+        fault = stranger.fault() if origin else ""
+    _refuse(place, fault)
+    return origin
 
 
 def claim(place: Place) -> None:
@@ -97,15 +114,7 @@ def claim(place: Place) -> None:
     """
     with notes.hold_notes(place.root):
         refuse_journal(place.file)
-        with looking(place.file, place.playbook) as stranger:
-            origin = stranger.origin
-            fault = stranger.fault() if origin else ""
-        if fault:
-            raise LedgerCorrupt(
-                f"{place.file} was changed after it was written: {fault}; restore a backup with "
-                f"`reflector ledger restore FILE`"
-            )
-        _accept(place, origin, notes.entry_of(place.root), mends=False)
+        _accept(place, _proved_origin(place), notes.entry_of(place.root), mends=False)
 
 
 def _is_noted(place: Place, entry: Entry | None) -> bool:
@@ -191,15 +200,9 @@ def _begin(place: Place) -> None:
 def _go_on_making(place: Place, entry: Entry, *, mends: bool) -> None:
     """Accept the file of a ledger whose making was cut off, or is going on in another process."""
     try:
-        with looking(place.file, place.playbook) as stranger:
-            origin = stranger.origin  # "" before the playbook has its row
-            fault = stranger.fault() if origin else ""
+        origin = _proved_origin(place)
     except LedgerStrange:  # it has no table yet
         return
-    if fault:
-        raise LedgerCorrupt(
-            f"{place.file} was changed after it was written: {fault}; run `reflector verify`"
-        )
     if origin:
         _accept(place, origin, entry, mends=mends)
 

@@ -176,18 +176,23 @@ def chain_at(root: Path, position: int) -> str:
 
 def keep_lost_copy(place: Place, end: End) -> None:
     """Keep a copy whose end the ledger lacks as an export, and say so. Raises OSError."""
-    from reflector.exchange.transfer import Header, header_line
-
     entry = notes.entry_of(place.root)
-    playbook = entry.playbook if entry is not None else place.playbook
-    header = header_line(Header(playbook, end.origin, end.position, end.chain))
+    header = _header(entry.playbook if entry is not None else place.playbook, end)
     with Path(own_folder(str(place.root)), COPY).open("rb") as copy:
         sizes = (min(_CHUNK, end.size - at) for at in range(0, end.size, _CHUNK))
         _keep_export(
             place,
             Anchor(end.position, end.chain),
-            chain([f"{header}\n".encode()], map(copy.read, sizes)),
+            chain([header], map(copy.read, sizes)),
         )
+
+
+def _header(playbook: str, end: End) -> bytes:
+    """Return the first line of an export that ends there."""
+    from reflector.exchange.transfer import Header, header_line
+
+    header = Header(playbook, end.origin, end.position, end.chain)
+    return f"{header_line(header)}\n".encode()
 
 
 def _keep_export(place: Place, end: Anchor, content: Iterable[bytes]) -> None:
@@ -275,16 +280,13 @@ def _give_header(root: Path, export: Path, end: End) -> None:
     """Write the header of an export that begins with its first event: an early version kept the
     events of a later one so. Without a header no version imports them. Raises OSError.
     """
-    from reflector.exchange.transfer import Header, header_line
-
     entry = notes.entry_of(root)
     with export.open("rb") as lines:
         is_event = b'"datahash":' in next(lines, b"")
     if not is_event or entry is None or not end.position:
         return
-    header = header_line(Header(entry.playbook, end.origin, end.position, end.chain))
-    content = export.read_bytes()[: end.size]
-    write_durably(str(export.parent), f"{header}\n".encode() + content, export.name)
+    content = _header(entry.playbook, end) + export.read_bytes()[: end.size]
+    write_durably(str(export.parent), content, export.name)
 
 
 def restore_from_copy(
@@ -298,7 +300,7 @@ def restore_from_copy(
     """
     from tempfile import TemporaryDirectory
 
-    from reflector.exchange.transfer import Header, header_line, load_ledger
+    from reflector.exchange.transfer import load_ledger
     from reflector.ledger.store import Ledger
 
     end = notes.copy_end(place.root)
@@ -307,8 +309,8 @@ def restore_from_copy(
     with TemporaryDirectory(dir=own) as folder:
         staged = Path(folder, "ledger.db")
         with Ledger.open_file(staged, entry.playbook) as ledger, (own / COPY).open("rb") as lines:
-            head = Header(entry.playbook, entry.origin, end.position, end.chain)
-            load_ledger(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
+            header = _header(entry.playbook, end._replace(source=entry.origin))
+            load_ledger(ledger, chain([header], islice(lines, end.position)))
             if not sure and not _has_written(ledger, place.root / ".claude" / "playbook.json"):
                 raise NotTheSame(
                     f"reflector cannot confirm that {place.root} is the project of this copy"
