@@ -44,8 +44,8 @@ def dropped(ledger: Ledger, since: str) -> list[DroppedJson]:
         marks = ", ".join("?" * len(DROPPED))
         where = (
             "position IN (SELECT position FROM tag WHERE playbook_id = ? "  # noqa: S608
-            f"AND position > ? AND tag = 0) AND {sql.text_at('data', 'disposition')} IN ({marks}) "
-            f"AND {sql.text_at('data', 'tag')} IN ('helpful', 'harmful') "
+            f"AND position > ? AND tag = 0) AND {sql.data_field('disposition')} IN ({marks}) "
+            f"AND {sql.data_field('tag')} IN ('helpful', 'harmful') "
             f"ORDER BY position DESC LIMIT {MOST}"
         )
         events = events_where(sql, where, ledger.playbook_id, after, *DROPPED)

@@ -235,15 +235,11 @@ class Projector:
         if row is None:
             return 0, False
         position, *event_ids = row
-        targets = [event_id for event_id in event_ids if event_id]
-        return position, self._is_any_retracted(targets)
-
-    def _is_any_retracted(self, targets: list[str]) -> bool:
         query = (
             "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND target_id IN ? "
             "LIMIT 1"
         )
-        return self.sql.run(query, targets).fetchone() is not None
+        return position, self.sql.run(query, event_ids).fetchone() is not None
 
     def _read_bullets(self, events: Sequence[Event]) -> None:
         """Look up the bullets that events name, all at once."""

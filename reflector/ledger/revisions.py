@@ -51,13 +51,14 @@ class Step:
         if not driver.in_transaction:
             driver.execute("BEGIN IMMEDIATE")
 
-    def run(self, statements: str) -> None:
-        """Run SQL text as it is, or print it."""
-        if self._context.as_sql:
-            self._context.impl.static_output(f"{statements.rstrip().rstrip(';')};\n")
-            return
-        driver: Any = op.get_bind().connection.driver_connection
-        driver.execute(statements)
+    def run(self, *statements: str) -> None:
+        """Run SQL texts as they are, or print them."""
+        for statement in statements:
+            if self._context.as_sql:
+                self._context.impl.static_output(f"{statement.rstrip().rstrip(';')};\n")
+            else:
+                driver: Any = op.get_bind().connection.driver_connection
+                driver.execute(statement)
 
     def columns(self, table: str) -> set[str]:
         """Return the names of a table's columns; none of a table that is missing."""
@@ -76,18 +77,11 @@ class Step:
 
     def create_ledger(self) -> None:
         """Make the tables and indexes of a new ledger."""
-        for statement in migration.creating_statements(self.dialect):
-            self.run(statement)
-
-    def drop_made(self) -> None:
-        """Drop the triggers and the views."""
-        for statement in migration.dropping_statements(self.dialect):
-            self.run(statement)
+        self.run(*migration.creating_statements(self.dialect))
 
     def make(self) -> None:
         """Make the triggers and the views of this code."""
-        for statement in migration.making_statements(self.dialect, self._schema()):
-            self.run(statement)
+        self.run(*migration.making_statements(self.dialect, self._schema()))
         self.run(migration.noting_statement())
 
     def _schema(self) -> str:
@@ -102,7 +96,7 @@ def revision(number: str) -> Iterator[Step]:
     """The step of a revision, without triggers and views, which the last one makes."""
     step = Step()
     step.begin()
-    step.drop_made()
+    step.run(*migration.dropping_statements(step.dialect))
     yield step
     if number == migration.HEAD_REVISION:
         step.make()

@@ -73,14 +73,14 @@ class Statements:
     def _many(self, values: Any) -> object:
         return list(values) if self.postgres else json.dumps(list(values))
 
-    def text_at(self, column: str, *path: str) -> str:
-        """Return the expression for the value at a path of a JSON column: a text, a number as the
-        engine gives it, a list or an object as JSON text; NULL for no value.
+    def data_field(self, name: str) -> str:
+        """Return the expression for a field of an event's data: a text, a number as the engine
+        gives it, a list or an object as JSON text; NULL for no value.
         """
         if self.postgres:
             # PostgreSQL refuses to read any field beside a NUL, which an answer may hold.
-            return f"(replace({column}, '\\u0000', '\\ufffd')::json #>> '{{{','.join(path)}}}')"
-        return f"json_extract({column}, '$.{'.'.join(path)}')"
+            return f"(replace(data, '\\u0000', '\\ufffd')::json ->> '{name}')"
+        return f"json_extract(data, '$.{name}')"
 
     def change(
         self,

@@ -504,7 +504,7 @@ def dollars_this_month(ledger: Ledger, now: datetime | None = None) -> int:
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
     """Return the windows that were skipped because of a budget, oldest first."""
     with ledger.asking() as sql:
-        reason = sql.text_at("data", "reason")
+        reason = sql.data_field("reason")
         query = (
             f"SELECT target_id, {reason} FROM event "  # noqa: S608
             f"WHERE playbook_id = ? AND {of_types([ev.REFLECTION_SKIPPED])} ORDER BY +position"
