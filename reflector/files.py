@@ -201,14 +201,14 @@ def read_brought(path: "Path", limit: int) -> bytes:
     """Return the bytes of a file that a person named and a repository may have brought: of a
     regular one of at most `limit` bytes, reached as `named_folder` says. Raises OSError.
     """
+    return read_bounded(path, limit, _open_brought)
+
+
+def _open_brought(path: "Path") -> "BinaryIO":
     with named_folder(path.parent) as folder:
         if folder.stat(path.name).st_mode & _KIND != _REGULAR:
             raise OSError(22, _NOT_COPIED, str(path))
-        with folder.reader(path.name) as file:
-            content = file.read(limit + 1)
-    if len(content) > limit:
-        raise OSError(27, _TOO_LARGE.format(limit), str(path))
-    return content
+        return folder.reader(path.name)
 
 
 class Brought:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,11 +61,9 @@ class LedgerPlaybooks:
         with self.ledger(dataset) as ledger:
             return playbook_of(ledger)
 
-    @contextmanager
-    def ledger(self, dataset: str) -> Iterator[Ledger]:
+    def ledger(self, dataset: str) -> Ledger:
         """Open the ledger of a dataset. Raises as `load` does."""
-        with Project.of_dataset(self.project, dataset).open_ledger() as ledger:
-            yield ledger
+        return Project.of_dataset(self.project, dataset).open_ledger()
 
 
 def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> Backend:
