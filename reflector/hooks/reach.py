@@ -97,12 +97,10 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
     calling_files = list(callers(project.root, refused))
     for unread in refused:
         yield Check("hooks", unread.what, "correct the file", is_error=True)
-    calling = []
-    for agent in AGENTS.values():
-        places = [where for caller, where, _ in callers_of(project.root) if caller is agent]
-        if not places:
-            continue
-        calling.append(agent)
+    places_of: dict[Agent, list[str]] = {}
+    for agent, where, _ in callers_of(project.root):
+        places_of.setdefault(agent, []).append(where)
+    for agent, places in places_of.items():
         for caller in calling_files:
             if caller.agent is agent:
                 yield from _checks_of(caller, project.root)
@@ -111,8 +109,8 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         if len(places) > 1:
             text = f"installed more than once ({', '.join(places)}); each session still counts once"
             yield Check("hooks", text, "keep one of them")
-    if calling:
-        yield from _fired(project, calling)
+    if places_of:
+        yield from _fired(project, list(places_of))
     else:
         yield Check("hooks", "no agent calls reflector", "reflector install", is_error=True)
 
