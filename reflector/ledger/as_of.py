@@ -19,6 +19,7 @@ from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
 from reflector.events.state import Playbook
 from reflector.ledger.counters import (
+    Families,
     SessionVote,
     session_votes,
     tallied,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from reflector.playbook.bullet import Bullet, Counting
 
 _T = TypeVar("_T")
-#: The bullets whose evidence counts for each heir, and the position after which it does.
-_Families = Mapping[str, Mapping[str, int]]
 _LAST_TAG = (
     "SELECT recorded_at FROM event WHERE playbook_id = ? AND position ="
     " (SELECT max(position) FROM tag WHERE playbook_id = ? AND position <= ? AND tag <> 0)"
@@ -182,10 +181,10 @@ class Past:
         """Return the vote of each session on each of these bullets."""
         return self._of_tags(session_votes, self._families(names))
 
-    def _families(self, names: Iterable[str]) -> _Families:
+    def _families(self, names: Iterable[str]) -> Families:
         return {name: self.family(name) for name in names}
 
-    def _of_tags(self, question: Callable[..., _T], families: _Families) -> _T:
+    def _of_tags(self, question: Callable[..., _T], families: Families) -> _T:
         """Return the answer to a question about the tags of families that counted then."""
         tags_after = {
             heir: {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
@@ -196,7 +195,7 @@ class Past:
             return question(sql, tags_after, _STANDING, self.position, covered)
 
     def _counted(
-        self, families: _Families, counting: Counting | None = None
+        self, families: Families, counting: Counting | None = None
     ) -> dict[str, tuple[int, int]]:
         """Return (helpful, harmful) of each family."""
         counts = self._of_tags(partial(tallied, counting=counting or self.counting), families)

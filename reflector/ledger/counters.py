@@ -19,6 +19,8 @@ from reflector.playbook.entry import Entry
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
+#: The bullets whose evidence counts for each heir, and the position after which it does.
+Families = Mapping[str, Mapping[str, int]]
 #: How many tags count, in SQL. Under the last two policies a tag without the id is a member by
 #: itself.
 MEMBERS: Final[dict[Counting, str]] = {
@@ -187,7 +189,7 @@ class Counters:
 
 def tallied(
     sql: Statements,
-    families: Mapping[str, Mapping[str, int]],
+    families: Families,
     more: str,
     *values: object,
     counting: Counting,
@@ -202,7 +204,7 @@ def tallied(
 
 
 def votes_of_sessions(
-    sql: Statements, families: Mapping[str, Mapping[str, int]], more: str, *values: object
+    sql: Statements, families: Families, more: str, *values: object
 ) -> dict[str, tuple[float, float]]:
     """Return how many sessions vote (for, against) each heir of these families; `more` is a
     condition of the tags.
@@ -221,7 +223,7 @@ class SessionVote(NamedTuple):
 
 
 def session_votes(
-    sql: Statements, families: Mapping[str, Mapping[str, int]], more: str, *values: object
+    sql: Statements, families: Families, more: str, *values: object
 ) -> list[SessionVote]:
     """Return the vote of each session on each heir of these families; `more` as above."""
     verdicts = _of_families(sql, _VERDICTS, families, more, *values)
@@ -234,7 +236,7 @@ def session_votes(
 def _of_families(
     sql: Statements,
     query: str,
-    families: Mapping[str, Mapping[str, int]],
+    families: Families,
     more: str,
     *values: object,
 ) -> list[Any]:

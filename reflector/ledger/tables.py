@@ -36,6 +36,16 @@ def _whole(doc: str = "") -> Column[int]:
     return Column(_BIG, nullable=False, doc=doc)
 
 
+def _small(doc: str = "") -> Column[int]:
+    return Column(sa.Integer, nullable=False, doc=doc)
+
+
+def _counter(name: str) -> Column[int]:
+    is_possible = sa.CheckConstraint(f"{name} >= 0", name=f"{name}_not_negative")
+    doc = f"the baseline and the {name} tags that count"
+    return Column(_BIG, is_possible, nullable=False, doc=doc)
+
+
 def _text(doc: str = "") -> Column[str]:
     return Column(sa.Text, nullable=False, doc=doc)
 
@@ -46,6 +56,10 @@ def _text_or_null(doc: str = "") -> Column[str | None]:
 
 def _of_playbook() -> Column[int]:
     return Column(sa.Integer, primary_key=True, autoincrement=False)
+
+
+def _position(doc: str) -> Column[int]:
+    return Column(_BIG, primary_key=True, autoincrement=False, doc=doc)
 
 
 def _belongs() -> sa.ForeignKeyConstraint:
@@ -63,10 +77,10 @@ class PlaybookColumns(TypedColumns):
 
 class EventColumns(TypedColumns):
     playbook_id = _of_playbook()
-    position = Column(_BIG, primary_key=True, autoincrement=False, doc="1, 2, 3 … of the playbook")
+    position = _position("1, 2, 3 … of the playbook")
     event_id = _text("the same on every machine that has the event")
     type = _text("such as bullet.tagged; docs/events.md lists them")
-    schema_version = Column(sa.Integer, nullable=False, doc="of the event's data")
+    schema_version = _small("of the event's data")
     occurred_at = _text("when it happened, ISO 8601 in UTC")
     recorded_at = _text("when it was appended, later than the event before")
     actor = _text("who caused it: human, agent, a judge")
@@ -93,39 +107,27 @@ class BulletColumns(TypedColumns):
     recounted_at = _whole("of the last recount; earlier tags do not count")
     baseline_helpful = _whole("the count that the rule began with, or that was set by hand")
     baseline_harmful = _whole("the count that the rule began with, or that was set by hand")
-    helpful = Column(
-        _BIG,
-        sa.CheckConstraint("helpful >= 0", name="helpful_not_negative"),
-        nullable=False,
-        doc="the baseline and the helpful tags that count",
-    )
-    harmful = Column(
-        _BIG,
-        sa.CheckConstraint("harmful >= 0", name="harmful_not_negative"),
-        nullable=False,
-        doc="the baseline and the harmful tags that count",
-    )
+    helpful = _counter("helpful")
+    harmful = _counter("harmful")
 
 
 class TagColumns(TypedColumns):
     playbook_id = _of_playbook()
-    position = Column(_BIG, primary_key=True, autoincrement=False, doc="of the tag's event")
+    position = _position("of the tag's event")
     name = _text("of the bullet")
-    tag = Column(
-        sa.Integer, nullable=False, doc="1 helpful, -1 harmful, 0 if the tag can never count"
-    )
-    active = Column(sa.Integer, nullable=False, doc="1 while the tag counts")
+    tag = _small("1 helpful, -1 harmful, 0 if the tag can never count")
+    active = _small("1 while the tag counts")
     session_id = _text_or_null()
     reflection_id = _text_or_null()
 
 
 class SessionWindowColumns(TypedColumns):
     playbook_id = _of_playbook()
-    position = Column(_BIG, primary_key=True, autoincrement=False, doc="of the recording event")
+    position = _position("of the recording event")
     event_id = _text()
     session_id = _text_or_null()
     state = _text("pending, answered, failed, completed, skipped or given_up")
-    attempts = Column(sa.Integer, nullable=False)
+    attempts = _small()
     changed_at = _text("time of the last event about the window")
 
 
@@ -133,7 +135,7 @@ class RetractionColumns(TypedColumns):
     playbook_id = _of_playbook()
     event_id = Column(sa.Text, primary_key=True)
     target_id = _text("the retracted event")
-    active = Column(sa.Integer, nullable=False, doc="0 if the retraction was retracted")
+    active = _small("0 if the retraction was retracted")
 
 
 class RecordColumns(TypedColumns):
@@ -150,7 +152,7 @@ class RecordColumns(TypedColumns):
 class ProjectionColumns(TypedColumns):
     playbook_id = _of_playbook()
     name = Column(sa.Text, primary_key=True, doc="`tables`, or a file such as playbook.json")
-    code_version = Column(sa.Integer, nullable=False, doc="of the program that filled it")
+    code_version = _small("of the program that filled it")
     policy_id = _text("the counting policy")
     position = _whole("of the last event in it")
     state_hash = _text("for tables, the digest of triggers and views; for a file, its SHA-256")
@@ -159,7 +161,7 @@ class ProjectionColumns(TypedColumns):
 
 class CachedUsageColumns(TypedColumns):
     playbook_id = _of_playbook()
-    code_version = Column(sa.Integer, nullable=False)
+    code_version = _small()
     position = _whole("of the last event in it")
     state = _text("JSON: the state of ledger/usage.py")
 
