@@ -336,19 +336,16 @@ def checked_lines(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checke
 def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterator[CheckedLine]:
     history = _ProvedHistory(header)
     for number, text in lines:
-        if history.position == header.position:
-            raise WrongLine(
-                number,
-                (
+        try:
+            if history.position == header.position:
+                raise LedgerError(
                     f"the header names {header.position} as the last position, but this line "
                     "comes after it"
-                ),
-            )
-        try:
-            line = _sealed(number, parse_event_line(text, header.origin))
+                )
+            line = history.take(_sealed(number, parse_event_line(text, header.origin)))
         except (NotCanonical, LedgerError) as error:
             raise WrongLine(number, str(error)) from error
-        yield history.take(line)
+        yield line
     history.finish()
 
 
@@ -367,11 +364,11 @@ class _ProvedHistory:
     def take(self, line: CheckedLine) -> CheckedLine:
         """Take the next line, and return it with the event of which it holds what is left.
 
-        Raises: WrongLine for one that cannot follow.
+        Raises: LedgerError for one that cannot follow.
         """
         stored = line.stored
         chain = next_chain(self.chain, stored[:10], stored.data_hash, line.prepared.meta_hash)
-        self._check_place(line, chain)
+        self._check_place(stored, chain)
         erased_line = self._erased_by(line) if stored.type == ev.EVENT_REDACTED else None
         if line.prepared.facts is None:
             self.erased[stored.event_id] = erased_line or line
@@ -389,32 +386,27 @@ class _ProvedHistory:
         target_id = line.stored.target_id
         erased_line = self.erased.pop(target_id, None)
         if erased_line is None:
-            raise WrongLine(
-                line.number,
-                f"this event erased the text of {target_id}, but the file still contains the text",
+            raise LedgerError(
+                f"this event erased the text of {target_id}, but the file still contains the text"
             )
         return erased_line
 
-    def _check_place(self, line: CheckedLine, chain: str) -> None:
+    def _check_place(self, stored: Stored, chain: str) -> None:
         """Check an event's position, its chain as it was computed here, and its time."""
-        stored = line.stored
         if stored.position != self.position + 1:
-            raise WrongLine(
-                line.number,
+            raise LedgerError(
                 f"this line has position {stored.position}, but position {self.position + 1} must "
-                f"follow {self.position}",
+                f"follow {self.position}"
             )
         if stored.chain != chain:
-            raise WrongLine(
-                line.number,
+            raise LedgerError(
                 f"the event's attributes or meta were changed: the chain must be {chain}, but "
-                f"this line has {stored.chain}",
+                f"this line has {stored.chain}"
             )
         if stored.recorded_at < self.recorded_at:
-            raise WrongLine(
-                line.number,
+            raise LedgerError(
                 f"the event was recorded at {stored.recorded_at}, before the event of the line "
-                f"above ({self.recorded_at})",
+                f"above ({self.recorded_at})"
             )
 
     def finish(self) -> None:
@@ -609,17 +601,16 @@ def _taken_targets(sql: Statements, page: list[CheckedLine]) -> set[tuple[str, s
 
 
 def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
-    """Check what a redaction left of an event, if the event has facts that stay."""
+    """Check what a redaction left of an event, if the event has facts that stay. Raises
+    LedgerError.
+    """
     erased = erased_line.stored
     if erased.type == ev.EVENT_REDACTED or EVENT_TYPES[erased.type].all_prose:
         return
     remnant = (line.prepared.facts or {}).get("kept")
-    try:
-        if not isinstance(remnant, Mapping):
-            raise LedgerError(
-                f"the file lacks the facts of the {erased.type} at position {erased.position}, "
-                "although only its text was erased"
-            )
-        check_facts(erased_line.prepared.event, remnant, foreign=True)
-    except LedgerError as error:
-        raise WrongLine(line.number, str(error)) from error
+    if not isinstance(remnant, Mapping):
+        raise LedgerError(
+            f"the file lacks the facts of the {erased.type} at position {erased.position}, "
+            "although only its text was erased"
+        )
+    check_facts(erased_line.prepared.event, remnant, foreign=True)
