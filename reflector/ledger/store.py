@@ -104,18 +104,14 @@ class Ledger(Reader):
                 known = _playbook(engine, playbook)
             if not mends:
                 _refuse_newer_tables(playbook, known.code_version)
+            ledger = cls(engine, known.playbook_id, playbook)
+            ledger._bring_up_to_date(known, upgraded, keeps_copy=keeps_copy)
         except OSError as error:
             engine.close()
             raise LedgerUnavailable(
                 f"the ledger {engine.url.database} cannot be created ({error.strerror}); "
                 "check that its folder exists and belongs to you"
             ) from error
-        except BaseException:
-            engine.close()
-            raise
-        ledger = cls(engine, known.playbook_id, playbook)
-        try:
-            ledger._bring_up_to_date(known, upgraded, keeps_copy=keeps_copy)
         except BaseException:
             engine.close()
             raise
