@@ -78,7 +78,7 @@ class Look:
         """Return what is wrong with the history, in words; "" if each event is what was appended.
 
         Computes the hash of each event's data and meta, and the chain, from the first event to the
-        head.
+        head. `verify` needs the present schema; this reads only what every revision has.
         """
         from hashlib import sha256  # OpenSSL's library, which most questions need not load
 
