@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from decimal import Decimal, InvalidOperation
 from operator import add
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+# `status` names judges without a price, so decimal is imported where a price is computed.
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 _KINDS = ("input", "output", "cache_read", "cache_write")
 
@@ -56,6 +59,8 @@ def cost(prices: Iterable[Price], model: str, usage: Usage) -> Decimal | None:
     """Return the price of an answer in USD to six decimals, by the first price that fits; None for
     an unknown model.
     """
+    from decimal import Decimal
+
     prompt = usage.total - usage.output
     fitting = (row for row in prices if model.startswith(row.prefix) and prompt > row.threshold)
     price = next(fitting, None)
@@ -74,6 +79,8 @@ ANSWER_TOKENS = 1_000
 
 def estimated_cost(prices: Sequence[Price], model: str, prompts: Iterable[int]) -> Decimal | None:
     """Return the price of questions, each given by its tokens; None for an unknown model."""
+    from decimal import Decimal
+
     total = Decimal(0)
     for tokens in prompts:
         price = cost(prices, model, Usage(tokens, ANSWER_TOKENS))
@@ -85,7 +92,7 @@ def estimated_cost(prices: Sequence[Price], model: str, prompts: Iterable[int]) 
 
 def price_words(price: Decimal) -> str:
     """Return a price in dollars for a sentence or a cell."""
-    return f"${price:.2f}" if price >= Decimal("0.01") else "less than $0.01"
+    return f"${price:.2f}" if price * 100 >= 1 else "less than $0.01"
 
 
 class Spent(NamedTuple):
@@ -105,12 +112,16 @@ def spent_on(meta: Mapping[str, Any]) -> Spent:
         value = meta.get(name)
         return value if type(value) is int and value >= 0 else 0
 
+    from decimal import Decimal
+
     usage = Usage(*(count(f"{kind}_tokens") for kind in _KINDS))
     price = _stated_price(meta.get("cost_usd"))
     return Spent(usage.total, price or Decimal(0), int(price is None and usage.total > 0))
 
 
 def _stated_price(value: object) -> Decimal | None:
+    from decimal import Decimal, InvalidOperation
+
     if not isinstance(value, str):
         return None
     try:

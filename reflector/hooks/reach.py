@@ -97,10 +97,12 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
     calling_files = list(callers(project.root, refused))
     for unread in refused:
         yield Check("hooks", unread.what, "correct the file", is_error=True)
-    places_of: dict[Agent, list[str]] = {}
+    places_of: dict[str, list[str]] = {}
     for agent, where, _ in callers_of(project.root):
-        places_of.setdefault(agent, []).append(where)
-    for agent, places in places_of.items():
+        places_of.setdefault(agent.name, []).append(where)
+    calling = [agent for agent in AGENTS.values() if agent.name in places_of]
+    for agent in calling:
+        places = places_of[agent.name]
         for caller in calling_files:
             if caller.agent is agent:
                 yield from _checks_of(caller, project.root)
@@ -109,8 +111,8 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         if len(places) > 1:
             text = f"installed more than once ({', '.join(places)}); each session still counts once"
             yield Check("hooks", text, "keep one of them")
-    if places_of:
-        yield from _fired(project, list(places_of))
+    if calling:
+        yield from _fired(project, calling)
     else:
         yield Check("hooks", "no agent calls reflector", "reflector install", is_error=True)
 
