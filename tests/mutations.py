@@ -722,7 +722,8 @@ MUTATIONS = [
     Mutation(LINES, "if line.is_rule)", "if line.text)", LINED),
     Mutation(LINES, "                if replacement:", "                if False:", LINED),
     Mutation(KINDS, "_OF_OUTER * max(0.0, _title(outer))", "0.0", DIVIDED),
-    Mutation(KINDS, 'if f"to_{word}" not in pairs', "if word", DIVIDED),
+    Mutation(KINDS, 'before == "to"', "False", DIVIDED),
+    Mutation(KINDS, 'before != "" and is_third_person', "False", DIVIDED),
     Mutation(BLOCKS, 'item[1] in (None, "1")', "True", DIVIDED),
     Mutation(
         BLOCKS,

@@ -54,8 +54,9 @@ _LABEL = re.compile(r"[^.:：|]{1,60}?(?:[:：]|\s\|)\s*(?=\S)")
 _GLOSS = re.compile(r"(?:§(?: ?[/,&] ?§)*|[^\W\d_][\w /&§().-]{0,40}?)(?::|：|\s[—–-]{1,2}\s)")
 _CLAUSE = re.compile(r"[.!?;:()—–→。！？；：，、（）|]|\s-\s")
 _CONTRAST = re.compile(
-    r"§,? (?:not|over|never) §|[❌🚫⛔]|(?<!does )\bNOT\b|\b(?:ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE"
-    r"|REQUIRED|NO|SOLO|ANTES|DESPUÉS|TODAS|TODOS|DEPOIS|IMPORTANTE)\b"
+    r"§,? (?:not|over|never) §|[❌🚫⛔]|(?<!does )\bNOT\b"
+    r"|\b(?:ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE|REQUIRED|NO|SOLO"
+    r"|ANTES|DESPUÉS|TODAS|TODOS|DEPOIS|IMPORTANTE)\b"
 )
 _INFINITIVE = re.compile(r"[a-zà-ÿ]{2,}(?:ar|er|ir|arse|erse)")
 _PARENTHESES = re.compile(r"[(（][^()（）]{0,40}[)）]")
