@@ -11,17 +11,16 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflector.audit.checked import Checked, CheckedLine, checked_lines
-from reflector.check.counting import Counted, RuleCount, Tally, counts_of
+from reflector.check.counting import Counted, RuleCount, counts_of
 from reflector.check.facts import (
     Answers,
-    Counts,
     FileFacts,
     HeadingFacts,
     PageFacts,
@@ -85,9 +84,9 @@ def _counted(line: Line, rule: RuleCount) -> RuleFacts:
     return RuleFacts(
         place=place_of(line),
         text=line.text,
-        since=_counts(rule.since, rule.occasion),
-        before=_counts(rule.before, rule.occasion),
-        unknown=_counts(rule.unknown, rule.occasion),
+        since=rule.since,
+        before=rule.before,
+        unknown=rule.unknown,
         forbids=is_general and rule.forbids,
         has_words=is_general and rule.has_words,
         names_command=rule.names_command,
@@ -97,11 +96,6 @@ def _counted(line: Line, rule: RuleCount) -> RuleFacts:
         lacks_start=rule.lacks_start,
         last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
     )
-
-
-def _counts(tally: Tally, occasion: str) -> Counts:
-    """Return the counts of a period; without an occasion, none came up."""
-    return Counts(**asdict(tally) | {"came_up": tally.came_up if occasion else 0})
 
 
 class Judged(NamedTuple):

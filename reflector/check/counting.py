@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflector.check.facts import Counts
 from reflector.counts.repeated import Repeated, Sentence, repeated
 from reflector.counts.rules import (
     AGAIN,
@@ -49,29 +50,6 @@ StandingOf = Callable[[Rule, datetime], str]
 
 
 @dataclass(slots=True)
-class Tally:
-    """The sessions of one period by the counts of a rule.
-
-    came_up  its occasion came up; of a rule without a known occasion all sessions
-    run, written  the agent ran or wrote a token of it; if it has an occasion and does not only
-                  forbid, where the occasion came up, and before it if it asks for that
-    done     it did the rule, as far as counts show: it ran it; of "use A, not B" it wrote A, too
-    ran      the agent ran the command that the rule asks for, at any time
-    said     you said it again
-    against  the agent ran or wrote a token that it speaks against beside others
-    """
-
-    sessions: int = 0
-    came_up: int = 0
-    run: int = 0
-    written: int = 0
-    ran: int = 0
-    said: int = 0
-    against: int = 0
-    done: int = 0
-
-
-@dataclass(slots=True)
 class RuleCount:
     """The counts of one rule.
 
@@ -85,9 +63,9 @@ class RuleCount:
     """
 
     counting: Counting
-    since: Tally = field(default_factory=Tally)
-    before: Tally = field(default_factory=Tally)
-    unknown: Tally = field(default_factory=Tally)
+    since: Counts = field(default_factory=Counts)
+    before: Counts = field(default_factory=Counts)
+    unknown: Counts = field(default_factory=Counts)
     last_said: Sentence | None = None
     breaches: int = 0
     lacks_start: bool = False
@@ -142,7 +120,7 @@ class RuleCount:
         ran = is_run and not is_late
         is_asked_for = came_up or self.forbids
         period.sessions += 1
-        period.came_up += came_up
+        period.came_up += came_up and self.occasion != ""
         period.ran += is_run and self.counting.named > 0
         period.run += is_asked_for and ran
         period.done += is_asked_for and (ran or (self.is_choice and acts & named > 0))

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from reflector.check.adapter import judged_of, page_facts, rules_to_count
-from reflector.check.counting import RuleCount, Tally, kept_counts
+from reflector.check.counting import RuleCount, kept_counts
 from reflector.check.facts import RuleFacts
 from reflector.check.lines import place_of
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
@@ -220,7 +220,7 @@ def _lines(
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
     """Yield the things that were counted in a session, each with its words."""
-    tally: Tally = alone.since
+    tally = alone.since
     if session.said:
         yield _SAID, _Words(f'"{session.said}"')
     if tally.against:

@@ -16,18 +16,20 @@ from reflector.audit.checked import CheckedLine
 from reflector.check.elsewhere import Elsewhere
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts:
     """The free counts of a rule in the sessions of one period.
 
     sessions  of the period
-    came_up   sessions in which the occasion of the rule came up
-    run, written  sessions in which the agent ran it, and wrote it, at the occasion if one is known
-    ran       sessions in which the agent ran it at any time
-    said      sessions in which you said it
-    against   sessions in which it ran or wrote a part of it that the rule speaks against, as in
-              "use pnpm, not npm"
-    done      sessions in which it followed the rule, as far as counts show
+    came_up   sessions in which the occasion of the rule came up; 0 without a known occasion
+    run, written  sessions in which the agent ran or wrote a token of it; if it has an occasion and
+              does not only forbid, at the occasion, and before it if it asks for that
+    ran       sessions in which the agent ran the command that it asks for, at any time
+    said      sessions in which you said it again
+    against   sessions in which the agent ran or wrote a token that it speaks against beside others,
+              as in "use pnpm, not npm"
+    done      sessions in which it followed the rule, as far as counts show: it ran it; of "use A,
+              not B" it wrote A, too
     """
 
     sessions: int = 0
@@ -38,9 +40,6 @@ class Counts:
     said: int = 0
     against: int = 0
     done: int = 0
-
-
-NO_COUNTS = Counts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,9 @@ class RuleFacts:
     lacks_start: bool = False
     missing: str = ""
     last_said: Reminder | None = None
-    since: Counts = NO_COUNTS
-    before: Counts = NO_COUNTS
-    unknown: Counts = NO_COUNTS
+    since: Counts = field(default_factory=Counts)
+    before: Counts = field(default_factory=Counts)
+    unknown: Counts = field(default_factory=Counts)
     judged_since: Answers = Answers()
     judged_before: Answers = Answers()
     result: str = ""
@@ -125,7 +124,7 @@ class RuleFacts:
         return replace(
             self,
             since=self.before,
-            before=NO_COUNTS,
+            before=Counts(),
             judged_since=self.judged_before,
             judged_before=Answers(),
         )
