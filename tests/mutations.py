@@ -445,7 +445,9 @@ MUTATIONS = [
         CALLS, """lambda words: f'{words["option"]}"…"')""", "lambda words: words[0])", COUNTED
     ),
     Mutation(CALLS, "_HEREDOC.sub(_with_first_line, command)", "command", BLAMED_LINES),
-    Mutation(CHECK_EVIDENCE, "    if not words:\n", "    if False:\n", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, "return words or [", "return words and [", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, "each.deed not in _TO_LOOK_AT", "False", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, 'or [("", _Words())]', "", BLAMED_LINES),
     Mutation(
         CHECK_EVIDENCE, "alone.occasion and alone.names_command", "alone.occasion", BLAMED_LINES
     ),

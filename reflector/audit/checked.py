@@ -20,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from statistics import mean
 from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
@@ -122,8 +121,6 @@ class CheckedLine:
     relevant  those in which it came up; in `unseen` ones nothing of it was shown
     followed  yes or no in those, and `helped`: yes for helpful, no for harmful
     before    yes or no for followed, in sessions that started without it
-    others    the change of the share followed of the other lines between these two kinds of
-              sessions; null if there is none to compare
     unknown   how many sessions may have started with or without it; they count nowhere
     earlier   how many sessions were judged when it was worded otherwise
     dropped   answers without evidence
@@ -145,7 +142,6 @@ class CheckedLine:
     followed: Answered
     helped: Answered
     before: Answered
-    others: float | None
     unknown: int
     earlier: int
     dropped: int
@@ -204,7 +200,7 @@ def checked_lines(
         for row in rows
     }
     return Checked(
-        tuple(_line(row, columns[row.name], columns.values(), rates) for row in rows),
+        tuple(_line(row, columns[row.name], rates) for row in rows),
         tuple(duplicates(row.bullet for row in rows)),
         len(tally.sessions),
         tally.requests,
@@ -369,10 +365,8 @@ def _session_of(event: Event) -> str:
     return event.session_id or event.target_id or ""
 
 
-def _line(
-    row: BulletRow, columns: _Columns, lines: Iterable[_Columns], rates: FindingRates | None
-) -> CheckedLine:
-    """Return the findings about a line; `lines` are all lines that are shown."""
+def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> CheckedLine:
+    """Return the findings about a line."""
     seen = columns[Standing.SINCE]
     proven = seen.proven
     relevant = {_session_of(event) for event in proven}
@@ -401,7 +395,6 @@ def _line(
         followed=followed,
         helped=helped,
         before=before,
-        others=_change_of_others(columns, lines) if before.yes + before.no else None,
         unknown=len(columns[Standing.UNKNOWN].asked),
         earlier=len({_session_of(event) for event in earlier}),
         dropped=len(seen.findings) - len(proven),
@@ -412,25 +405,6 @@ def _line(
         helps=helps,
         followed_before=columns[Standing.BEFORE].followed,
     )
-
-
-def _change_of_others(columns: _Columns, lines: Iterable[_Columns]) -> float | None:
-    """Return how the share followed of other lines changed between the sessions before a line and
-    those since, which all started with the other lines. None if there are none.
-    """
-    change = 0.0
-    weights = 0.0
-    for other in lines:
-        answers = other[Standing.SINCE].followed
-        before = [
-            answers[session] for session in answers.keys() & columns[Standing.BEFORE].sessions
-        ]
-        since = [answers[session] for session in answers.keys() & columns[Standing.SINCE].sessions]
-        if other is not columns and before and since:
-            weight = 1 / (1 / len(before) + 1 / len(since))
-            change += weight * (mean(since) - mean(before))
-            weights += weight
-    return round(change / weights, 2) if weights else None
 
 
 def _result(

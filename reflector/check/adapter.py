@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -50,52 +49,25 @@ _HEAD_RECORDS = 50
 _MOST_HEAD_BYTES = 1 << 20
 
 
-def _count_lines(
-    project: Project, lines: Sequence[Line], look: Look
-) -> tuple[Counted, Mapping[str, RuleFacts]]:
-    """Return the free counts of a project, and its rules with them by FILE:LINE."""
-    lines_by_key = {rule_of(line.text).key: line for line in lines if line.is_rule}
+def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted:
+    """Return the free counts of a project."""
+    lines_by_key = {counted_rule(line).key: line for line in lines if line.is_rule}
 
     def standing(rule: Rule, began: datetime) -> str:
         return look.births.standing(lines_by_key[rule.key], began).value
 
-    counts = counts_of(project, rules_to_count(lines), look.sessions, standing)
-    rules = (_counted(lines_by_key[key], rule) for key, rule in counts.by_rule.items())
-    return counts, {rule.place: rule for rule in rules}
+    return counts_of(project, rules_to_count(lines), look.sessions, standing)
 
 
 def rules_to_count(lines: Sequence[Line]) -> list[Rule]:
-    """Return lines as they are counted."""
-    facts = [_fact_of(line) for line in lines if not line.is_rule]
-    return [*facts, *(rule_of(line.text) for line in lines if line.is_rule)]
+    """Return lines as they are counted, facts first: a rule with the same words wins."""
+    return [counted_rule(line) for line in sorted(lines, key=lambda line: line.is_rule)]
 
 
-def _fact_of(line: Line) -> Rule:
-    """Return a fact as it is counted. A command of a block has no backquotes of its own."""
+def counted_rule(line: Line) -> Rule:
+    """Return a line as it is counted. A command of a block has no backquotes of its own."""
     text = f"`{line.text}`" if line.kind == Kind.COMMAND else line.text
-    return rule_of(text, is_fact=True)
-
-
-def _counted(line: Line, rule: RuleCount) -> RuleFacts:
-    """Return a rule with its free counts."""
-    said = rule.last_said
-    at = time_of(said.timestamp) if said is not None else None
-    is_general = not names_case(line.heading)
-    return RuleFacts(
-        place=place_of(line),
-        text=line.text,
-        since=rule.since,
-        before=rule.before,
-        unknown=rule.unknown,
-        forbids=is_general and rule.forbids,
-        has_words=is_general and rule.has_words,
-        names_command=rule.names_command,
-        occasion=rule.occasion,
-        is_before=rule.counting.is_before,
-        breached=rule.breached,
-        lacks_start=rule.lacks_start,
-        last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
-    )
+    return rule_of(text, is_fact=not line.is_rule)
 
 
 class Judged(NamedTuple):
@@ -170,10 +142,10 @@ def page_facts(
 ) -> PageFacts:
     """Return the facts of a page; `command` writes a command of this playbook for a terminal."""
     sessions = look.sessions
-    counts, rules_by_place = _count_lines(project, advice.lines, look)
+    counts = _count_lines(project, advice.lines, look)
     missing = missing_paths(project.root, (line.text for line in advice.rules))
     rules = [
-        _rule(line, rules_by_place.get(place_of(line)), judged, missing, command)
+        _rule(line, counts.by_rule[counted_rule(line).key], judged, missing, command)
         for line in advice.rules
     ]
     words = results(rules, judged.sessions)
@@ -208,18 +180,33 @@ def _file(name: str, advice: Advice) -> FileFacts:
 
 def _rule(
     line: Line,
-    seen: RuleFacts | None,
+    count: RuleCount,
     judged: Judged,
     missing: Mapping[str, str],
     command: Callable[..., str],
 ) -> RuleFacts:
     checked = judged.by_line.get(line)
-    return replace(
-        seen or RuleFacts(place=place_of(line), text=line.text),
+    said = count.last_said
+    at = time_of(said.timestamp) if said is not None else None
+    is_general = not names_case(line.heading)
+    return RuleFacts(
+        place=place_of(line),
+        text=line.text,
         kind=line.kind.value,
         heading=line.heading,
         tokens=context_tokens(line.text),
         name=checked.name if checked else None,
+        since=count.since,
+        before=count.before,
+        unknown=count.unknown,
+        forbids=is_general and count.forbids,
+        has_words=is_general and count.has_words,
+        names_command=count.names_command,
+        occasion=count.occasion,
+        is_before=count.counting.is_before,
+        breached=count.breached,
+        lacks_start=count.lacks_start,
+        last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
         missing=missing.get(line.text, ""),
         judged_since=_answers(checked),
         judged_before=Answers(followed=checked.followed_before) if checked else Answers(),
@@ -244,7 +231,7 @@ def _headings(lines: Sequence[Line], used: Mapping[int, set[str]]) -> Iterator[H
             by_heading.setdefault(key, []).append(line)
     for (_, heading), facts in by_heading.items():
         tokens = sum(context_tokens(line.text) for line in facts)
-        by_fact = [used.get(_fact_of(line).key) for line in facts]
+        by_fact = [used.get(counted_rule(line).key) for line in facts]
         sessions = len(set().union(*filter(None, by_fact)))
         is_known = sessions > 0 or None not in by_fact
         place = place_of(facts[0])

@@ -13,7 +13,7 @@ from reflector.check.elsewhere import sessions_elsewhere
 from reflector.check.facts import Counts, HeadingFacts, PageFacts, Reminder, Repeated, RuleFacts
 from reflector.check.lines import place_of
 from reflector.check.plan import Look
-from reflector.check.rows import Speech, change_of, part_of, signals_of
+from reflector.check.rows import Speech, part_of, signals_of
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook_files.watching import Advice, Line
@@ -69,7 +69,6 @@ class LinesJson:
     lacks      the command that gets a judge; null if there is one
     facts      the facts of the files, by heading
     repeated   your sentences that are in no rule
-    change     points by which all rules are followed more often since their lines exist
     unanswered  how many sessions have no answer and are not asked about again automatically
     found      the findings of judges so far; null if no judge was asked
     """
@@ -87,7 +86,6 @@ class LinesJson:
     lines: list[LineJson]
     facts: list[HeadingFacts]
     repeated: list[Repeated]
-    change: int | None
     alike: list[Pair]
     failed: list[str]
     unanswered: int
@@ -129,7 +127,6 @@ def answer_of(
         lines=[_line(rule, facts, command) for rule in facts.rules],
         facts=[*facts.facts],
         repeated=[*facts.repeated],
-        change=change_of(facts.rules),
         alike=duplicates(map(_bullet, advice.rules)),
         failed=ran.failed,
         unanswered=judged.unanswered,

@@ -16,6 +16,7 @@ from reflector.check.elsewhere import Elsewhere
 from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
 from reflector.check.rows import Part, part_of, rows_of
+from reflector.prices import price_words
 from reflector.text.phrases import counted
 
 
@@ -84,7 +85,8 @@ def cost_words(plan: Plan) -> str:
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
         for judge, share in plan.shares.items()
     ]
-    return f"{', '.join(parts)}, {price_words(plan.price)}"
+    price = "price unknown" if plan.price is None else price_words(plan.price)
+    return f"{', '.join(parts)}, {price}"
 
 
 def spent_words(checked: Checked) -> str:
@@ -95,10 +97,3 @@ def spent_words(checked: Checked) -> str:
     sessions = counted(checked.sessions, "session")
     questions = counted(checked.requests, "question")
     return f"{sessions} judged so far, with {questions}, {checked.tokens:,} tokens and {price}."
-
-
-def price_words(price: Decimal | None) -> str:
-    """Return a price in USD."""
-    if price is None:
-        return "price unknown"
-    return f"${price:.2f}" if price >= Decimal("0.01") else "less than $0.01"

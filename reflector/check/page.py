@@ -16,7 +16,6 @@ from reflector.check.rows import (
     Part,
     Row,
     Speech,
-    change_of,
     fact_rows,
     followed_words,
     known_words,
@@ -215,9 +214,6 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) 
             yield from _labelled(
                 rule.place, len(rule.place), [plain_words(rule.text), *known_words(rule, speech)]
             )
-    change = change_of([rule for rules in rules_by_part.values() for rule in rules])
-    if change is not None:
-        yield f"Rules followed since they were written: {change:+} percentage points."
 
 
 def _whole_facts(facts: PageFacts) -> Iterator[str]:

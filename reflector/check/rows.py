@@ -209,23 +209,6 @@ def is_followed_before(rule: RuleFacts) -> bool:
     )
 
 
-def change_of(rules: Iterable[RuleFacts]) -> int | None:
-    """Return by how many points rules are followed more often since their lines exist; None if no
-    rule has enough sessions on both sides. It describes, and proves no effect: you add a line when
-    a rule was just broken, and a model may have changed as well.
-    """
-    since = [0, 0]
-    before = [0, 0]
-    for rule in rules:
-        ratios = _followed(rule), _followed(rule, before=True)
-        if all(number >= _FEWEST for _, number in ratios):
-            since = [sum(pair) for pair in zip(since, ratios[0], strict=True)]
-            before = [sum(pair) for pair in zip(before, ratios[1], strict=True)]
-    if not since[1]:
-        return None
-    return round(100 * (since[0] / since[1] - before[0] / before[1]))
-
-
 def _followed(rule: RuleFacts, *, before: bool = False) -> tuple[int, int]:
     """Return in how many sessions a rule was followed, and in how many it could be: by judges if
     they answered, else by the commands that ran.

@@ -7,11 +7,12 @@ Invariant: a question records changes that were not recorded yet, and writes no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -54,6 +55,9 @@ from reflector.memory.restoring import (
     words_of_undo,
 )
 from reflector.text.phrases import counted
+
+if TYPE_CHECKING:
+    from reflector.check.evidence import LineEvidence
 
 _SCOPES: tuple[Scope, ...] = ("project", "user")
 
@@ -99,6 +103,7 @@ class MemoryLineJson:
 
     first   the change that brought it first, if it had gone before
     origin  if no recorded change brought it: the commit that git shows, or a change that may have
+    counted  what `check` counted of it, if you asked for this line; null if nothing is counted
     """
 
     file: str
@@ -110,6 +115,7 @@ class MemoryLineJson:
     words: str
     was: list[FormerJson]
     origin: str
+    counted: LineEvidence | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,10 +369,18 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
 
 
 def print_blame(
-    place: Place, file: str, number: int | None, moment: str | None, *, as_json: bool
-) -> datetime | None:
-    """Print who wrote each line of a watched file, or one line on one screen. Return when that
-    line was added, None if only commits show that.
+    place: Place,
+    file: str,
+    number: int | None,
+    moment: str | None,
+    evidence_since: Callable[[datetime | None], LineEvidence | None],
+    *,
+    as_json: bool,
+) -> LineEvidence | None:
+    """Print who wrote each line of a watched file, or one line on one screen.
+
+    evidence_since  returns what was counted of the line, which was added at a time; None if only
+                    commits show that. It is returned, and is a part of the JSON
     """
     with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
@@ -380,16 +394,22 @@ def print_blame(
                 )
             lines = [line_of(stores, changes, lines[number - 1])]
         session = _session_command(place, stores, lines[0].written) if number is not None else ""
+    evidence = evidence_since(_added_at(lines[0])) if number is not None else None
     if as_json:
-        print_json([_line_json(place, line) for line in lines])
+        print_json([_line_json(place, line, evidence) for line in lines])
     elif number is None:
         _print_lines(place, file, lines)
     else:
         _print_line(place, file, lines[0], session)
-        written = lines[0].written
-        if written is not None and written.fact("source") != GIT and lines[0].first is None:
-            return time_of(written.event.occurred_at)
-    return None
+    return evidence
+
+
+def _added_at(line: Line) -> datetime | None:
+    """Return when a line was added; None if only commits show that."""
+    written = line.written
+    if written is None or written.fact("source") == GIT or line.first is not None:
+        return None
+    return time_of(written.event.occurred_at)
 
 
 def _session_command(place: Place, stores: Sequence[Store], change: Change | None) -> str:
@@ -426,7 +446,7 @@ def _former(file: str, changes: Sequence[Change]) -> bytes:
     return content
 
 
-def _line_json(place: Place, line: Line) -> MemoryLineJson:
+def _line_json(place: Place, line: Line, evidence: LineEvidence | None) -> MemoryLineJson:
     def shown(change: Change | None) -> MemoryJson | None:
         return memory_json(place, change) if change is not None else None
 
@@ -442,6 +462,7 @@ def _line_json(place: Place, line: Line) -> MemoryLineJson:
         line.words,
         was,
         line.origin,
+        evidence,
     )
 
 

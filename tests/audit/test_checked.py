@@ -335,12 +335,3 @@ def test_line_of_unknown_birth_gets_no_result(two_lines: Ledger) -> None:
     judged_sessions(two_lines, {"pat-001": [True] * 20}, CUT)
     line = line_of(two_lines, Births())
     assert (line.sessions, line.unknown, line.result) == (0, 20, TOO_FEW)
-
-
-def test_change_of_other_lines_uses_the_same_cut(two_lines: Ledger) -> None:
-    before = {"pat-001": [False] * 4, "pat-002": [True, False, False, False]}
-    since = {"pat-001": [True] * 4, "pat-002": [True, True, True, False]}
-    judged_sessions(two_lines, before, CUT - timedelta(days=1))
-    assert line_of(two_lines).others is None
-    judged_sessions(two_lines, since, CUT)
-    assert line_of(two_lines).others == 0.5
