@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -27,12 +28,13 @@ from reflector.check.facts import (
     Repeated,
     RuleFacts,
 )
-from reflector.check.lines import place_of
 from reflector.check.plan import Look
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
 from reflector.counts.occasions import names_case
+from reflector.counts.repeated import Repeated as CountedSentences
 from reflector.counts.rules import Rule, rule_of
+from reflector.counts.sentences import topics_of
 from reflector.events import event as ev
 from reflector.events.event import time_of
 from reflector.instructions.kinds import Kind
@@ -42,11 +44,14 @@ from reflector.project import Project
 from reflector.reflection.checking import unanswered
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
+from reflector.text.secrets import quote
 from reflector.text.words import context_tokens
 
 #: Records at the beginning of a transcript in which its branch is looked for.
 _HEAD_RECORDS = 50
 _MOST_HEAD_BYTES = 1 << 20
+#: The characters of a sentence that are shown.
+_MOST_QUOTED = 300
 
 
 def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted:
@@ -138,14 +143,13 @@ def page_facts(
     advice: Advice,
     look: Look,
     judged: Judged,
-    command: Callable[..., str],
 ) -> PageFacts:
-    """Return the facts of a page; `command` writes a command of this playbook for a terminal."""
+    """Return the facts of a page."""
     sessions = look.sessions
     counts = _count_lines(project, advice.lines, look)
     missing = missing_paths(project.root, (line.text for line in advice.rules))
     rules = [
-        _rule(line, counts.by_rule[counted_rule(line).key], judged, missing, command)
+        _rule(line, counts.by_rule[counted_rule(line).key], judged, missing)
         for line in advice.rules
     ]
     words = results(rules, judged.sessions)
@@ -153,9 +157,9 @@ def page_facts(
     edited = last_edit(project.root, [name for name in advice.files if name != PLAYBOOK])
     return PageFacts(
         files=tuple(_file(name, advice) for name in advice.files),
-        rules=tuple(rule.with_result(words.get(rule.place, "")) for rule in rules),
+        rules=tuple(replace(rule, result=words.get(rule.place, "")) for rule in rules),
         facts=tuple(_headings(advice.lines, counts.used)),
-        repeated=tuple(Repeated(row.newest.words, row.sessions) for row in counts.repeated),
+        repeated=tuple(_repeated(row, rules) for row in counts.repeated),
         sessions=len(counts.starts),
         first=min(starts).astimezone().date() if starts else None,
         since_edit=None
@@ -163,6 +167,15 @@ def page_facts(
         else sum(start >= edited for start in starts),
         agent=_agent_of(sessions),
     )
+
+
+def _repeated(row: CountedSentences, rules: Sequence[RuleFacts]) -> Repeated:
+    about = [rule for rule in rules if row.topic in topics_of(rule.text)]
+    places = tuple(rule.place for rule in sorted(about, key=lambda rule: len(rule.text)))
+    said = {session: quote(words, _MOST_QUOTED) for session, words in row.said.items()}
+    words = [*said.values()]
+    shown = min(words, key=len) if row.topic else words[0]
+    return Repeated(shown, len(said), row.topic, places, said)
 
 
 def _agent_of(sessions: Sequence[FoundTranscript]) -> str:
@@ -183,16 +196,14 @@ def _rule(
     count: RuleCount,
     judged: Judged,
     missing: Mapping[str, str],
-    command: Callable[..., str],
 ) -> RuleFacts:
     checked = judged.by_line.get(line)
     said = count.last_said
     at = time_of(said.timestamp) if said is not None else None
     is_general = not names_case(line.heading)
     return RuleFacts(
-        place=place_of(line),
+        place=line.place,
         text=line.text,
-        kind=line.kind.value,
         heading=line.heading,
         tokens=context_tokens(line.text),
         name=checked.name if checked else None,
@@ -211,7 +222,6 @@ def _rule(
         judged_since=_answers(checked),
         judged_before=Answers(followed=checked.followed_before) if checked else Answers(),
         judged=checked,
-        quotes=command("blame", checked.name) if checked and checked.relevant else None,
     )
 
 
@@ -234,5 +244,5 @@ def _headings(lines: Sequence[Line], used: Mapping[int, set[str]]) -> Iterator[H
         by_fact = [used.get(counted_rule(line).key) for line in facts]
         sessions = len(set().union(*filter(None, by_fact)))
         is_known = sessions > 0 or None not in by_fact
-        place = place_of(facts[0])
+        place = facts[0].place
         yield HeadingFacts(place, heading, len(facts), tokens, sessions if is_known else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -11,7 +11,6 @@ from reflector.audit.checked import Checked, CheckedLine
 from reflector.check.adapter import judged_of, page_facts
 from reflector.check.elsewhere import sessions_elsewhere
 from reflector.check.facts import Counts, HeadingFacts, PageFacts, Reminder, Repeated, RuleFacts
-from reflector.check.lines import place_of
 from reflector.check.plan import Look
 from reflector.check.rows import Speech, part_of, signals_of
 from reflector.playbook.bullet import Bullet
@@ -27,17 +26,14 @@ class LineJson:
     """A rule and its evidence; `name` and `judged` are null before a judge was asked about it.
 
     place     its file and line; the name of a rule of the playbook
-    kind      rule, fact or command
     part      of the page: look, followed, never came up, no session since, needs a judge
     evidence  the words of the page
     since     its counts in sessions that started with it; `before` in sessions that could not know
               it, `unknown` in the others
     result    of judges, over all rules at once; "" without one
-    quotes, act  the commands that show its quotes and that change it
     """
 
     place: str
-    kind: str
     heading: str
     name: str | None
     text: str
@@ -51,8 +47,6 @@ class LineJson:
     missing: str
     result: str
     judged: CheckedLine | None
-    quotes: str | None
-    act: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +99,10 @@ def answer_of(
     advice: Advice,
     look: Look,
     ran: checks.Ran,
-    command: Callable[..., str],
 ) -> Answer:
-    """Return the answer of a check; `command` writes a command of this playbook for a terminal."""
+    """Return the answer of a check."""
     judged = judged_of(project, advice.lines, look)
-    facts = page_facts(project, advice, look, judged, command)
+    facts = page_facts(project, advice, look, judged)
     if not facts.sessions:
         facts = replace(facts, elsewhere=sessions_elsewhere(project.root))
     price = look.plan.price
@@ -124,7 +117,7 @@ def answer_of(
         tokens=look.plan.tokens,
         price=None if price is None else f"{price:.2f}",
         lacks=look.plan.lacks or None,
-        lines=[_line(rule, facts, command) for rule in facts.rules],
+        lines=[_line(rule, facts) for rule in facts.rules],
         facts=[*facts.facts],
         repeated=[*facts.repeated],
         alike=duplicates(map(_bullet, advice.rules)),
@@ -136,15 +129,13 @@ def answer_of(
 
 
 def _bullet(line: Line) -> Bullet:
-    return Bullet(place_of(line), line.section, line.text)
+    return Bullet(line.place, line.section, line.text)
 
 
-def _line(rule: RuleFacts, facts: PageFacts, command: Callable[..., str]) -> LineJson:
+def _line(rule: RuleFacts, facts: PageFacts) -> LineJson:
     speech = Speech(facts.agent, date.today())
-    is_bullet = rule.judged is not None and rule.judged.status == "live"
     return LineJson(
         place=rule.place,
-        kind=rule.kind,
         heading=rule.heading,
         name=rule.name,
         text=rule.text,
@@ -158,6 +149,4 @@ def _line(rule: RuleFacts, facts: PageFacts, command: Callable[..., str]) -> Lin
         missing=rule.missing,
         result=rule.result,
         judged=rule.judged,
-        quotes=rule.quotes,
-        act=command("edit", rule.name) if rule.name and is_bullet else f"edit {rule.place}",
     )

@@ -63,10 +63,9 @@ def _is_undated(facts: PageFacts) -> bool:
 
 def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
     """Yield the command that shows the sessions of the first rule to look at."""
-    places = {rule.place for rule in facts.rules}
-    rows = [row for row in rows_of(facts, date.today()) if row.label in places]
-    if rows:
-        yield Step("The sessions behind a row", command("blame", quote(rows[0].label)))
+    rules = [row for row in rows_of(facts, date.today()) if not row.quotes]
+    if rules:
+        yield Step("The sessions behind a row", command("blame", quote(rules[0].label)))
 
 
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from reflector.check.adapter import counted_rule, judged_of, page_facts, rules_to_count
 from reflector.check.counting import RuleCount, kept_counts
 from reflector.check.facts import RuleFacts
-from reflector.check.lines import place_of
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, signals_of
 from reflector.check.source import advice_to_check
@@ -134,8 +133,8 @@ def evidence_of(
     gone = sum(counted.key in counts.rules for session, counts in kept if session not in sessions)
     if not line.is_rule:
         return LineEvidence([_fact_words(line, alone, deeds)], deeds, gone)
-    facts = page_facts(project, advice, look, judged_of(project, lines, look), "{} {}".format)
-    rule = next(each for each in facts.rules if each.place == place_of(line))
+    facts = page_facts(project, advice, look, judged_of(project, lines, look))
+    rule = next(each for each in facts.rules if each.place == line.place)
     return LineEvidence([*_summary(rule, Speech(facts.agent, today))], deeds, gone)
 
 

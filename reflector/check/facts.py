@@ -70,7 +70,6 @@ class RuleFacts:
     """A rule and all that is known of it.
 
     place     FILE:LINE, or the name of a rule of the playbook
-    kind      rule, fact or command
     tokens    of context at each start
     name      of its bullet; None before the ledger has it
     forbids   whether the agent breaks it if its calls contain it
@@ -91,7 +90,6 @@ class RuleFacts:
 
     place: str
     text: str
-    kind: str = "rule"
     heading: str = ""
     tokens: int = 0
     name: str | None = None
@@ -111,7 +109,6 @@ class RuleFacts:
     judged_before: Answers = Answers()
     result: str = ""
     judged: CheckedLine | None = None
-    quotes: str | None = None
 
     @property
     def counts(self) -> Counts:
@@ -128,10 +125,6 @@ class RuleFacts:
             judged_since=self.judged_before,
             judged_before=Answers(),
         )
-
-    def with_result(self, words: str) -> RuleFacts:
-        """Return the rule with the result of judges, in words."""
-        return replace(self, result=words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +157,19 @@ class HeadingFacts:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A sentence of yours that is in no rule, and the sessions in which you said it."""
+    """Sentences of yours in some sessions that say no rule again.
+
+    words   the shortest of them if they have a topic, else the newest
+    topic   what they ask for; "" if they are only alike
+    rules   the places of rules about the topic, the shortest rule first
+    said    the newest sentence of each session
+    """
 
     words: str
     sessions: int
+    topic: str = ""
+    rules: tuple[str, ...] = ()
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 class Step(NamedTuple):

@@ -79,7 +79,8 @@ def _sessions_line(facts: PageFacts) -> str:
         return f"No session of this folder was found.{sent}"
     words = f"{counted(facts.sessions, 'session')} since {facts.first.day} {facts.first:%b}"
     if facts.since_edit is not None:
-        words += f", {facts.since_edit or 'none'} since the last edit"
+        number = "all" if facts.since_edit == facts.sessions else facts.since_edit or "none"
+        words += f", {number} since the last edit"
     return f"{words}.{sent}"
 
 
@@ -178,9 +179,13 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
     if unjudged := rules_by_part[Part.JUDGE]:
         shown.append(f"NEEDS A JUDGE {len(unjudged)}")
     if facts.rules:
-        shown.append(f"Every rule: {_ALL}")
-    if shown:
-        yield "   ".join(shown)
+        shown.append(f"Everything: {_ALL}")
+    line = "   ".join(shown)
+    if width(line) > WIDTH:
+        yield "   ".join(shown[:-1])
+        line = shown[-1]
+    if line:
+        yield line
 
 
 def _steps(steps: Sequence[Step]) -> Iterator[str]:
@@ -202,7 +207,7 @@ def _whole_rows(facts: PageFacts, today: date) -> Iterator[str]:
     yield f"LOOK AT THESE {len(rows)}"
     label_width = _label_width(rows, len(facts.files))
     for row in rows:
-        yield from _labelled(row.label, label_width, [row.text, *row.evidence])
+        yield from _labelled(row.label, label_width, [row.text, *row.evidence, *row.quotes])
 
 
 def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) -> Iterator[str]:

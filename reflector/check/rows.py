@@ -59,13 +59,15 @@ class Signal(NamedTuple):
 class Row:
     """A row to look at: a rule, or a sentence in no rule, with its evidence, the strongest first.
 
-    rank  of its kind, then its count: rows to look at are ordered by it
+    rank    of its kind, then its count: rows to look at are ordered by it
+    quotes  your sentences, each with its session
     """
 
     label: str
     text: str
     evidence: tuple[str, ...]
     rank: tuple[int, int] = (0, 0)
+    quotes: tuple[str, ...] = ()
 
 
 def part_of(rule: RuleFacts) -> Part:
@@ -143,8 +145,13 @@ def fact_rows(headings: Iterable[HeadingFacts], sessions: int) -> Iterator[Row]:
 
 
 def _repeated_row(repeated: Repeated) -> Row:
-    evidence = f"not in a rule; you said it in {counted(repeated.sessions, 'session')}"
-    return Row("+", f'"{repeated.words}"', (evidence,), (_REPEATED_RANK, -repeated.sessions))
+    number = counted(repeated.sessions, "session")
+    evidence = f"not in a rule; you said it in {number}"
+    if repeated.topic:
+        rule = f"see {repeated.rules[0]}" if repeated.rules else "no rule does"
+        evidence = f"you asked for {repeated.topic} in {number}; {rule}"
+    quotes = tuple(f'{session[:8]}  "{words}"' for session, words in repeated.said.items())
+    return Row("+", f'"{repeated.words}"', (evidence,), _REPEATED_RANK, quotes)
 
 
 def followed_words(rule: RuleFacts) -> str:
@@ -325,7 +332,7 @@ def _doubted_words(rule: RuleFacts, _: Speech) -> str:
     return f"{words}, too few to tell"
 
 
-#: The kinds of evidence, the strongest first. A sentence in no rule has the rank of the last.
+#: The kinds of evidence, the strongest first.
 SIGNALS: Sequence[Signal] = (
     Signal("broken", _broken, _broken_words),
     Signal("harmful", _harmed, _harmed_words),
@@ -339,4 +346,5 @@ SIGNALS: Sequence[Signal] = (
     ),
     Signal("mostly broken", _doubted, _doubted_words),
 )
-_REPEATED_RANK = len(SIGNALS) - 1
+#: Sentences in no rule come after those that say a rule again.
+_REPEATED_RANK = (2, 0)

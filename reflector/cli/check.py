@@ -112,7 +112,7 @@ def check(
                 if not is_agreed:
                     agreed(f"Your rules, {cost_words(look.plan)}. Continue?", "", yes=yes)
                 ran = _ask(project, advice.lines, look, typed)
-    answer = answer_of(project, advice, look, ran, place.command)
+    answer = answer_of(project, advice, look, ran)
     absent = _absent_words(judge, look, ran)
     if as_json:
         print_json(answer.document)

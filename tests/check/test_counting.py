@@ -168,8 +168,8 @@ def test_sentence_in_no_rule_is_repeated(project: Project, tmp_path: Path) -> No
         for number in range(1, 4)
     ]
     counted = _counts(project, _found(tmp_path, *sessions), LINT)
-    assert [(row.newest.words, row.sessions) for row in counted.repeated] == [
-        ("Please use tabs, not spaces.", 3)
+    assert [row.said for row in counted.repeated] == [
+        dict.fromkeys(("s-3", "s-2", "s-1"), "Please use tabs, not spaces.")
     ]
     of_rule = _counts(project, _found(tmp_path, *sessions), rule_of("Use tabs, not spaces."))
     assert of_rule.repeated == []
@@ -191,7 +191,7 @@ def test_sentence_like_a_fact_is_in_no_rule(project: Project, tmp_path: Path) ->
     fact = rule_of(words, is_fact=True)
     sessions = [Session(f"s-{number}").user(words).runs("ls", "") for number in range(4)]
     files = _found(tmp_path, *sessions)
-    assert [row.sessions for row in _counts(project, files, fact).repeated] == [4]
+    assert [len(row.said) for row in _counts(project, files, fact).repeated] == [4]
 
 
 def test_unchanged_transcript_is_not_read_again(
@@ -206,7 +206,7 @@ def test_unchanged_transcript_is_not_read_again(
 
 def test_cache_holds_no_words_of_yours(project: Project, tmp_path: Path) -> None:
     _counts(project, _found(tmp_path, _linted().user("Run make lint, secretly.")), LINT)
-    assert "secretly" not in json.dumps(project.read_kept("counts.json"))
+    assert "secretly" not in json.dumps(project.read_kept("counts-2.json"))
 
 
 @pytest.mark.parametrize("change", ["rule", "file"])
@@ -219,7 +219,7 @@ def test_change_is_counted_again(project: Project, tmp_path: Path, change: str) 
 
 
 def test_damaged_cache_is_made_anew(project: Project, tmp_path: Path) -> None:
-    project.keep("counts.json", [])
+    project.keep("counts-2.json", [])
     assert _counts(project, _found(tmp_path, _linted()), LINT).by_rule[LINT.key].since.run == 1
 
 
@@ -247,7 +247,7 @@ def test_project_without_ledger_keeps_nothing(tmp_path: Path) -> None:
     assert list(project.root.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["rules.json", "counts.json", "births.json"])
+@pytest.mark.parametrize("name", ["rules.json", "counts-2.json", "births.json"])
 def test_file_of_a_repository_keeps_nothing(project: Project, name: str) -> None:
     project.keep(name, {"state": []})
     folder = project.make_state_dir()
@@ -264,7 +264,7 @@ def test_a_project_without_a_ledger_keeps_no_counts(
         monkeypatch.setenv(name, value)
     bare = Project.at(agent.project)
     _counts(bare, _found(tmp_path, _linted()), LINT)
-    assert bare.read_kept("counts.json") is None
+    assert bare.read_kept("counts-2.json") is None
 
 
 def test_mention_of_a_path_is_no_change(project: Project, tmp_path: Path) -> None:

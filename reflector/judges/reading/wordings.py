@@ -29,8 +29,9 @@ class Wording:
     """One row.
 
     kind  which list it is on: sign (of an objection), person, agent, reading (how a text is taken
-          apart), counted, check, line, mechanics or command
-    says  passes, fails or expected, or what a command does; empty where the list says it
+          apart), counted, check, line, mechanics, command, or ask (of a person, over sessions)
+    says  passes, fails or expected, what a command does, or what is asked for; empty where the list
+          says it
     """
 
     kind: str
