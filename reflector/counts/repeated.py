@@ -4,6 +4,7 @@ requests on the same topic.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -11,6 +12,10 @@ from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.sentences import topics_of
 
 _FEWEST_SESSIONS = 3
+#: Spaces of a sentence that you may type twice.
+_MOST_TYPED = 6
+#: A line that a program printed: it begins with a number, a path or a difference.
+_OUTPUT = re.compile(r"\W*\d|[^\w\s]*[\w.-]*[/\\#→]")
 
 
 class Sentence(NamedTuple):
@@ -34,10 +39,12 @@ class Repeated(NamedTuple):
 
 def repeated(sentences: Sequence[Sentence]) -> list[Repeated]:
     """Return the sentences that you said in three sessions or more, the most repeated first. Each
-    sentence is in one row. A fork of a session repeats nothing.
+    sentence is in one row. A fork of a session repeats nothing, and a long sentence that is the
+    same word for word was pasted.
     """
     ordered = sorted(sentences, key=lambda sentence: sentence.timestamp)
-    newest_first = [*{sentence[:2]: sentence for sentence in ordered}.values()][::-1]
+    different = {_identity(sentence): sentence for sentence in ordered}
+    newest_first = [each for each in different.values() if not _OUTPUT.match(each.words)][::-1]
     taken: set[int] = set()
     rows: list[Repeated] = []
     for topic, places in _groups(newest_first):
@@ -48,6 +55,11 @@ def repeated(sentences: Sequence[Sentence]) -> list[Repeated]:
             taken |= places
             rows.append(Repeated(said, topic))
     return sorted(rows, key=lambda row: -len(row.said))
+
+
+def _identity(sentence: Sentence) -> tuple[str, str]:
+    is_long = sentence.words.count(" ") > _MOST_TYPED
+    return sentence.words, "" if is_long else sentence.timestamp
 
 
 def _groups(sentences: Sequence[Sentence]) -> Iterator[tuple[str, Set[int]]]:
