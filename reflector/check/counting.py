@@ -43,8 +43,7 @@ from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.transcripts.heads import is_whole
 from reflector.transcripts.reading import messages_at, open_session
 
-#: Its number changes if other sentences are found.
-_CACHE = "counts-2.json"
+_CACHE = "counts.json"
 _EITHER = "sessions that used either"
 #: Returns how a rule stood when a session started: "since", "before" or "unknown".
 StandingOf = Callable[[Rule, datetime], str]

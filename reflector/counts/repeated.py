@@ -13,7 +13,7 @@ from reflector.counts.sentences import topics_of
 
 _FEWEST_SESSIONS = 3
 #: Spaces of a sentence that you may type twice.
-_MOST_TYPED = 6
+_MOST_TYPED = 9
 #: A line that a program printed: it begins with a number, a path or a difference.
 _OUTPUT = re.compile(r"\W*\d|[^\w\s]*[\w.-]*[/\\#→]")
 

@@ -28,7 +28,7 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
 
 #: How tokens, occasions and likeness are read: it changes whenever a count would.
-VERSION = "counts/4"
+VERSION = "counts/5"
 #: In `came_up`, beside the bit of the occasion: a rule that asks for a command before it had the
 #: occasion first, or the command first, or its transcript does not have the beginning of the
 #: session.

@@ -83,7 +83,7 @@ class RedactionPlan(NamedTuple):
 
 
 #: Files in the user's own folder that are made again from others.
-_DERIVED = ("rules.json", "counts-2.json", "births.json")
+_DERIVED = ("rules.json", "counts.json", "births.json")
 
 
 @dataclass(frozen=True, slots=True)

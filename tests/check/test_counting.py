@@ -206,7 +206,7 @@ def test_unchanged_transcript_is_not_read_again(
 
 def test_cache_holds_no_words_of_yours(project: Project, tmp_path: Path) -> None:
     _counts(project, _found(tmp_path, _linted().user("Run make lint, secretly.")), LINT)
-    assert "secretly" not in json.dumps(project.read_kept("counts-2.json"))
+    assert "secretly" not in json.dumps(project.read_kept("counts.json"))
 
 
 @pytest.mark.parametrize("change", ["rule", "file"])
@@ -219,7 +219,7 @@ def test_change_is_counted_again(project: Project, tmp_path: Path, change: str) 
 
 
 def test_damaged_cache_is_made_anew(project: Project, tmp_path: Path) -> None:
-    project.keep("counts-2.json", [])
+    project.keep("counts.json", [])
     assert _counts(project, _found(tmp_path, _linted()), LINT).by_rule[LINT.key].since.run == 1
 
 
@@ -247,7 +247,7 @@ def test_project_without_ledger_keeps_nothing(tmp_path: Path) -> None:
     assert list(project.root.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["rules.json", "counts-2.json", "births.json"])
+@pytest.mark.parametrize("name", ["rules.json", "counts.json", "births.json"])
 def test_file_of_a_repository_keeps_nothing(project: Project, name: str) -> None:
     project.keep(name, {"state": []})
     folder = project.make_state_dir()
@@ -264,7 +264,7 @@ def test_a_project_without_a_ledger_keeps_no_counts(
         monkeypatch.setenv(name, value)
     bare = Project.at(agent.project)
     _counts(bare, _found(tmp_path, _linted()), LINT)
-    assert bare.read_kept("counts-2.json") is None
+    assert bare.read_kept("counts.json") is None
 
 
 def test_mention_of_a_path_is_no_change(project: Project, tmp_path: Path) -> None:

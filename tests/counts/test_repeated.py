@@ -74,3 +74,15 @@ def test_fork_of_a_session_repeats_nothing() -> None:
     at = "2026-11-01T09:00:00Z"
     forks = [Sentence("Add a test.", at, f"s-{number}") for number in range(3)]
     assert repeated(forks) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "src/index.ts:64: add a test for it",
+        "no changes added to commit but you can use add",
+        "Use file names and line numbers to reference the changes in it.",
+    ],
+)
+def test_pasted_line_repeats_nothing(words: str) -> None:
+    assert _repeated(words, words, words) == []
