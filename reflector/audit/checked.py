@@ -118,11 +118,10 @@ class CheckedLine:
 
     status    live or watched; `file` is the file of a watched one, None for another
     sessions  that started with it and whose judge was asked about it; `left_out` had no room for it
-    relevant  those in which it came up; in `unseen` ones nothing of it was shown
+    relevant  those in which it came up
     followed  yes or no in those, and `helped`: yes for helpful, no for harmful
     before    yes or no for followed, in sessions that started without it
     unknown   how many sessions may have started with or without it; they count nowhere
-    earlier   how many sessions were judged when it was worded otherwise
     dropped   answers without evidence
     tokens    of context at each start, about
     result    in words; TOO_FEW if there is none
@@ -138,12 +137,10 @@ class CheckedLine:
     sessions: int
     left_out: int
     relevant: int
-    unseen: int
     followed: Answered
     helped: Answered
     before: Answered
     unknown: int
-    earlier: int
     dropped: int
     tokens: int
     result: str
@@ -160,7 +157,6 @@ class Checked:
     alike     lines that say the same or the opposite
     sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in
               USD is of those whose price is known, `unpriced` how many others there are
-    corrected  whether the shares of help are corrected for cases that the judge misses
     """
 
     lines: tuple[CheckedLine, ...]
@@ -170,7 +166,6 @@ class Checked:
     tokens: int = 0
     cost: str = "0"
     unpriced: int = 0
-    corrected: bool = False
 
 
 def checked_lines(
@@ -207,7 +202,6 @@ def checked_lines(
         tally.tokens,
         str(tally.cost),
         tally.unpriced,
-        corrected=rates is not None,
     )
 
 
@@ -219,8 +213,6 @@ def _tally_of(ledger: Ledger, then: Past, upto: int | None) -> _Tally:
     findings = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
     for event in sorted(findings, key=lambda event: event.arrived):
         tally.take_finding(event)
-    for event in ledger.events(types=[ev.BULLET_REVISED], upto=upto):
-        tally.lines[str(event.facts.get("name"))].reworded = event.position
     for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto):
         if event.facts.get("watched"):
             tally.lines[str(event.facts["name"])].file = str(event.facts.get("origin"))
@@ -234,7 +226,6 @@ class _Seen:
     asked     the sessions whose judge was asked about it; in `left_out` ones it had no room
     findings  about it, by arrival
     quotes    of those findings, by the ids of their events
-    reworded  the position at which its text changed last
     file      of a watched line
     """
 
@@ -242,7 +233,6 @@ class _Seen:
     left_out: set[str] = field(default_factory=set)
     findings: list[Event] = field(default_factory=list)
     quotes: dict[str, str] = field(default_factory=dict)
-    reworded: int = 0
     file: str | None = None
 
     @property
@@ -378,7 +368,6 @@ def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> Chec
     helped = Answered.of(helps.values(), len(relevant) - len(helps), rates)
     before = Answered.of(columns[Standing.BEFORE].followed.values())
     sessions = len(seen.asked | relevant)
-    earlier = [event for event in seen.findings if event.position < seen.reworded]
     result = _result(seen, relevant, followed, before, helped)
     if not sessions and any(column.sessions for column in columns.values()):
         result = TOO_FEW
@@ -391,12 +380,10 @@ def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> Chec
         sessions=sessions,
         left_out=len(seen.left_out - seen.asked),
         relevant=len(relevant),
-        unseen=sessions - len(relevant),
         followed=followed,
         helped=helped,
         before=before,
         unknown=len(columns[Standing.UNKNOWN].asked),
-        earlier=len({_session_of(event) for event in earlier}),
         dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
         result=result,

@@ -30,7 +30,6 @@ from reflector.counts.rules import (
     Remark,
     Rule,
     RuleSet,
-    restored,
     rule_set,
 )
 from reflector.counts.sentences import sentences_of
@@ -183,15 +182,15 @@ def counts_of(
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    cache = _read_cache(project, list(rules))
-    countings = cache.rules.rules
+    counted_rules = rule_set(rules)
+    countings = counted_rules.rules
     by_rule = {
         key: RuleCount(counting) for key, counting in countings.items() if not counting.rule.is_fact
     }
     used: dict[int, set[str]] = {
         key: set() for key, counting in countings.items() if key not in by_rule and counting.named
     }
-    files = _count_files(project, cache, sessions)
+    files = _count_files(project, counted_rules, sessions)
     by_session = dict[str, PartCounts]()
     for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
@@ -247,32 +246,27 @@ def _sentences(file: _FileCounts, remarks: Sequence[Remark]) -> dict[Remark, Sen
     return sentences
 
 
-class _Cache(NamedTuple):
-    """The rules as they are counted, and the counts of transcripts by path."""
-
-    rules: RuleSet
-    files: Mapping[str, Any]
-
-
 def _count_files(
-    project: Project, cache: _Cache, sessions: Sequence[FoundTranscript]
+    project: Project, rules: RuleSet, sessions: Sequence[FoundTranscript]
 ) -> list[_FileCounts]:
     """Return the counts of the transcripts that can be read; of those that have not changed, as
     they were kept.
     """
     values: dict[str, Any] = {}
+    state_of_rules = _state(rules)
+    kept = _kept_files(project, state_of_rules)
     for file in sessions:
         with suppress(OSError, ValueError):
             stat = file.path.stat()
             state = [stat.st_size, stat.st_mtime_ns]
-            known = cache.files.get(str(file.path))
+            known = kept.get(str(file.path))
             if known is None or known["state"] != state:
-                known = {"state": state, **_count_file(cache.rules, file.path)}
+                known = {"state": state, **_count_file(rules, file.path)}
             values[str(file.path)] = known
-    others = {path: known for path, known in cache.files.items() if Path(path).exists()}
-    if project.has_ledger() and cache.files != others | values:
-        _write_cache(project, _Cache(cache.rules, others | values))
-    return [_file_counts(path, known, cache.rules) for path, known in values.items()]
+    others = {path: known for path, known in kept.items() if Path(path).exists()}
+    if project.has_ledger() and kept != others | values:
+        project.keep(_CACHE, {"state": state_of_rules, "files": others | values})
+    return [_file_counts(path, known, rules) for path, known in values.items()]
 
 
 def _count_file(rules: RuleSet, path: Path) -> dict[str, Any]:
@@ -299,22 +293,15 @@ def _file_counts(path: str, known: Mapping[str, Any], rules: RuleSet) -> _FileCo
     return _FileCounts(Path(path), known["session"], counts)
 
 
-def _read_cache(project: Project, rules: Sequence[Rule]) -> _Cache:
-    """Return what is kept for these rules."""
+def _kept_files(project: Project, state: Sequence[Any]) -> dict[str, Any]:
+    """Return the kept counts of transcripts by path, if they are about these rules."""
     with suppress(ValueError, LookupError, TypeError):
         kept = project.read_kept(_CACHE)
-        if kept["state"] == _state(rules):
-            return _Cache(restored(kept["rules"]), dict(kept["files"]))
-    return _Cache(rule_set(rules), {})
+        if kept["state"] == state:
+            return dict(kept["files"])
+    return {}
 
 
-def _write_cache(project: Project, cache: _Cache) -> None:
-    rules = cache.rules.rules
-    state = _state(counting.rule for counting in rules.values())
-    kept = {"state": state, "rules": list(rules.values()), "files": cache.files}
-    project.keep(_CACHE, kept)
-
-
-def _state(rules: Iterable[Rule]) -> list[Any]:
-    kinds = {rule.key: rule.is_fact for rule in rules}
+def _state(rules: RuleSet) -> list[Any]:
+    kinds = {key: counting.rule.is_fact for key, counting in rules.rules.items()}
     return [VERSION, *map(list, sorted(kinds.items()))]
