@@ -30,8 +30,6 @@ _BINDS = 2.0
 _ASKS = 2.0
 _REFUSES = 2.0
 _CONTRASTS = 1.3
-_LEANS = 0.5
-_PERMITS = -0.5
 _DESCRIBES = -1.0
 _IS = -0.3
 _GLOSSES_CODE = -1.3
@@ -39,7 +37,6 @@ _GLOSSES = -0.5
 #: The weights of its form, of its headings and of its lead-in.
 _OF_FORM = {Form.STEP: 1.0, Form.ROW: -1.0}
 _OPENS = -1.5
-_ONLY_OPENS = -5.0
 _BELOW = {"rules": 1.2, "commands": -0.5, "facts": -1.0, "likely": 0.3}
 _OF_OUTER = 0.7
 _AFTER_RULE = 2.0
@@ -105,14 +102,12 @@ def _score(piece: Block, text: _Text) -> float:
     weights = [
         _BINDS * text.binds,
         _ASKS * text.asks,
-        _REFUSES * text.refuses,
+        _REFUSES * (text.refuses and not text.binds),
         _CONTRASTS * min(2, len(_CONTRAST.findall(text.plain))),
-        _LEANS * text.leaning,
-        _PERMITS * text.has("permitting"),
         text.description,
         text.gloss * (piece.form != Form.ROW),
         _OF_FORM.get(piece.form, 0.0),
-        text.opening * (piece.opens or text.plain.endswith((":", "："))),
+        _OPENS * (piece.opens or text.plain.endswith((":", "："))),
         _introduction(piece.lead_in),
         *map(_title, piece.headings[-1:]),
         *(_OF_OUTER * max(0.0, _title(outer)) for outer in piece.headings[:-1]),
@@ -176,11 +171,6 @@ class _Text:
         return words
 
     @property
-    def leaning(self) -> int:
-        words = GROUPS["leaning"].words.intersection(self.words)
-        return min(2, len(words) + GROUPS["leaning"].is_in(self.plain, ()))
-
-    @property
     def refuses(self) -> bool:
         """Whether a clause begins with a prohibition: "No inline styles"."""
         refusing = (clause for clause in self._clauses if clause[0] in GROUPS["refusing"].words)
@@ -225,11 +215,6 @@ class _Text:
         firsts = [clause[0] for clause in self._clauses]
         is_condition = len(firsts) == 1 and firsts[0] in GROUPS["when"].words
         return is_condition or self.words[0] in GROUPS["opening"].words
-
-    @property
-    def opening(self) -> float:
-        """The weight of a text that introduces others; "Never:" is not a rule without them."""
-        return _OPENS if len(self.words) > 3 else _ONLY_OPENS
 
     @property
     def gloss(self) -> float:
