@@ -490,7 +490,7 @@ MUTATIONS = [
     Mutation(KEPT_COUNTS, "window.event_id, rules.digest)", "rules.digest)", FOLDED),
     Mutation(KEPT_COUNTS, 'if kept["state"] == state:', "if True:", FOLDED),
     Mutation(FREE_COUNTS, "known is None or known", "known is None or not known", COUNTED_FREELY),
-    Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "if project.has_ledger() and kept", "if kept", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if session.steps else ()", "", COUNTED_FREELY),
     Mutation(RUNNING, "and not is_by_hand and _is_too_early", "and _is_too_early", CUT),
     Mutation(WINDOW, "if has_begun and message.calls:", "if False:", CUT),

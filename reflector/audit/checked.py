@@ -116,8 +116,8 @@ class QuotedVerdict:
 class CheckedLine:
     """One bullet of the playbook, or a watched line of a file.
 
-    status    live or watched; `file` is the file of a watched one, None for another
-    sessions  that started with it and whose judge was asked about it; `left_out` had no room for it
+    file      of a watched line, None for another
+    sessions  that started with it and whose judge was asked about it
     relevant  those in which it came up
     followed  yes or no in those, and `helped`: yes for helpful, no for harmful
     before    yes or no for followed, in sessions that started without it
@@ -130,12 +130,9 @@ class CheckedLine:
     """
 
     name: str
-    section: str
     text: str
-    status: str
     file: str | None
     sessions: int
-    left_out: int
     relevant: int
     followed: Answered
     helped: Answered
@@ -223,14 +220,13 @@ def _tally_of(ledger: Ledger, then: Past, upto: int | None) -> _Tally:
 class _Seen:
     """What checks saw of one line.
 
-    asked     the sessions whose judge was asked about it; in `left_out` ones it had no room
+    asked     the sessions whose judge was asked about it
     findings  about it, by arrival
     quotes    of those findings, by the ids of their events
     file      of a watched line
     """
 
     asked: set[str] = field(default_factory=set)
-    left_out: set[str] = field(default_factory=set)
     findings: list[Event] = field(default_factory=list)
     quotes: dict[str, str] = field(default_factory=dict)
     file: str | None = None
@@ -259,14 +255,12 @@ class _Seen:
 
     @property
     def sessions(self) -> Set[str]:
-        return self.asked | self.left_out | set(map(_session_of, self.findings))
+        return self.asked | set(map(_session_of, self.findings))
 
     def only(self, sessions: Set[str]) -> _Seen:
         """Return the same of these sessions alone."""
         findings = [event for event in self.findings if _session_of(event) in sessions]
-        asked = self.asked & sessions
-        left_out = self.left_out & sessions
-        return replace(self, asked=asked, left_out=left_out, findings=findings)
+        return replace(self, asked=self.asked & sessions, findings=findings)
 
 
 #: What checks saw of one line, by how it stood when the sessions started.
@@ -307,8 +301,6 @@ class _Tally:
         self.sessions.add(session)
         for seen in self._lines_of(data.get("asked", ())):
             seen.asked.add(session)
-        for seen in self._lines_of(data.get("unasked", ())):
-            seen.left_out.add(session)
 
     def take_finding(self, event: Event) -> None:
         """Add what an answer says of a line, if it counts."""
@@ -373,12 +365,9 @@ def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> Chec
         result = TOO_FEW
     return CheckedLine(
         name=row.name,
-        section=row.section,
         text=row.text,
-        status=row.status,
         file=seen.file,
         sessions=sessions,
-        left_out=len(seen.left_out - seen.asked),
         relevant=len(relevant),
         followed=followed,
         helped=helped,

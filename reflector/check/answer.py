@@ -15,7 +15,7 @@ from reflector.check.plan import Look
 from reflector.check.rows import Speech, part_of, signals_of
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
-from reflector.playbook_files.watching import Advice, Line
+from reflector.playbook_files.watching import Advice
 from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import compressed_by_agent
@@ -86,21 +86,13 @@ class LinesJson:
     found: Checked | None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The facts of the page, and the document for JSON."""
-
-    facts: PageFacts
-    document: LinesJson
-
-
 def answer_of(
     project: Project,
     advice: Advice,
     look: Look,
     ran: checks.Ran,
-) -> Answer:
-    """Return the answer of a check."""
+) -> tuple[PageFacts, LinesJson]:
+    """Return the facts of the page, and the document for JSON."""
     judged = judged_of(project, advice.lines, look)
     facts = page_facts(project, advice, look, judged)
     if not facts.sessions:
@@ -120,16 +112,12 @@ def answer_of(
         lines=[_line(rule, facts) for rule in facts.rules],
         facts=[*facts.facts],
         repeated=[*facts.repeated],
-        alike=duplicates(map(_bullet, advice.rules)),
+        alike=duplicates(Bullet(line.place, line.section, line.text) for line in advice.rules),
         failed=ran.failed,
         unanswered=judged.unanswered,
         found=judged.checked if judged.checked.requests else None,
     )
-    return Answer(facts, document)
-
-
-def _bullet(line: Line) -> Bullet:
-    return Bullet(line.place, line.section, line.text)
+    return facts, document
 
 
 def _line(rule: RuleFacts, facts: PageFacts) -> LineJson:

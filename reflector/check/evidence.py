@@ -7,7 +7,7 @@ transcripts each time, masked, and not stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -128,7 +128,10 @@ def evidence_of(
     counted = counted_rule(line)
     sessions = _sessions(rules, counted.key, found)
     alone = rules.rules[counted.key]
-    deeds = [*_in_order(_all_deeds(line, alone, sessions, births))]
+    deeds = sorted(
+        _all_deeds(line, alone, sessions, births),
+        key=lambda each: (not each.deed, each.deed not in _TO_LOOK_AT),
+    )
     kept = kept_counts(project).items()
     gone = sum(counted.key in counts.rules for session, counts in kept if session not in sessions)
     if not line.is_rule:
@@ -155,7 +158,7 @@ def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
         yield f"{_INDENT}{number} counted earlier, whose transcripts no longer exist"
 
 
-def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> Mapping[str, _Session]:
+def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> dict[str, _Session]:
     """Return the sessions of transcripts with the counts of one rule, the oldest first."""
     parts: list[tuple[str, _Session]] = []
     alone = RuleSet([rules.rules[key]])
@@ -236,11 +239,11 @@ def _holds(token: Token, line: str, act: Act) -> bool:
 
 
 def _all_deeds(
-    line: Line, counting: Counting, sessions: Mapping[str, _Session], births: Births
+    line: Line, counting: Counting, sessions: dict[str, _Session], births: Births
 ) -> Iterator[SessionDeed]:
-    """Yield the deeds of each session that could know a rule, or could use a fact."""
+    """Yield the deeds of each session that could know a rule, or use a fact, the newest first."""
     key = counting.rule.key
-    for session_id, session in sessions.items():
+    for session_id, session in reversed(sessions.items()):
         began = time_of(session.counts.began)
         if not began or not session.counts.steps:
             continue
@@ -248,16 +251,9 @@ def _all_deeds(
             continue
         alone = RuleCount(counting)
         alone.add("since", session.counts.marks.get(key, Marks()))
-        deeds = _deeds(alone, session) if line.is_rule else _uses(session)
-        for deed, words in [*deeds] or [("", _Words())]:
+        for deed, words in [*_deeds(alone, session)] or [("", _Words())]:
             text = quote(words.line, _MOST_QUOTED)
             yield SessionDeed(session_id, session.counts.began, deed, text, words.word)
-
-
-def _in_order(deeds: Iterable[SessionDeed]) -> list[SessionDeed]:
-    """Return deeds with those to look at first, and the newest first."""
-    newest = sorted(deeds, key=lambda each: each.began, reverse=True)
-    return sorted(newest, key=lambda each: (not each.deed, each.deed not in _TO_LOOK_AT))
 
 
 def _fact_words(line: Line, counting: Counting, deeds: Iterable[SessionDeed]) -> str:
@@ -266,12 +262,6 @@ def _fact_words(line: Line, counting: Counting, deeds: Iterable[SessionDeed]) ->
     named = f"named in {sum(sessions.values())} of {counted(len(sessions), 'session')}"
     words = named if counting.named else "calls cannot show its use"
     return f"a {line.kind.value}, so no session can break it; {words}"
-
-
-def _uses(session: _Session) -> list[tuple[str, _Words]]:
-    """Return how the agent named a fact in a session; [] if it did not."""
-    places = {did: session.words.get(f"{did} named") for did in (_RAN, _WROTE)}
-    return [(did, words) for did, words in places.items() if words][:1]
 
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:

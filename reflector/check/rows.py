@@ -243,7 +243,7 @@ def _never_came_up(rule: RuleFacts) -> bool:
         return not rule.judged_since.relevant
     is_due = rule.names_command and not (rule.occasion or rule.forbids)
     is_counted = rule.has_words and counts.sessions > 0 and not (is_due or rule.lacks_start)
-    return is_counted and not (counts.came_up or counts.ran or counts.run or counts.written)
+    return is_counted and not (counts.came_up or counts.run or counts.written)
 
 
 def _broken(rule: RuleFacts) -> int:

@@ -7,10 +7,10 @@ Invariant: a question records changes that were not recorded yet, and writes no 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -373,14 +373,11 @@ def print_blame(
     file: str,
     number: int | None,
     moment: str | None,
-    evidence_since: Callable[[datetime | None], LineEvidence | None],
     *,
     as_json: bool,
 ) -> LineEvidence | None:
-    """Print who wrote each line of a watched file, or one line on one screen.
-
-    evidence_since  returns what was counted of the line, which was added at a time; None if only
-                    commits show that. It is returned, and is a part of the JSON
+    """Print who wrote each line of a watched file, or one line on one screen. Return the counts of
+    one line, which are a part of the JSON. Nothing is counted of your own files and of the past.
     """
     with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
@@ -394,7 +391,11 @@ def print_blame(
                 )
             lines = [line_of(stores, changes, lines[number - 1])]
         session = _session_command(place, stores, lines[0].written) if number is not None else ""
-    evidence = evidence_since(_added_at(lines[0])) if number is not None else None
+    evidence = None
+    if number is not None and moment is None and not file.startswith(("~", "/")):
+        from reflector.check.evidence import evidence_of  # only this question counts
+
+        evidence = evidence_of(place.project(), file, number, date.today(), _added_at(lines[0]))
     if as_json:
         print_json([_line_json(place, line, evidence) for line in lines])
     elif number is None:

@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -259,21 +258,14 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
 
 
 def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bool) -> None:
-    """Print who wrote a line, and what was counted of it. Of your own files, nothing is counted."""
-    from reflector.check.evidence import LineEvidence, evidence_lines, evidence_of
+    """Print who wrote a line, and what was counted of it."""
+    from reflector.check.evidence import evidence_lines
     from reflector.cli.memory import print_blame
 
-    number = line.number
-    is_counted = number is not None and not line.file.startswith(("~", "/"))
-
-    def evidence_since(added_at: datetime | None) -> LineEvidence | None:
-        if not is_counted or moment is not None or place.user:
-            return None
-        return evidence_of(place.project(), line.file, number or 0, date.today(), added_at)
-
-    evidence = print_blame(place, line.file, number, moment, evidence_since, as_json=as_json)
-    if is_counted and not as_json and not place.is_untouched:
-        _print_evidence(place, f"{line.file}:{number}", moment)
+    evidence = print_blame(place, line.file, line.number, moment, as_json=as_json)
+    is_own = line.file.startswith(("~", "/"))
+    if line.number is not None and not (as_json or is_own or place.is_untouched):
+        _print_evidence(place, f"{line.file}:{line.number}", moment)
     for text in evidence_lines(evidence) if evidence and not as_json else ():
         click.echo(safe(text))
 
