@@ -62,10 +62,12 @@ def _is_undated(facts: PageFacts) -> bool:
 
 
 def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
-    """Yield the command that shows the sessions of the first rule to look at."""
+    """Yield the commands for the first rule to look at, or for your own words without one."""
     rules = [row for row in rows_of(facts, date.today()) if not row.quotes]
     if rules:
         yield Step("The sessions behind a row", command("blame", quote(rules[0].label)))
+    elif facts.repeated:
+        yield Step("To make a rule of your words", command("add", "pat", '"…"'))
 
 
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:

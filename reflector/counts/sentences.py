@@ -62,8 +62,8 @@ def instructs(sentence: str) -> bool:
 
 def topics_of(sentence: str) -> list[str]:
     """Return what a sentence asks for that people ask for again and again, such as "tests"."""
-    asks = matches_in(wordings("ask"), sentence.replace("’", "'"))
-    return [row.says for row, _ in asks]
+    plain = sentence.replace("’", "'")
+    return [row.says for row, _ in matches_in(wordings("ask"), plain)]
 
 
 def may_repeat(sentence: str) -> bool:

@@ -149,9 +149,6 @@ class _Text:
         # The label of a step may be what it asks for.
         self._body = _PARENTHESES.sub("", self.plain if is_step else body)
 
-    def has(self, group: str) -> bool:
-        return GROUPS[group].is_in(self.plain, self.words)
-
     @cached_property
     def binds(self) -> bool:
         words = self._words_by_clause
@@ -179,7 +176,7 @@ class _Text:
     @cached_property
     def asks(self) -> bool:
         """Whether a clause begins with a verb that asks for something."""
-        is_romance = self.has("romance")
+        is_romance = GROUPS["romance"].is_in(self.plain, self.words)
         if any(_asks(clause, is_romance) for clause in self._clauses):
             return True
         if self.plain.isascii():

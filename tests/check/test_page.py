@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+from reflector.check.closing import closing
 from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, Repeated, Step
 from reflector.check.page import HEIGHT, WIDTH, page_lines
+from reflector.check.plan import Plan, Typed
 from reflector.text.width import width
 from tests.check.facts import TODAY, counts, page, rule, shop
 
@@ -121,6 +123,14 @@ def test_topic_names_the_rules_about_it(rules: tuple[str, ...], evidence: str) -
     facts = page(rule(), repeated=(asked,))
     assert evidence in "".join(lines_of(facts))
     assert '      a1b2c3d4  "Please add a test."' in lines_of(facts, whole=True)
+
+
+def test_page_of_your_words_ends_with_a_command() -> None:
+    facts = page(
+        rule(), repeated=(Repeated("Add a test.", 3, "tests", (), {"s-1": "Add a test."}),)
+    )
+    steps = closing(facts, Plan(""), Typed(), lambda *words: " ".join(words), has_ledger=True)
+    assert steps[0] == Step("To make a rule of your words", 'add pat "…"')
 
 
 def test_line_of_parts_leaves_its_command_whole() -> None:
