@@ -12,7 +12,6 @@ from decimal import Decimal
 from shlex import quote
 
 from reflector.audit.checked import Checked
-from reflector.check.elsewhere import Elsewhere
 from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
 from reflector.check.rows import Part, part_of, rows_of
@@ -25,8 +24,10 @@ def closing(
 ) -> tuple[Step, ...]:
     """Return the next commands; `command` writes a command of this playbook for a terminal."""
     steps = [*_sessions(facts, command)]
-    if facts.elsewhere is not None and not facts.sessions:
-        steps.append(_elsewhere_step(facts.elsewhere, command))
+    if elsewhere := facts.elsewhere:
+        number = counted(elsewhere.sessions, "session")
+        reason = f"{number} worked in {elsewhere.folder} ({elsewhere.why}). To count them here"
+        steps.append(Step(reason, f"{command('ingest', elsewhere.files)} && {command('check')}"))
     elif not facts.sessions:
         reason = "Use your agent here, or go to a folder where you used it. Then run"
         steps.append(Step(reason, command("check")))
@@ -41,13 +42,6 @@ def closing(
         reason = "Keep these counts when your agent deletes its sessions"
         steps.append(Step(reason, "reflector install"))
     return tuple(steps)
-
-
-def _elsewhere_step(elsewhere: Elsewhere, command: Callable[..., str]) -> Step:
-    """Return the command that reads the sessions of another folder."""
-    sessions = counted(elsewhere.sessions, "session")
-    reason = f"{sessions} worked in {elsewhere.folder} ({elsewhere.why}). To count them here"
-    return Step(reason, f"{command('ingest', elsewhere.files)} && {command('check')}")
 
 
 def _is_newer(facts: PageFacts) -> bool:

@@ -153,9 +153,8 @@ def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
     if shown and silent:
         number = counted(len(silent), "session")
         yield cut(f"{_INDENT}no sign of it in {number}: {', '.join(silent)}", _WIDTH)
-    if evidence.gone:
-        number = counted(evidence.gone, "session")
-        yield f"{_INDENT}{number} counted earlier, whose transcripts no longer exist"
+    if gone := evidence.gone:
+        yield f"{_INDENT}{counted(gone, 'session')} counted earlier, whose transcripts are gone"
 
 
 def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> dict[str, _Session]:
