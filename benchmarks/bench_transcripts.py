@@ -199,11 +199,11 @@ class _Ends:
         note = "floor: the same with `memory = off`"
         unchanged = paired_ratio(partial(end, "off"), partial(end, "on"), pairs)
         line = "- Prefer the short way.\n"
-        changed = paired_ratio(partial(end, "off", line), partial(end, "on", line), 3)
+        changed = paired_ratio(partial(end, "off", line), partial(end, "on", line), pairs)
         shutil.rmtree(rules)
         return [
             Row(part, *unchanged, 1.05, note),
-            Row(f"{part}, one of them changed", *changed, None, note),
+            Row(f"{part}, one of them changed", *changed, 1.05, note),
         ]
 
     def _more(

@@ -31,8 +31,9 @@ from typing import Any
 
 from reflector.config import BACKENDS, ConfigError, load_config
 from reflector.judges.answers import parse_answer
+from reflector.judges.backends.anthropic import PRICES
+from reflector.judges.backends.fixtures import Recording, read_fixtures, request_sha256
 from reflector.judges.evidence import grounds
-from reflector.judges.fixtures import Recording, read_fixtures, request_sha256
 from reflector.judges.protocol import Backend, BackendError, Request
 from reflector.judges.registry import backend_of
 from reflector.judges.rules.findings import FINDINGS
@@ -134,7 +135,7 @@ def price(backend: Any, sessions: Sequence[Session]) -> str:
     given = sum(backend.prompt(session.request).tokens + client.overhead for session in sessions)
     answers = sum(TOKENS_OF_ANALYSIS + TOKENS_A_BULLET * len(session.rows) for session in sessions)
     model = getattr(client, "settings", client).model
-    known = cost(model, Usage(given, answers))
+    known = cost(PRICES, model, Usage(given, answers))
     dollars = (
         f"about {known:.2f} USD with {model}"
         if known is not None

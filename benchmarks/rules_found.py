@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reflector.instructions.kinds import Kind
+from reflector.instructions.kind import Kind
 from reflector.instructions.units import Unit, units_of
 
 

@@ -28,9 +28,10 @@ from typing import Any
 from benchmarks.judgement import TAGS, sessions_of
 from reflector.config import Config
 from reflector.judges.answers import parse_answer
+from reflector.judges.backends.anthropic import PRICES
+from reflector.judges.backends.fixtures import read_fixtures, request_sha256
 from reflector.judges.evidence import grounds
 from reflector.judges.excerpt import estimate_tokens
-from reflector.judges.fixtures import read_fixtures, request_sha256
 from reflector.judges.model import Client, ModelBackend, Reply
 from reflector.judges.protocol import Prompt, Request
 from reflector.playbook.document import load
@@ -191,7 +192,7 @@ def total(questions: Sequence[Question], *, resumed: bool = False) -> Total:
     asked = [(question.tokens, question) for question in questions]
     asked += [(question.early, question) for question in early]
     dollars = sum(
-        float(cost(_MODEL, Usage(tokens - each.constant, each.answer, each.constant)) or 0)
+        float(cost(PRICES, _MODEL, Usage(tokens - each.constant, each.answer, each.constant)) or 0)
         for tokens, each in asked
     )
     return Total(

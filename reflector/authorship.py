@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import blake2b
 from os import link, urandom
 from pathlib import Path
 
@@ -53,6 +52,8 @@ def is_own(tx: str) -> bool:
 
 
 def _tag(key: bytes, random: str) -> str:
+    from hashlib import blake2b
+
     return blake2b(random.encode(), key=key, digest_size=_TAG_BYTES).hexdigest()
 
 

@@ -23,8 +23,16 @@ if TYPE_CHECKING:
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
-#: Who can judge, and whether an answer costs money.
-BACKENDS = {"rules": False, "agent": True, "anthropic": True, "fixtures": False}
+#: The judges that ship, each a module of this folder.
+BACKENDS = tuple(
+    sorted(path.stem for path in Path(__file__).parent.glob("judges/backends/[a-z]*.py"))
+)
+#: Those of them that ask no model. Every other judge costs time and money.
+OFFLINE = frozenset({"rules", "fixtures"})
+#: Those that are asked over the network, by the user's key.
+APIS = tuple(name for name in BACKENDS if name not in OFFLINE | {"agent"})
+#: The API that is meant if none is named.
+DEFAULT_API = "anthropic"
 #: The sources of a setting, from far to near: the nearest wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
@@ -98,7 +106,7 @@ class ConfigError(Refusal, ValueError):
 class Config:
     """Every setting, what it means, and its default: docs/commands.md is made of this."""
 
-    #: who judges: `rules`, `agent` (never from a project's file), `anthropic`, `fixtures`
+    #: who judges, by [its name](judging.md); `agent` never from a project's file
     backend: str = "rules"
     #: any SQLAlchemy URL of SQLite or PostgreSQL; empty: `.claude/reflector/ledger.db`
     ledger_url: str = ""
@@ -108,8 +116,8 @@ class Config:
     idle_minutes: int = 60
     #: how often reflector tries a failed judgement again automatically, outages not counted
     max_attempts: int = 5
-    #: the model that `anthropic` asks; empty: the environment's model, else `claude-sonnet-5-5`.
-    #: With `judge_client`, the model that this agent asks; empty: its cheapest
+    #: the model that the API asks; empty: the environment's model, else the API's own choice. With
+    #: `judge_client`, the model that this agent asks; empty: its cheapest
     model: str = ""
     #: the address of the API
     base_url: str = ""
@@ -205,7 +213,7 @@ class Config:
     @property
     def asks_model(self) -> bool:
         """True where the backend's answers cost time and money."""
-        return BACKENDS.get(self.backend, True)
+        return self.backend not in OFFLINE
 
     @property
     def is_daily_limited(self) -> bool:
@@ -585,10 +593,11 @@ def _is_playbook_name(name: str) -> bool:
 
 
 #: The names that events and settings use for judges and writers of this package.
-_OWN_NAMES = BACKENDS.keys() | set(
-    "claude codex gemini copilot opencode pi human person user git import ingest model machine "
-    "merge check engine reflector".split()
-)
+_OWN_NAMES = {
+    *BACKENDS,
+    *"claude codex gemini copilot opencode pi human person user git import ingest model".split(),
+    *"machine merge check engine reflector".split(),
+}
 _EXTENSION_NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
 
 

@@ -12,7 +12,7 @@ working folder is never loaded, because it could have come with the project. Wit
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -155,16 +155,21 @@ def _reason_to_refuse(location: str, module: str) -> str:
         spec = None
     files = [spec.origin] if spec and spec.origin else []
     files += (spec.submodule_search_locations or []) if spec else []
+    untrusted = untrusted_folders(os.environ, sorted(_projects))
     for path in (location, *map(os.path.realpath, files)):
-        for folder in _untrusted_folders():
-            if f"{path}/".startswith(f"{folder.rstrip('/')}/"):
+        for folder in untrusted:
+            if is_below(path, [folder]):
                 return f"is in {folder}, where other people's files may be"
     return ""
 
 
-def _untrusted_folders() -> Iterator[str]:
-    """Yield the working folder and the projects, but not a folder that holds the user's home."""
-    home = os.path.realpath(os.environ.get("HOME") or "/")
-    for folder in (os.path.realpath("."), *map(os.path.realpath, sorted(_projects))):
-        if not f"{home}/".startswith(f"{folder.rstrip('/')}/"):
-            yield folder
+def untrusted_folders(environ: Mapping[str, str], projects: Iterable[str]) -> list[str]:
+    """Return the working folder and these projects, but not a folder that holds the user's home."""
+    home = os.path.realpath(environ.get("HOME") or "/")
+    folders = dict.fromkeys(map(os.path.realpath, (".", *projects)))
+    return [folder for folder in folders if not is_below(home, [folder])]
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path is one of these folders, or below one."""
+    return any(f"{path}/".startswith(f"{folder.rstrip('/')}/") for folder in folders)

@@ -9,6 +9,8 @@ cannot lead to another repository. The wait for an answer is bounded.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -106,6 +108,45 @@ def git_says(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
         return ask_git(folder, *arguments, given=given)
     except GitUnavailable:
         return None
+
+
+def read_blobs(
+    folder: Path, names: Iterable[bytes], largest: int, together: int
+) -> dict[bytes, bytes | None]:
+    """Return the contents of files by their names in git, such as `HEAD:./CLAUDE.md`; None for one
+    that is missing. Files of more bytes than `largest` are left out, and so are those that do not
+    fit any more into the bytes of all. Raises GitUnavailable.
+    """
+    ids: dict[bytes, bytes] = {}
+    sizes: dict[bytes, int] = {}
+    for name, blob, size in _blobs(folder, names):
+        if blob not in sizes and size > min(largest, together):
+            continue
+        together -= size if blob not in sizes else 0
+        ids[name] = blob
+        sizes[blob] = size
+    sizes.pop(b"", None)
+    answer = ask_git(folder, "cat-file", "--batch", given=_lines(sizes)) if sizes else b""
+    contents: dict[bytes, bytes | None] = {b"": None}
+    end = 0
+    for blob, size in sizes.items():
+        start = (answer or b"").index(b"\n", end) + 1
+        end = start + size + 1
+        contents[blob] = (answer or b"")[start : end - 1]
+    return {name: contents[blob] for name, blob in ids.items()}
+
+
+def _blobs(folder: Path, names: Iterable[bytes]) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yield each name with the id and the size of its blob, b"" and 0 if it is missing."""
+    asked = list(dict.fromkeys(name for name in names if b"\n" not in name))
+    heads = ask_git(folder, "cat-file", "--batch-check", given=_lines(asked)) if asked else b""
+    for name, head in zip(asked, (heads or b"").splitlines(), strict=False):
+        blob = re.fullmatch(rb"(\w+) blob (\d+)", head)
+        yield (name, blob[1], int(blob[2])) if blob else (name, b"", 0)
+
+
+def _lines(words: Iterable[bytes]) -> bytes:
+    return b"".join(word + b"\n" for word in words)
 
 
 def tracked_below(folder: Path) -> str | None:

@@ -252,6 +252,19 @@ def read_own(project: str, name: str, most: int) -> bytes:
         return b""
 
 
+def write_own(project: str, name: str, content: bytes) -> None:
+    """Write a file of a person's own folder of a project. Raises OSError."""
+    write_durably(open_own(project), content, name)
+
+
+def remove_own(project: str, name: str) -> None:
+    """Remove a file of a person's own folder of a project, if there is one."""
+    try:  # noqa: SIM105  contextlib is not worth its import
+        system.unlink(f"{own_folder(project)}/{name}")
+    except (OSError, ValueError):
+        pass
+
+
 def injection_stamp(project: str, playbook: "system.stat_result | None" = None) -> bytes:
     """Return what a rendered text was made from: form, and the state of both playbooks and of the
     user's templates.

@@ -10,7 +10,8 @@ import errno
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: every command loads it, and a frozen class takes three times as long to define.
+@dataclass
 class Finding:
     """One thing that is wrong.
 

@@ -1,14 +1,13 @@
-"""The tokens of an answer, from its event's meta, and their cost in USD by the list prices of
-October 2026.
+"""The tokens of an answer, from its event's meta, and their cost in USD by list prices.
 
-Invariant: a cost is an estimate beside the token counts, which are the fact. It is None for a model
-that the table does not contain. Source: Anthropic's pricing page, 2026-10-24. The first matching
-row counts: its prefix is the model's, and the prompt is longer than its `threshold`.
+Invariant: a cost is an estimate beside the token counts, which are the fact. It is computed once,
+by the prices of the judge that answered, and recorded with the answer. It is None for a model
+without a price.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from decimal import Decimal, InvalidOperation
 from operator import add
@@ -41,10 +40,9 @@ class Usage:
         return Usage(*map(add, astuple(self), astuple(other)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Price:
-    """USD per million tokens; the cache is read at `read` times the input's price and written at
-    1.25 times.
+class Price(NamedTuple):
+    """USD per million tokens of the models with a prefix, for prompts longer than `threshold`. The
+    cache is read at `read` times the input's price and written at 1.25 times.
     """
 
     prefix: str
@@ -54,33 +52,13 @@ class _Price:
     threshold: int = 0
 
 
-_PRICES = (
-    _Price("claude-haiku-5-5", "0.50", "2.50", threshold=100_000),
-    _Price("claude-haiku-5-5", "0.10", "0.50"),
-    _Price("claude-sonnet-5-5", "2", "10", read="0.05"),
-    _Price("claude-sonnet-5", "2", "10"),
-    _Price("claude-sonnet-4", "3", "15"),
-    _Price("claude-opus-5-5", "4", "20", read="0.05"),
-    _Price("claude-opus-5", "5", "25"),
-    _Price("claude-opus-4-1", "15", "75"),
-    _Price("claude-opus-4", "5", "25"),
-    _Price("claude-fable-5-1", "10", "50", read="0.025"),
-    _Price("claude-fable-5", "10", "50"),
-    _Price("claude-haiku-4", "1", "5"),
-)
-
-
-def _price_of(model: str, prompt_tokens: int) -> _Price | None:
-    for price in _PRICES:
-        if model.startswith(price.prefix) and prompt_tokens > price.threshold:
-            return price
-    return None
-
-
-def cost(model: str, usage: Usage) -> Decimal | None:
-    """Return the list price of an answer in USD to six decimals; None for an unknown model."""
-    prompt = usage.input + usage.cache_read + usage.cache_write
-    price = _price_of(model, prompt)
+def cost(prices: Iterable[Price], model: str, usage: Usage) -> Decimal | None:
+    """Return the price of an answer in USD to six decimals, by the first price that fits; None for
+    an unknown model.
+    """
+    prompt = usage.total - usage.output
+    fitting = (row for row in prices if model.startswith(row.prefix) and prompt > row.threshold)
+    price = next(fitting, None)
     if price is None:
         return None
     fresh = (
@@ -94,11 +72,11 @@ def cost(model: str, usage: Usage) -> Decimal | None:
 ANSWER_TOKENS = 1_000
 
 
-def estimated_cost(model: str, prompts: Iterable[int]) -> Decimal | None:
-    """Return the list price of questions, each given by its tokens; None for an unknown model."""
+def estimated_cost(prices: Sequence[Price], model: str, prompts: Iterable[int]) -> Decimal | None:
+    """Return the price of questions, each given by its tokens; None for an unknown model."""
     total = Decimal(0)
     for tokens in prompts:
-        price = cost(model, Usage(tokens, ANSWER_TOKENS))
+        price = cost(prices, model, Usage(tokens, ANSWER_TOKENS))
         if price is None:
             return None
         total += price
@@ -111,8 +89,8 @@ def price_words(price: Decimal) -> str:
 
 
 class Spent(NamedTuple):
-    """What an answer took: tokens, USD where the price of its model is known, and 1 in
-    `unpriced` where it is not.
+    """What an answer took: tokens, USD if the price of its model was known, and 1 in `unpriced` if
+    it was not.
     """
 
     tokens: int
@@ -120,7 +98,7 @@ class Spent(NamedTuple):
     unpriced: int
 
 
-def spent_on(meta: Mapping[str, Any], model: str) -> Spent:
+def spent_on(meta: Mapping[str, Any]) -> Spent:
     """Return the tokens and the cost of an answer, by the meta of its event."""
 
     def count(name: str) -> int:
@@ -128,7 +106,7 @@ def spent_on(meta: Mapping[str, Any], model: str) -> Spent:
         return value if type(value) is int and value >= 0 else 0
 
     usage = Usage(*(count(f"{kind}_tokens") for kind in _KINDS))
-    price = _stated_price(meta.get("cost_usd")) or cost(model, usage)
+    price = _stated_price(meta.get("cost_usd"))
     return Spent(usage.total, price or Decimal(0), int(price is None and usage.total > 0))
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from reflector import authorship, entries, extensions, locate
 from reflector.config import SETTINGS, Config, Layer, load_config
-from reflector.files import absolute, open_state, write_durably
-from reflector.handover import open_own, read_own
+from reflector.files import absolute, open_state
+from reflector.handover import read_own, write_own
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from reflector.ledger.sqlite_file import can_be_written, had_ledger
 from reflector.ledger.store import Ledger
@@ -141,14 +141,14 @@ class Project:
 
     def read_kept(self, name: str) -> Any:
         """Return the JSON value that is kept in the user's own folder; None if there is none."""
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             return json.loads(read_own(str(self.root), name, _MOST_KEPT_BYTES))
         return None
 
     def keep(self, name: str, value: object) -> None:
         """Keep a JSON value in the user's own folder, if that can be written."""
         with suppress(OSError):
-            write_durably(open_own(str(self.root)), json.dumps(value).encode(), name)
+            write_own(str(self.root), name, json.dumps(value).encode())
 
     @property
     def spool_dir(self) -> Path:

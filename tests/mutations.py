@@ -191,7 +191,7 @@ HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
     "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
-BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
+BUILDING, CITATIONS, SPEAKERS, TELLINGS = of("transcripts", "building citations speakers tellings")
 APP, ARGUMENTS, REPORTING, HELPING, REVIEWING = of("cli", "app options doctor help review")
 JUDGING = "reflector/sessions/judging.py"
 AFTERMATH = "reflector/reflection/aftermath.py"
@@ -217,7 +217,7 @@ OUTLINE = "reflector/playbook/outline.py"
 PLACES = "reflector/playbook_files/places.py"
 RUNNING = "reflector/reflection/runner.py"
 AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
-    "judges", "agent_process consent model offers client_versions"
+    "judges", "agent_process consent model offers agent_clients"
 )
 CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING, CHECK_EVIDENCE = of(
     "check", "plan rows results page closing evidence"
@@ -279,14 +279,19 @@ MUTATIONS = [
         "if True:",
         MEMORY_NAMED,
     ),
-    Mutation(MEMORY_CALLS, "if _WRITERS.search(part):", "if True:", MEMORY_NAMED),
+    Mutation(MEMORY_CALLS, "if re.search(_WRITERS, part):", "if True:", MEMORY_NAMED),
     Mutation(
         MEMORY_BACKFILL,
-        "if call.time >= first_look or (file, call.session, call.id) in known:",
-        "if (file, call.session, call.id) in known:",
+        "if call.time >= first_look or call.key in recorder.known:",
+        "if call.key in recorder.known:",
         MEMORY_FILLED,
     ),
-    Mutation(MEMORY_RECORDING, "    looks.events = events\n", "", MEMORY_NAMED),
+    Mutation(
+        MEMORY_RECORDING,
+        "    looks.events = _events_of(",
+        "    _events_of(",
+        MEMORY_NAMED,
+    ),
     Mutation(
         MEMORY_BACKFILL,
         "call.starts_at(contents.get(file, UNSEEN_CONTENT))",
@@ -314,7 +319,7 @@ MUTATIONS = [
     Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
     Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
     Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
-    Mutation(MEMORY_FILES, "            found.folders.append(folder)\n", "", MEMORY_DRAINED),
+    Mutation(MEMORY_FILES, "            self._folders.append(folder)\n", "", MEMORY_DRAINED),
     Mutation(DRAINING_MEMORY, "            is_whole = False\n", "", MEMORY_DRAINED),
     Mutation(MEMORY_FILES, "below.isprintable() and ", "", MEMORY_FILLED),
     Mutation(
@@ -325,10 +330,13 @@ MUTATIONS = [
     ),
     Mutation(MEMORY_GIT, "if 0 <= time - stashed_at <= 1:", "if False:", MEMORY_NAMED),
     Mutation(MEMORY_GIT, "here.get(_unix(content), content)", "content", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, " and not is_committed", "", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, 'subject.startswith("reset") and ', "", MEMORY_NAMED),
+    Mutation(MEMORY_RESTORING, "    looks.events.append(event)\n", "", MEMORY_UNDONE),
     Mutation(
-        MEMORY_RECORDING,
-        "    looks.keep_unread(found, last)\n",
-        "",
+        "reflector/memory/looks.py",
+        "            looks.files[file] = Look(UNSEEN, now)\n",
+        "            pass\n",
         ("tests/memory/test_edges.py",),
     ),
     Mutation(
@@ -337,23 +345,17 @@ MUTATIONS = [
         "False",
         ("tests/memory/test_writers.py",),
     ),
-    Mutation(MEMORY_NAMING, "self.until <= moment + _CLOCK_S", "True", MEMORY_NAMED),
+    Mutation(MEMORY_NAMING, "or until <= call.time + _CLOCK_S", "or True", MEMORY_NAMED),
     Mutation(
         MEMORY_RESTORING,
-        "if _content(writing.watched) != writing.now.bytes:",
+        "if _content(watched) != version.now:",
         "if False:",
         MEMORY_UNDONE,
     ),
     Mutation(
         MEMORY_RESTORING,
-        "[writing for writing in writings if writing not in written]",
-        "writings",
-        MEMORY_UNDONE,
-    ),
-    Mutation(
-        MEMORY_RESTORING,
-        "        for writing in replaced:\n",
-        "        for writing in ():\n",
+        "        for version in written:\n",
+        "        for version in ():\n",
         MEMORY_UNDONE,
     ),
     Mutation(
@@ -375,7 +377,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        "if not writing.is_kept:",
+        "if not all(map(Versions(project).has, (now.digest, then.digest))):",
         "if False:",
         MEMORY_UNDONE,
     ),
@@ -387,13 +389,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_RESTORING,
-        "elif not any(each.store.ledger.having([each.event.event_id]) for each in writings):",
-        "else:",
-        MEMORY_UNDONE,
-    ),
-    Mutation(
-        MEMORY_RESTORING,
-        'new_mode = 0o600 if writing.event.data["after"].startswith("k") else 0o644',
+        "new_mode = 0o644 if version.is_tracked else 0o600",
         "new_mode = 0o644",
         MEMORY_UNDONE,
     ),
@@ -409,24 +405,6 @@ MUTATIONS = [
         "if time is not None and written(time) > change.event.occurred_at:",
         "if False:",
         ("tests/memory/test_first_day.py",),
-    ),
-    Mutation(
-        MEMORY_ANSWERS,
-        '"--line-porcelain", "HEAD", "--"',
-        '"--line-porcelain", "--"',
-        ("tests/memory/test_questions.py",),
-    ),
-    Mutation(
-        MEMORY_RESTORING,
-        ' and store.watched(event.data["file"])',
-        "",
-        MEMORY_UNDONE,
-    ),
-    Mutation(
-        MEMORY_RESTORING,
-        "_noted_in(stores, notes) if writing.is_kept",
-        "_noted_in(stores, notes)",
-        MEMORY_UNDONE,
     ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
@@ -510,7 +488,7 @@ MUTATIONS = [
     Mutation(CONSENT, "folders = [self.project, *(", "folders = [self.project] and [*(", RUNNER),
     Mutation(CONSENT, "if is_model and self._is_unread(recorded)", "if False", RUNNER),
     Mutation(CONSENT, "self._reserved_dollars(), limit * _M", "0, limit * _M", RUNNER),
-    Mutation(CONSENT, "(cost(model, usage) or 0) * _MILLION", "0", RUNNER),
+    Mutation(CONSENT, "(cost(kind.prices, model, usage) or 0) * _MILLION", "0", RUNNER),
     Mutation(OFFERED, 'is_new or key == "daily_requests"', "is_new", ALLOWED),
     Mutation(FIRST_READING, '"the playbook" if rule.file == PLAYBOOK else ', "", READ_FIRST),
     Mutation(FIRST_READING, "[*advice.rules, *in_playbook]", "advice.rules", READ_FIRST),
@@ -548,14 +526,14 @@ MUTATIONS = [
     Mutation("reflector/cli/figures.py", "or has_few else", "else", ("tests/cli/test_json.py",)),
     Mutation(
         "reflector/sessions/former_shares.py",
-        "            mark.touch()\n",
-        "",
+        "(project.state_dir / _SHOWN).touch()",
+        "pass",
         ("tests/cli/test_status.py",),
     ),
     Mutation(
         "reflector/sessions/former_shares.py",
-        "recorded_at < _SINCE",
-        "recorded_at",
+        " < _SINCE",
+        "",
         ("tests/cli/test_status.py",),
     ),
     Mutation(COUNTERS, "coalesce(session_id, reflection_id", "coalesce(reflection_id", VOTING),
@@ -641,7 +619,7 @@ MUTATIONS = [
     ),
     Mutation(TRIAL, "        at = at or datetime.now(UTC)\n", "", TRIALS),
     Mutation(FAST, "if PLACEBO_HEADING.encode() in begin:", "if False:", PLACEBO),
-    Mutation(CITATIONS, "text[max(0, begin) :]", "text", PLACEBO),
+    Mutation(TELLINGS, "text[max(0, begin) :]", "text", PLACEBO),
     Mutation(TRIAL, "if not session.is_hooked or not", "if not", TRIALS),
     Mutation(
         TRIAL,
@@ -777,7 +755,9 @@ MUTATIONS = [
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
-    Mutation(AGENT, "env=dict(start.environ)", "env={**os.environ, **start.environ}", JUDGED),
+    Mutation(
+        AGENT, "env={**start.ours.environ,", "env={**os.environ, **start.ours.environ,", JUDGED
+    ),
     Mutation(CONFIG, 'values.get("backend") == "agent"', "False", JUDGED),
     Mutation(CONFIG, '"base_url",\n    "judge_client",', '"base_url",', JUDGED),
     Mutation(AGENT, "> MOST_ANSWER:", "> 2 * MOST_ANSWER:", JUDGED),
@@ -787,7 +767,7 @@ MUTATIONS = [
     Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
     Mutation(OFFERS, "{**consent.agreed_clients(), **named}", "named", ALLOWED),
     Mutation(OFFERS, "and not consent.agreed_clients()", "", ALLOWED),
-    Mutation(AGENT, "if fault := version_fault(client, version):", "if False:", JUDGED),
+    Mutation(AGENT, "if fault := client.version_fault(version):", "if False:", JUDGED),
     Mutation(VERSIONS, "if _numbers(version) < _numbers(since):", "if False:", JUDGED),
     Mutation(CHECK_PLAN, "judge not in agreed and not plan.lacks:", "False:", CHECK_ONLY),
     Mutation(CHECK_ROWS, "if signals_of(rule):", "if False:", PAGES),
@@ -957,7 +937,7 @@ MUTATIONS = [
     Mutation(MERGE, "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
-    Mutation(SPOOLED, " if stop.received_at_ns < delivery.received_at_ns else None", "", SPOOL),
+    Mutation(SPOOLED, " or stop.received_at_ns >= delivery.received_at_ns", "", SPOOL),
     Mutation(
         SPOOLED,
         "key=lambda delivery: delivery.received_at_ns)\n\n\ndef ",
@@ -1023,7 +1003,12 @@ MUTATIONS = [
     Mutation(FOLLOW, "self.at - citation.at > FOLLOWED", "self.at < citation.at", RESUMED),
     Mutation(FOLLOW, "cited = {*names, *message.beside}", "cited = {*names}", RESUMED),
     Mutation(TAKEN, '"cited" if is_citable else "retired"', '"cited"', INTAKE),
-    Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle_delivery(delivery)", PIPELINE),
+    Mutation(
+        PIPED,
+        "spool.fail(delivery.path, delivery.path.parent, error)",
+        "spool.settle_delivery(delivery)",
+        PIPELINE,
+    ),
     Mutation(PIPED, "all(delivery.path in recorded for delivery in pending)", "True", PIPELINE),
     Mutation(
         PIPED,
@@ -1041,7 +1026,7 @@ MUTATIONS = [
     Mutation(PIPED, " or ends.is_gone(stop):", ":", ENDED),
     Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle_delivery", ENDED),
     Mutation(
-        PIPED, "session_id is None or spool.has_stop(delivery)", "session_id is None", PIPELINE
+        PIPED, "session_id is None or spool.stop_of(delivery)", "session_id is None", PIPELINE
     ),
     # Verify.
     Mutation(PROVEN, "if digest_of(event.data) == event.data_hash:", "if True:", VERIFY),
@@ -1306,7 +1291,9 @@ MUTATIONS = [
         'Speech("human", typed)',
         SPEAKING,
     ),
-    Mutation(SPEAKERS, "typed = without(typed, _ANY).strip()", "typed = typed.strip()", SPEAKING),
+    Mutation(
+        SPEAKERS, "typed = without(typed, patterns.any).strip()", "typed = typed.strip()", SPEAKING
+    ),
     Mutation(CODEX, 'return uuid if times == 1 else f"{uuid}#{times}"', "return uuid", READERS[1:]),
     Mutation(CODEX, " and ordinal < self._first_own_ordinal:", " and False:", READERS[1:]),
     Mutation(COPILOT, "if call.id not in self._requested_calls:", "if True:", READERS[1:]),
@@ -1343,6 +1330,19 @@ MUTATIONS = [
     ),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
+    # The settings of one API, its key among them, do not reach another one.
+    Mutation(
+        "reflector/judges/api.py",
+        "own if own and api.name == _api_of_files() else",
+        "own if own else",
+        ("tests/judges/test_http_api.py",),
+    ),
+    Mutation(
+        "reflector/judges/http_api.py",
+        'text.replace(key, "[redacted:key]")',
+        "text",
+        ("tests/judges/test_http_api.py",),
+    ),
     # What a user lists is loaded, and nothing of a project.
     Mutation(
         "reflector/extensions.py",
@@ -1358,7 +1358,7 @@ MUTATIONS = [
     ),
     Mutation(
         "reflector/judges/extensions.py",
-        "if _agreed().get(name) != _identity(extension):",
+        "if consent.kept_object(_FILE).get(name) != _identity(extension):",
         "if False:",
         EXTENDED,
     ),

@@ -52,11 +52,11 @@ ANSWERS = {
     **dict(_own_types()),
     "list": "list[playbook.ListedJson]",
     "list --by model": "list[worked.RuleOfModel]",
-    "show NAME": "questions.ShownJson",
+    "show NAME": "documents.ShownJson",
     "show SESSION": "session.SessionStory",
     "show LESSON": "lessons.ToldJson",
     "show EVENT": "event.Event",
-    "log": "list[questions.LoggedJson]",
+    "log": "list[documents.LoggedJson]",
     "log --memory": "list[memory.MemoryJson]",
     "show CHANGE": "memory.ShownMemoryJson",
     "undo FILE": "list[memory.RestoredJson]",
@@ -67,7 +67,9 @@ ANSWERS = {
     "check": "check.LinesJson",
     "sql": "list[dict[str, Any]]",
     **{
-        name: "changes.ChangesJson" for name, entry in COMMANDS.items() if entry.module == "changes"
+        name: "changes.ChangesJson"
+        for name, entry in COMMANDS.items()
+        if entry.module in ("changes", "undo")
     },
     "review": "review.WaitingJson",
     "review list": "review.WaitingJson",

@@ -258,6 +258,7 @@ def test_every_local_block_of_commands_is_played() -> None:
         GATED,
         HOSTED,
         section("embedding.md", "Loops and graphs"),
+        section("extending.md", "Write a judge"),  # by tests/judges/test_http_api.py
     ]
     left = [
         f"{name}: {content}"

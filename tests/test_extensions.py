@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -12,8 +12,10 @@ import pytest
 
 from reflector import extensions
 from reflector.config import BACKENDS, Config, ConfigError, load_config
-from reflector.judges.extensions import ExtensionClient, ExtensionJudge
-from reflector.judges.protocol import Answer, BackendError
+from reflector.judges.extensions import extension_kind
+from reflector.judges.model import Client, ModelBackend, Reply
+from reflector.judges.protocol import BackendError
+from reflector.prices import Usage
 from reflector.reflection.gate import Gate
 from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Kept
@@ -215,6 +217,17 @@ def test_a_broken_reader_is_named_with_its_setting(
     error = agent.call("ingest", odd_file(tmp_path), code=1).err
     assert f"odd (odd-pack 1.5) in the setting readers {fault}" in error
     assert "update odd-pack, or remove 'odd' from readers" in error
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("check", 0), ("history", 0), ("history --agent odd", 2)]
+)
+def test_a_reader_that_is_missing_is_named(agent: Agent, command: str, code: int) -> None:
+    list_names(agent, readers="odd")
+    (agent.project / "CLAUDE.md").write_text("# Rules\n\n- Use tabs.\n")
+    error = " ".join(agent.call(*command.split(), code=code).err.split())
+    assert error.count("the setting readers lists 'odd', but no installed package offers it") == 1
+    assert "list its name" not in error
 
 
 @pytest.mark.parametrize("method", first_fast(1, ["recognises", "messages", "__init__"]))
@@ -444,20 +457,22 @@ def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> No
 def test_answer_survives_a_package_removed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[str] = []
 
-    def found(kind: str, name: str) -> extensions.Extension:
+    class Judge(Client):
+        async def send(self, texts: Sequence[str]) -> Reply:
+            removed.append("praise")
+            return Reply(texts[0], "m", "end_turn", Usage())
+
+    def agreed(name: str) -> extensions.Extension:
         if removed:
             raise extensions.ExtensionError(f"{name} is gone; install it again")
         return extensions.Extension(
-            "judges", name, "pkg", "1.0", "/", "", EntryPoint(name, "m", kind)
+            "judges", name, "pkg", "1.0", "/", "", EntryPoint(name, "m", "judges")
         )
 
-    def complete(judge: ExtensionJudge, prompt: str) -> Answer:
-        removed.append(judge.name)
-        return Answer(prompt, "m")
-
-    monkeypatch.setattr(extensions, "find_extension", found)
-    monkeypatch.setattr("reflector.judges.extensions.ModelBackend.complete", complete)
-    judge = ExtensionJudge("praise", ExtensionClient("praise", "", 1.0))
-    assert judge.complete("yes").meta["extension"]["version"] == "1.0"
+    monkeypatch.setattr("reflector.judges.extensions.agreed_extension", agreed)
+    monkeypatch.setattr(extensions, "load_extension", lambda _: lambda *_: Judge())
+    judge = extension_kind("praise").build(Config(judges=("praise",)), None)
+    assert isinstance(judge, ModelBackend)
+    assert judge.complete("yes").meta["extension"]["version"] == "1.0"  # type: ignore[index]
     with pytest.raises(BackendError, match="praise is gone; install it again"):
         judge.complete("no")

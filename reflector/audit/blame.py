@@ -32,7 +32,9 @@ class UnknownBullet(LookupError):
     """No bullet of this name was ever in the ledger."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: these are printed once, and a frozen class takes three times as long to define at each
+# start.
+@dataclass
 class Cause:
     """The event because of which a tag is not in the count: a retraction, a recount, the tag
     that counts instead.
@@ -45,7 +47,7 @@ class Cause:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Evidence:
     """Where to read on: positions of the window and of the judge's answer, and the transcript
     that the window is of.
@@ -56,7 +58,7 @@ class Evidence:
     transcript: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Step:
     """One event that set, moved or failed to move a bullet's counters.
 

@@ -290,7 +290,7 @@ class _Tally:
         data = event.facts
         if data.get("mode") != MODE:
             return
-        spent = spent_on(event.meta, str(data.get("model")))
+        spent = spent_on(event.meta)
         self.requests += 1
         self.tokens += spent.tokens
         self.cost += spent.cost

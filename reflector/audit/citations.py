@@ -96,7 +96,7 @@ def _votes_by_counters(row: BulletRow, past: Past, used: Used | None) -> tuple[f
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Due:
     """A bullet that is to be removed, and why; how many sessions were told it and cited it; `state`
     is that of its removal, null for a dry run.

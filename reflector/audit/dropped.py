@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MOST = 100
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: it is printed once, and a frozen class takes three times as long to define.
+@dataclass
 class DroppedJson:
     """A helpful or harmful verdict that does not count, and why."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Tagged:
     """A tag, and whether it counts under the policy in force; null if it never could. An `unquoted`
     one has no quote, because the person's own template asked for none.
@@ -101,7 +101,7 @@ class Window:
     data: Mapping[str, Any] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class SessionStory:
     """A session's windows, its events, and what its answers cost."""
 
@@ -182,7 +182,7 @@ class _Course:
             return
         reflection.answers += 1
         reflection.mode = words(data, "mode") or None
-        spent = spent_on(event.meta, reflection.model or "")
+        spent = spent_on(event.meta)
         reflection.tokens += spent.tokens
         reflection.cost_usd += spent.cost
         reflection.unpriced += spent.unpriced

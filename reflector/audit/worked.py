@@ -31,7 +31,8 @@ UNKNOWN = "unknown"
 _RULES = ("live", "watched")
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: these are printed once, and a frozen class takes three times as long to define.
+@dataclass
 class RuleOfModel:
     """A rule under one model: the votes of the sessions in which the model worked.
 
@@ -45,7 +46,7 @@ class RuleOfModel:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Worked:
     """A model that worked: its sessions, and their votes on your rules.
 
@@ -58,7 +59,7 @@ class Worked:
     harmed: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ModelChange:
     """The last change of an agent's model.
 

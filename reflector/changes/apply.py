@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -18,7 +18,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import hidden_fault, text_fault
-from reflector.playbook.change import KINDS, Change, sources_of
+from reflector.playbook.change import KINDS, SETTING_KINDS, Change, sources_of
 from reflector.playbook.names import SECTIONS, Names
 from reflector.refusal import Refusal
 from reflector.text.secrets import secret_kinds as secrets_in
@@ -39,8 +39,7 @@ class BulletRefused(Refusal, ValueError):
     """A change that cannot be made; the text gives the reason and the way out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A change, with the name that a new bullet gets, and the live bullets that it is about before
     and after it.
 
@@ -111,7 +110,7 @@ def plan_changes(
             refusal = f"{refusal}; nothing was changed" if is_alone else f"{change.line}: {refusal}"
             raise BulletRefused(refusal)
         if KINDS[change.kind].makes_bullet:
-            change = replace(change, name=taken_names.next(change.section or ""))
+            change = change._replace(name=taken_names.next(change.section or ""))
         rows_after = _rows_after(ledger, rows, change)
         touched = [row.name for row in rows_after.values() if rows.get(row.name) != row]
         steps.append(Step(change, _live(rows, touched), _live(rows_after, touched)))
@@ -124,9 +123,9 @@ def _completed(change: Change, steps: Sequence[Step]) -> Change:
     before.
     """
     if change.text:
-        change = replace(change, text=change.text.strip())
+        change = change._replace(text=change.text.strip())
     if steps and change.name is None and not KINDS[change.kind].makes_bullet:
-        return replace(change, name=steps[-1].name)
+        return change._replace(name=steps[-1].name)
     return change
 
 
@@ -193,7 +192,7 @@ def apply_changes(
             ]
             continue
         return [
-            replace(step, position=place.position, event_id=place.event_id)
+            step._replace(position=place.position, event_id=place.event_id)
             for step, place in zip(steps, places, strict=True)
         ]
     raise BulletRefused("other processes are changing the same rules; try again")
@@ -211,6 +210,9 @@ def _target(change: Change, target: str | Mapping[str, str] | None) -> str | Non
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
     kind = KINDS[change.kind]
+    row = rows.get(change.name or "")
+    if again and kind in SETTING_KINDS and row is not None and row.status == "watched":
+        return None  # an undo also takes back new words of a rule in a file
     if refusal := kind.refusal(rows, change):
         return refusal
     if "section" in kind.fields and change.section not in SECTIONS:

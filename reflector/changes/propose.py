@@ -59,7 +59,8 @@ class ProposalRefused(BulletRefused):
     """A proposal that cannot be made or decided; the text gives the reason and the way out."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: a frozen class takes three times as long to define at each start.
+@dataclass
 class Quote:
     """Words that speak for a change, and whose they are: person, agent or tool.
 
@@ -73,7 +74,7 @@ class Quote:
     window: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Proposal:
     """A proposed change and the decision on it.
 
@@ -128,7 +129,7 @@ def propose(
 
     Raises: ProposalRefused, LedgerError.
     """
-    change = replace(change, text=change.text.strip()) if change.text else change
+    change = change._replace(text=change.text.strip()) if change.text else change
     rows = ledger.rows()
     known, _ = sweep_proposals(ledger)
     same = [proposal for proposal in known if proposal.change == change]
@@ -268,7 +269,7 @@ def approve_proposal(
     if staleness:
         ledger.append([_ending(proposal, "stale", staleness)])
         raise ProposalRefused(f"proposal {proposal.id[:8]} no longer applies: {staleness}")
-    change = proposal.change if text is None else replace(proposal.change, text=text)
+    change = proposal.change if text is None else proposal.change._replace(text=text)
 
     def approval(steps: Sequence[Step]) -> Sequence[NewEvent]:
         data = {"change": steps[0].change.to_data(), "edited": change != proposal.change}

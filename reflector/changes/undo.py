@@ -9,7 +9,6 @@ nothing is undone. Later counts stay. Each event that undoes another one points 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.changes.apply import BulletRefused
@@ -36,7 +35,9 @@ if TYPE_CHECKING:
 CHANGING = CHANGE_EVENTS | {ev.PLAYBOOK_IMPORTED}
 _REMOVING = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
 #: The steps of a bullet's status (before, after) that leave its fields to be taken back too.
-_FIELDS_STAY = frozenset({("live", "live"), ("live", "removed"), ("watched", "live")})
+_FIELDS_STAY = frozenset(
+    {("live", "live"), ("live", "removed"), ("watched", "live"), ("watched", "watched")}
+)
 _MAX_SUMMARY_CHARACTERS = 80
 
 
@@ -427,7 +428,7 @@ def _with_counts(moments: _Moments, name: str, changes: Sequence[Change]) -> lis
             helpful, harmful = (
                 max(0, former[index] + now[index] - then[index]) for index in range(2)
             )
-            change = replace(change, helpful=helpful, harmful=harmful)
+            change = change._replace(helpful=helpful, harmful=harmful)
         counted.append(change)
     return counted
 

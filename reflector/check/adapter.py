@@ -37,7 +37,7 @@ from reflector.counts.rules import Rule, rule_of
 from reflector.counts.sentences import topics_of
 from reflector.events import event as ev
 from reflector.events.event import time_of
-from reflector.instructions.kinds import Kind
+from reflector.instructions.kind import Kind
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.watching import PLAYBOOK, Advice, Line, watching
 from reflector.project import Project

@@ -14,15 +14,14 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from reflector.config import BACKENDS, CONSENT, Config
+from reflector.config import APIS, BACKENDS, CONSENT, DEFAULT_API, Config
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES, most_at_once
-from reflector.judges.client_versions import client_fault
-from reflector.judges.offers import APIS, priced_model
-from reflector.judges.registry import backend_of, described, judge_kind, judge_of
+from reflector.judges.agent_process import client_fault
+from reflector.judges.registry import backend_of, described, judge_kind, judge_of, priced
 from reflector.playbook_files.births import Births, births_of
 from reflector.playbook_files.watching import Line, watching
-from reflector.prices import ANSWER_TOKENS, estimated_cost
+from reflector.prices import ANSWER_TOKENS
 from reflector.project import Project
 from reflector.reflection.checking import ROOM
 from reflector.sessions import checks
@@ -31,8 +30,7 @@ from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 from reflector.transcripts.readers import Reader, option_of
 
-#: The one that is asked if the user has no agent that can judge, and the command that names it.
-DEFAULT_API = "anthropic"
+#: The command that names an API, if the user has no agent that can judge.
 _API_COMMAND = f"export ANTHROPIC_API_KEY=… && reflector check --judge {DEFAULT_API}"
 _BYTES_PER_TOKEN = 3
 
@@ -189,7 +187,7 @@ def _planned(
             plan.files.append(file)
         most = min(file.bytes // _BYTES_PER_TOKEN + line_tokens, ROOM, config.request_tokens)
         tokens = questions * (most + ANSWER_TOKENS)
-        price = _price(config, judge, [most] * questions)
+        price = priced(config, judge, [most] * questions)
         share = Share(frozenset([checks.session_of(file)]), questions, tokens, price)
         plan.shares[judge] = plan.shares.get(judge, Share()).joined(share)
     return plan
@@ -213,12 +211,6 @@ def _judge_for(config: Config, lacks: str, reader: Reader) -> str:
 
 def _is_agent(config: Config, judge: str) -> bool:
     return judge not in BACKENDS and judge not in config.judges
-
-
-def _price(config: Config, judge: str, prompts: Sequence[int]) -> Decimal | None:
-    if judge not in JUDGES and judge not in BACKENDS:
-        return None
-    return estimated_cost(priced_model(config, judge), prompts)
 
 
 def judge_title(judge: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from reflector.playbook_files.watching import PLAYBOOK, Advice, advice_of, playbook_lines
@@ -27,7 +26,7 @@ def advice_to_check(project: Project, files: Sequence[Path]) -> Advice:
     if not rules:
         return advice
     tokens = sum(context_tokens(rule.text) for rule in rules)
-    return replace(advice, lines=(*advice.lines, *rules), files={**advice.files, PLAYBOOK: tokens})
+    return advice._replace(lines=(*advice.lines, *rules), files={**advice.files, PLAYBOOK: tokens})
 
 
 def no_line_words(advice: Advice) -> str:

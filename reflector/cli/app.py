@@ -345,6 +345,9 @@ def run(arguments: list[str] | None = None) -> int:
     if sys.stdout is None:  # closed by the caller (`>&-`)
         # It lives as long as the process.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # A rule may have characters that the locale's encoding lacks.
+        sys.stdout.reconfigure(errors="backslashreplace")
     place = Place()
     ledgers.tell = lambda text: place.note([text])
     try:

@@ -1,4 +1,4 @@
-"""Changes of the playbook: add, edit, remove, merge, and undo.
+"""Changes of the playbook: add, edit, remove and merge.
 
 Invariant: the playbook is not locked while you write in an editor or answer a question. Your edit
 of playbook.json stays in the file until it is recorded.
@@ -7,52 +7,37 @@ of playbook.json stays in the file until it is recorded.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from reflector.changes.acts import newest
 from reflector.changes.apply import Step, apply_changes, plan_changes
-from reflector.changes.takeback import act_named, act_of, removed_by
-from reflector.changes.undo import CHANGING, Act, undoing
 from reflector.cli.app import Place
 from reflector.cli.options import (
     NAME,
     SECTION,
-    agreed,
     dry_run_option,
-    find_bullet,
     find_own_bullet,
     json_option,
     why_option,
-    yes_option,
 )
-from reflector.cli.output import note, print_json, safe, shaped, span
-from reflector.events.registry import EVENT_TYPES
+from reflector.cli.output import note, print_json, say, shaped, span
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike, near
-from reflector.playbook.names import is_name
-from reflector.playbook_files.moving import take_back
 from reflector.playbook_files.playbook_json import examine_playbook, remember_opened, untaken
 from reflector.text.secrets import quote
 
-if TYPE_CHECKING:
-    from reflector.ledger.store import Ledger
-
 _NOT_YET = "Nothing was changed. To make this change, run the command without --dry-run."
 _NOTHING = "Nothing was changed."
-#: Names of rules that a question about their removal shows.
-_MOST_NAMES = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ChangeJson:
     """What a change did, or would do: the bullets before and after, and its event; null where it
     was not made.
@@ -67,7 +52,7 @@ class ChangeJson:
     event_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ChangesJson:
     """Changes of bullets; `applied` is false for a dry run, and `undo` is the command that
     undoes them.
@@ -98,7 +83,7 @@ def _change(
             steps = plan_changes(ledger, changes, first=first)
         else:
             steps = apply_changes(ledger, changes, actor="human", first=first, reason=reason)
-    _print(place, steps, as_json=as_json)
+    print_steps(place, steps, as_json=as_json)
     for change in changes:
         known = [*before, *_file_rules(place, change)]
         for line in alike_to(change, known):
@@ -109,21 +94,21 @@ def _file_rules(place: Place, change: Change) -> list[Bullet]:
     """Return the rules of files that agents load, as bullets of a new rule's section."""
     if change.kind != "add" or place.user:
         return []
-    from reflector.playbook_files.watching import advice_of
+    from reflector.playbook_files.watching import loaded_advice
 
-    rules = advice_of(place.folder()).rules
+    rules = loaded_advice(place.folder()).rules
     return [Bullet(rule.place, change.section or "", rule.text) for rule in rules]
 
 
-def _print(place: Place, steps: Sequence[Step], *, as_json: bool) -> None:
+def print_steps(place: Place, steps: Sequence[Step], *, as_json: bool) -> None:
     """Print changes, and the command that undoes them."""
     changes = [shaped(ChangeJson, step) for step in steps]
     positions = [step.position for step in steps if step.position is not None]
     lines = [line for step in steps for line in step.lines]
-    _tell(place, changes, positions, lines, _NOT_YET, as_json=as_json)
+    print_changes(place, changes, positions, lines, _NOT_YET, as_json=as_json)
 
 
-def _tell(
+def print_changes(
     place: Place,
     changes: list[ChangeJson],
     positions: Sequence[int],
@@ -132,12 +117,13 @@ def _tell(
     *,
     as_json: bool,
 ) -> None:
+    """Print changes as JSON or in lines, with the command that undoes them."""
     undo = place.command("undo", span(min(positions), max(positions))) if positions else None
     if as_json:
         print_json(ChangesJson(bool(positions), changes, undo))
         return
     for line in lines:
-        click.echo(safe(line))
+        say(line)
     note(f"Undo: {undo}" if undo else otherwise)
 
 
@@ -255,6 +241,9 @@ def _edit_file(place: Place) -> None:
         raise click.ClickException(
             f"{file} belongs to another tool; change rules with `{place.command('edit')} NAME TEXT`"
         )
+    from reflector.changes.undo import CHANGING
+    from reflector.events.registry import EVENT_TYPES
+
     content = file.read_bytes()
     problems: Sequence[object] = (file,)
     while problems:
@@ -268,7 +257,7 @@ def _edit_file(place: Place) -> None:
         if problems and not _is_edited_again():
             raise click.ClickException(f"nothing was recorded; correct {file}")
     for event in events:
-        click.echo(safe(f"{event.type}  {EVENT_TYPES[event.type].summary(event.facts)}"))
+        say(f"{event.type}  {EVENT_TYPES[event.type].summary(event.facts)}")
     if not events:
         note(_NOTHING)
         return
@@ -332,125 +321,6 @@ def _merged_text(rules: Sequence[Bullet]) -> str:
         note(f"{rule.name}  {rule.text}")
     text: str = click.prompt("Text of the merged rule", err=True)
     return text
-
-
-@click.command()
-@click.argument("what", required=False, metavar="[NAME|POSITION|A..B|SESSION|REFLECTION|FILE]")
-@click.option("--memory", is_flag=True, help="Undo a session's changes to memory files.")
-@why_option
-@yes_option
-@dry_run_option
-@json_option
-@click.pass_obj
-def undo(
-    place: Place,
-    what: str | None,
-    memory: bool,
-    why: str | None,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Undo your newest change, or the one you name.
-
-    Without a name, it undoes the change that your last command made to rules, a verdict, a
-    session's count or the counting policy. The next `undo` undoes the change before it. To undo an
-    import, or a change by an agent or on another machine, name that change. You can also undo an
-    undo.
-
-    Name a rule to undo its last change or its removal. You can also name a position of `reflector
-    log`, several positions such as 41..43, or an event's id. If you name a session, a reflection or
-    a verdict, its verdicts no longer count. Later counts stay. If a later change prevents the undo,
-    the command names that change and undoes nothing. An undo that removes several rules waits for
-    your confirmation. --dry-run shows changes to rules, not to verdicts.
-
-    A memory file is a file that agents load, such as CLAUDE.md. To undo the last change of such a
-    file, name the file. To undo another change, give the place of the change in `reflector log
-    --memory`. If the file has changed again since then, `undo` writes nothing. With --yes, it then
-    undoes only the lines of the named change. --memory SESSION undoes all changes that a session
-    made to memory files.
-    """
-    if memory and what is None:
-        raise click.UsageError(
-            "--memory needs the id of a session, such as `reflector undo --memory 5f2a91c0`"
-        )
-    if what is not None and re.fullmatch(r".+\.\w+:\d+", what):
-        raise click.UsageError(
-            f"{safe(what)} is a line; `{place.command('blame', what)}` shows the change to undo"
-        )
-    if what is not None:
-        from reflector.cli.memory import is_watched, undo_memory
-
-        if memory or is_watched(place, what):
-            undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
-            return
-    with place.reading() as ledger:
-        act = newest(ledger) if what is None else _named(ledger, what.strip().strip("[]"))
-        removed = removed_by(ledger, act) if not (yes or dry_run) else []
-        if dry_run:
-            if act.evidence and not act.changes:
-                raise click.UsageError(
-                    "--dry-run shows changes to rules, not to verdicts; `reflector blame` lists "
-                    "the verdicts of a rule"
-                )
-            changes = undoing(ledger, act.changes).changes
-            first = place.project().first_number
-            steps = plan_changes(ledger, changes, first=first, again=True)
-            _print(place, steps, as_json=as_json)
-            return
-    if len(removed) > 1:
-        names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
-        removal = f"removes {len(removed)} rules ({names})"
-        refusal = f"this undo {removal}; to undo without a question"
-        agreed(f"This undo {removal}. Remove them?", refusal, yes=yes)
-    _take_back(place, act, why, as_json=as_json)
-
-
-def _named(ledger: Ledger, text: str) -> Act:
-    """Return the act that you named."""
-    act = act_named(ledger, text)
-    if act is not None:
-        return act
-    if is_name(text):
-        find_bullet(ledger, text)
-    from reflector.audit.moments import target_named
-
-    target = target_named(ledger, text)
-    return act_of(ledger, target.events, target.id if target.kind == "session" else None)
-
-
-def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> None:
-    """Take back an act, and print the rules and the counters that it changed."""
-    from reflector.cli.lessons import print_changed
-    from reflector.embed.lessons.history import changed_lessons
-
-    with place.changing() as ledger:
-        head = ledger.head().position
-        taken = take_back(ledger, place.project(), act, why=why)
-        is_evidence = not taken.steps and bool(taken.positions)
-        lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
-    for file in taken.files:
-        note(f"{file} contains the former text again.")
-    if taken.steps or taken.files:
-        _print(place, taken.steps, as_json=as_json)
-        return
-    position = taken.positions[0] if taken.positions else None
-    shown = [
-        ChangeJson(None, [old.bullet], [new.bullet], position, None) for old, new in taken.moved
-    ]
-    if not as_json:
-        print_changed(lessons)
-        if not taken.moved and not lessons:
-            note("No counter changed, because these verdicts already did not count.")
-    lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
-    _tell(
-        place,
-        shown,
-        taken.positions,
-        lines,
-        "Nothing to undo: this change is already undone.",
-        as_json=as_json,
-    )
 
 
 def edited(otherwise: str, text: str | None = None, *, file: Path | None = None) -> str | None:

@@ -21,7 +21,6 @@ from reflector.check.closing import closing, cost_words, spent_words
 from reflector.check.facts import PageFacts
 from reflector.check.page import page_lines
 from reflector.check.plan import (
-    DEFAULT_API,
     MOST_SESSIONS,
     Look,
     Plan,
@@ -34,13 +33,21 @@ from reflector.check.projects import is_outside, project_table
 from reflector.check.source import advice_to_check, no_line_words
 from reflector.cli.app import Place
 from reflector.cli.judge import one_run
-from reflector.cli.options import DAY, READ_FILE, agreed, json_option, judge_option, yes_option
-from reflector.cli.output import counting, day_words, note, print_json, progress, safe
+from reflector.cli.options import (
+    DAY,
+    READ_FILE,
+    agreed,
+    flag,
+    json_option,
+    judge_option,
+    yes_option,
+)
+from reflector.cli.output import counting, day_words, note, print_json, progress, say
 from reflector.cli.sessions import compressed_words
+from reflector.config import APIS, DEFAULT_API
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
-from reflector.judges.client_versions import client_fault
-from reflector.judges.offers import APIS
+from reflector.judges.agent_process import client_fault
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import described, judge_settings
 from reflector.playbook_files.watching import Line
@@ -48,6 +55,7 @@ from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import compressed_by_agent
 from reflector.text.phrases import counted
+from reflector.transcripts.readers import faults
 
 _EACH = partial(counting, what="reading your agents' sessions")
 
@@ -64,10 +72,10 @@ _EACH = partial(counting, what="reading your agents' sessions")
 )
 @click.option("--since", type=DAY, help="Read only sessions since this day.")
 @judge_option
-@click.option("--learn", is_flag=True, help="Also propose rules that seem to be missing.")
-@click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
-@click.option("--dry-run", is_flag=True, help="Show a judge's cost, and send nothing.")
-@click.option("--all", "whole", is_flag=True, help="Show every rule in full.")
+@flag("--learn", help="Also propose rules that seem to be missing.")
+@flag("--retry-failed", help="Ask again about sessions without an answer.")
+@flag("--dry-run", help="Show a judge's cost, and send nothing.")
+@flag("--all", "whole", help="Show every rule in full.")
 @yes_option
 @json_option
 @click.pass_obj
@@ -99,7 +107,7 @@ def check(
     project = _with_judge(place, judge)
     advice = advice_to_check(project, files)
     if not files and is_outside(project, advice) and (table := project_table(_EACH, date.today())):
-        click.echo(safe("\n".join(table)))
+        say("\n".join(table))
         return
     if not advice.files:
         raise click.ClickException(no_line_words(advice))
@@ -151,7 +159,7 @@ def _may_judge_now(named: str | None) -> Mapping[str, consent.Agreed]:
 
 
 def _print_page(facts: PageFacts, *, whole: bool) -> None:
-    click.echo(safe("\n".join(page_lines(facts, date.today(), whole=whole))))
+    say("\n".join(page_lines(facts, date.today(), whole=whole)))
 
 
 def _with_judge(place: Place, named: str | None) -> Project:
@@ -181,8 +189,9 @@ def _ask(project: Project, lines: tuple[Line, ...], look: Look, typed: Typed) ->
 def _notes(
     place: Place, answer: LinesJson, look: Look, ran: checks.Ran, *, whole: bool
 ) -> Iterator[str]:
-    """Yield the troubles: sessions that nobody reads, and files that are not read."""
+    """Yield the troubles: sessions and files that are not read, and the reasons."""
     yield from skipped_words(look.plan)
+    yield from faults()
     yield from (compressed_words(title, paths) for title, paths in compressed_by_agent().items())
     unread = [text for text in answer.left_out if text.startswith("not ")]
     if whole:

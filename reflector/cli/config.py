@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import json_option
-from reflector.cli.output import note, print_json, safe, table
+from reflector.cli.options import flag, json_option
+from reflector.cli.output import note, print_json, say, table
 from reflector.config import (
-    BACKENDS,
     SETTINGS,
     USERS_OWN,
     Config,
@@ -24,12 +23,12 @@ from reflector.config import (
     variable,
 )
 from reflector.hooks import fast
-from reflector.judges.registry import described, judge_kind
+from reflector.judges.registry import described, kind_of
 from reflector.locate import user_config
 from reflector.settings_file import store_setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class SettingJson:
     """The value of a setting, and where it comes from."""
 
@@ -38,9 +37,7 @@ class SettingJson:
 
 
 _key = click.argument("key", type=click.Choice(list(SETTINGS)), metavar="KEY")
-_global = click.option(
-    "--global", "for_all", is_flag=True, help=("Use your own settings file, for all projects.")
-)
+_global = flag("--global", "for_all", help=("Use your own settings file, for all projects."))
 
 
 @click.group(invoke_without_command=True)
@@ -131,10 +128,9 @@ def _print_in_force(place: Place, key: str) -> Config:
     settings.
     """
     config = load_config(root := place.folder())
-    click.echo(f"{key} = {_words(_shown(config, key))}")
+    say(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
-    judges_settings = judge_kind(config.backend).settings if config.backend in BACKENDS else ()
-    if mend and key in ("backend", *judges_settings):
+    if mend and key in ("backend", *kind_of(config).settings):
         note(f"{text}; {mend}")
     return config
 
@@ -150,9 +146,9 @@ def off(place: Place) -> None:
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)
-    click.echo(safe(f"reflector is off in {root}: enabled = false in {stored.path}"))
-    click.echo("reflector does not record or judge sessions here, and your agent gets no rules.")
-    click.echo(f"To turn it on: {place.command('on')}")
+    say(f"reflector is off in {root}: enabled = false in {stored.path}")
+    say("reflector does not record or judge sessions here, and your agent gets no rules.")
+    say(f"To turn it on: {place.command('on')}")
 
 
 @click.command()
@@ -164,7 +160,7 @@ def on(place: Place) -> None:
     if file := fast.off_by(str(root)):
         way_out = "change `enabled` or `off` in that file"
         raise click.ClickException(f"{file} still turns reflector off in {root}; {way_out}")
-    click.echo(safe(f"reflector is on in {root}."))
+    say(f"reflector is on in {root}.")
 
 
 def _own_folder(place: Place, verb: str) -> Path:

@@ -52,12 +52,13 @@ def demo(folder: Path | None) -> None:
         raise click.UsageError(f"{folder} already exists; name a new folder for the demo")
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
-        from reflector.judges.api_settings import KEY_VARIABLES, model_settings
+        from reflector.judges.api import api_settings
+        from reflector.judges.backends.anthropic import ANTHROPIC
 
         # of the person's settings the demo takes these variables alone
-        if model_settings().key is None:
+        if not api_settings(ANTHROPIC).key:
             raise click.UsageError(
-                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; "
+                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(ANTHROPIC.keys)}; "
                 "without REFLECTOR_BACKEND, the demo does not need a key"
             )
     with _stage(backend, folder) as project:

@@ -22,7 +22,7 @@ import click
 
 from reflector import __version__, entries
 from reflector.cli.app import Place, explained
-from reflector.cli.options import json_option
+from reflector.cli.options import flag, json_option
 from reflector.cli.output import note, print_facts, print_json
 from reflector.cli.status import status_of
 from reflector.config import SETTINGS, Config, ConfigError
@@ -48,11 +48,10 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="Make safe repairs first, and print them.")
-@click.option(
+@flag("--fix", help="Make safe repairs first, and print them.")
+@flag(
     "--report",
     "as_report",
-    is_flag=True,
     help="Print a report for an issue, without your text.",
 )
 @json_option

@@ -21,13 +21,12 @@ from reflector.audit.stats import Stats, ledger_stats as stats_of
 from reflector.audit.worked import UNKNOWN, Worked, WorkedModels
 from reflector.cli.app import Place
 from reflector.cli.lessons import print_changed
-from reflector.cli.options import NAME, Question, find_bullet, json_option, question
-from reflector.cli.output import note, print_csv, print_json, safe, shaped, short_id, table
+from reflector.cli.options import NAME, Question, find_bullet, flag, json_option, question
+from reflector.cli.output import note, print_csv, print_json, say, shaped, short_id, table
 from reflector.cli.status import month_words
 from reflector.embed.lessons.book import Figures, figures
 from reflector.embed.lessons.history import changed_lessons
 from reflector.ledger.answers import Group
-from reflector.ledger.as_of import Past
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
 from reflector.playbook.bullet import COUNTINGS
@@ -46,7 +45,7 @@ _MOST_QUERY = 2**20
 _rows = chain.from_iterable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class StatsJson:
     """The figures of a ledger, those of all answers among them; each kind's have its key first,
     such as `model`.
@@ -81,7 +80,7 @@ class StatsJson:
 
 @click.command()
 @click.argument("name", required=False, type=NAME)
-@click.option("--doubles", is_flag=True, help="Explain verdicts that were counted twice.")
+@flag("--doubles", help="Explain verdicts that were counted twice.")
 @question
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.
@@ -102,9 +101,8 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
-    then = asked.then or Past(asked.ledger)
-    overruled = overruled_judges(asked.ledger, then)
-    worked = WorkedModels(asked.ledger, then).models(found.sessions)
+    overruled = overruled_judges(asked.ledger, asked.past)
+    worked = WorkedModels(asked.ledger, asked.past).models(found.sessions)
     groups: dict[str, Any] = {
         f"by_{kind}": [{kind: group.key, **_figures(group)} for group in of_kind]
         for kind, of_kind in found.groups.items()
@@ -117,7 +115,7 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
     _print_stats(found, overruled)
     _print_worked(worked)
     if learned is not None:
-        click.echo()
+        say()
         rows = [(name.replace("_", " "), value) for name, value in asdict(learned).items()]
         table(("lessons", ""), rows)
     if month is not None and month.tokens:
@@ -142,9 +140,7 @@ def _doubles(asked: Question, name: str | None) -> None:
     columns = ("class", "double count", "extra", "rules", "for example")
     table(columns, rows, prose=("double count", "for example"), extra=("for example",))
     if found.copies:
-        click.echo(
-            "\nThese sessions begin with a copy of another session. The copied part counts once:"
-        )
+        say("\nThese sessions begin with a copy of another session. The copied part counts once:")
         copied = [
             (short_id(copy.session), short_id(copy.of), copy.records)
             for copy in found.copies[:_MOST]
@@ -155,11 +151,9 @@ def _doubles(asked: Question, name: str | None) -> None:
         for total in found.totals
     ]
     differing = [row for row in totals if len(set(row[1:])) > 1]
-    click.echo()
+    say()
     if not differing:
-        click.echo(
-            f"All counting policies give the same totals for {counted(len(totals), 'rule')}."
-        )
+        say(f"All counting policies give the same totals for {counted(len(totals), 'rule')}.")
         return
     table(("name", *COUNTINGS), differing[:_MOST])
     trial = asked.place.command("list --counting", COUNTINGS[-1])
@@ -183,7 +177,7 @@ def _print_stats(found: Stats, overruled: Mapping[str, int]) -> None:
         f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, "
         f"{counted(found.windows, 'part')}"
     )
-    click.echo(f"{sums} ({states})" if states else sums)
+    say(f"{sums} ({states})" if states else sums)
     for kind, groups in found.groups.items():
         if not groups:
             continue
@@ -203,14 +197,14 @@ def _print_stats(found: Stats, overruled: Mapping[str, int]) -> None:
             for group in (groups[-_DAYS:] if kind == "day" else groups)
         ]
         columns += ["overruled"] if kind == "model" else []
-        click.echo()
+        say()
         table(columns, rows, extra=("helpful %", "neither", "USD"))
 
 
 def _print_worked(worked: Sequence[Worked]) -> None:
     if not worked:
         return
-    click.echo()
+    say()
     rows = [
         (each.model or UNKNOWN, each.sessions, f"{each.helped:.3g}", f"{each.harmed:.3g}")
         for each in worked
@@ -355,7 +349,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
 
 def _print_difference(found: Difference) -> None:
     if found.counting.before != found.counting.after:
-        click.echo(f"counting: {found.counting.before} → {found.counting.after}")
+        say(f"counting: {found.counting.before} → {found.counting.after}")
     if not found.bullets:
         note(f"The playbook is the same at positions {found.from_} and {found.to}.")
     for changed in found.bullets:
@@ -364,7 +358,7 @@ def _print_difference(found: Difference) -> None:
         by_hand = ", set by hand" if changed.recounted else ""
         click.secho(f"{changed.name}  {changed.change}  {totals}{by_hand}", bold=True)
         for line in chain(_texts(changed), _moves(changed)):
-            click.echo(safe(f"  {line}"))
+            say(f"  {line}")
 
 
 def _texts(changed: Changed) -> Iterator[str]:

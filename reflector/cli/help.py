@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import click
 
 from reflector.cli.app import reflector
-from reflector.cli.output import note, print_facts
+from reflector.cli.options import flag
+from reflector.cli.output import note, print_facts, say
 from reflector.cli.screen import every_command, first_screen
 from reflector.cli.table import GROUPS, MORE
 from reflector.resources import resource_dir
@@ -22,7 +23,7 @@ _MOST_ROWS = 12
 
 @click.command(name="help")
 @click.argument("words", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="List every command.")
+@flag("--all", "every", help="List every command.")
 def help_(words: tuple[str, ...], every: bool) -> None:
     """Search the help and the pages.
 
@@ -49,7 +50,7 @@ def help_(words: tuple[str, ...], every: bool) -> None:
         found = [one for one in parts if _count(" ".join(one), wanted) == most]
         found.sort(key=lambda part: -_count(part[0], wanted))
         rows = [(name, _line(text, wanted)) for name, text in found[:_MOST_ROWS]]
-        click.echo(f"{title}:{'' if rows else ' nothing'}")
+        say(f"{title}:{'' if rows else ' nothing'}")
         print_facts(rows, max((len(name) for name, _ in rows), default=0), 2)
         left += len(found) - len(rows)
     note(f"{f'{left} more results. ' if left else ''}The pages are in {resource_dir('docs')}")

@@ -13,12 +13,13 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.judge import ask_who, end_first, estimate_words
-from reflector.cli.output import note, safe
+from reflector.cli.options import dry_run_option
+from reflector.cli.output import note, say
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 from reflector.hooks.reach import callers_of, disabled_by, install_command
-from reflector.instructions.kinds import Kind
+from reflector.instructions.kind import Kind
 from reflector.instructions.units import units_of
 from reflector.judges import consent, offers
 from reflector.locate import AGENT_FILES
@@ -53,15 +54,12 @@ _scope = click.option(
     show_default=True,
     help="Settings file with the hooks (user: all projects).",
 )
-_dry_run = click.option(
-    "--dry-run", is_flag=True, help="Show the change to the file without making it."
-)
 
 
 @click.command()
 @_agent
 @_scope
-@_dry_run
+@dry_run_option
 @click.pass_obj
 def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
@@ -86,28 +84,28 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         return
     change = install_hooks(path, agent.form, command, within=within)
     if change.is_none:
-        click.echo(safe(f"{path} already has the hooks."))
+        say(f"{path} already has the hooks.")
         return
-    click.echo(safe(f"{path}: hooks for {', '.join(agent.events)}"))
+    say(f"{path}: hooks for {', '.join(agent.events)}")
     if change.backup:
-        click.echo(safe(f"Backup: {change.backup}"))
+        say(f"Backup: {change.backup}")
     _print_effect(agent, scope, root)
-    click.echo(safe(f"Next: {first_step(root)}"))
-    click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
+    say(f"Next: {first_step(root)}")
+    say(f"To undo: {install_command(agent, 'uninstall', scope)}")
     is_asked = not (consent.agreed_clients() or load_config(root).asks_model)
     if is_asked and not (sys.stdin.isatty() and ask_who(place)):
         if consent.installed_clients(project=root):
             words = estimate_words(load_config(root))
-            click.echo(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
+            say(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
         else:
-            click.echo("To choose a judge of which rules helped: reflector judge")
+            say("To choose a judge of which rules helped: reflector judge")
     _ask_memory(root)
 
 
 @click.command()
 @_agent
 @_scope
-@_dry_run
+@dry_run_option
 @click.pass_obj
 def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
@@ -140,7 +138,7 @@ def _withdraw(root: Path) -> None:
     if any(callers_of(root)):
         return
     if offers.take_back():
-        click.echo("No model reads your sessions now.")
+        say("No model reads your sessions now.")
     end_first(root)
 
 
@@ -180,7 +178,7 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
     else:
         counted_from = f"of {agent.title} are counted after you start it again"
         shown = "From then on, each new session gets the playbook."
-    click.echo(safe(f"Sessions in {where} {counted_from}."))
+    say(f"Sessions in {where} {counted_from}.")
     click.echo(shown)
     if agent.consent:
         click.echo(agent.consent)
@@ -189,22 +187,20 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
 def _print_removal(change: Change) -> None:
     path = change.path
     if change.is_none:
-        click.echo(safe(f"{path} does not contain hooks of reflector."))
+        say(f"{path} does not contain hooks of reflector.")
         return
     if change.after is None:
-        click.echo(safe(f"{path} contained only reflector's hooks and was removed."))
+        say(f"{path} contained only reflector's hooks and was removed.")
     else:
-        click.echo(safe(f"{path} no longer calls reflector."))
-    click.echo(
+        say(f"{path} no longer calls reflector.")
+    say(
         "Your playbooks, their history and your settings are kept. Remove the program as you "
         "installed it, for example: uv tool uninstall reflector-ledger"
     )
     if change.backup is not None:
-        click.echo(
-            safe(
-                "Your later changes to the file are kept. The copy from before the hooks is "
-                f"{change.backup}"
-            )
+        say(
+            "Your later changes to the file are kept. The copy from before the hooks is "
+            f"{change.backup}"
         )
 
 
@@ -234,7 +230,7 @@ def show_change(change: Change) -> None:
     for line in difflib.unified_diff(
         lines(change.before), lines(change.after), old, new, lineterm=""
     ):
-        click.echo(safe(line))
+        say(line)
 
 
 def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> None:

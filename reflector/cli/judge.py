@@ -15,21 +15,27 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
-from reflector.cli.output import note, print_json, safe, table
-from reflector.config import CONSENT, Config, load_config, place_of, users_config
+from reflector.cli.output import note, print_json, say, table
+from reflector.config import (
+    APIS,
+    CONSENT,
+    OFFLINE,
+    Config,
+    load_config,
+    place_of,
+    users_config,
+)
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.consent import JudgeRefused
 from reflector.judges.offers import Candidate, Estimate, Offer
-from reflector.judges.registry import described, judge_kind
-from reflector.prices import estimated_cost, price_words
+from reflector.judges.registry import described, judge_kind, judge_names, priced
+from reflector.prices import price_words
 from reflector.reflection.checking import ROOM
 from reflector.text.phrases import counted
 
 _VERDICTS = {"helpful", "harmful", "neutral"}
-#: The judges that ask nobody.
-_OFFLINE = ("rules", "fixtures")
 #: The dollars a month that the question offers.
 _DOLLARS = 3
 
@@ -79,8 +85,8 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     if newest.prompts:
         sessions = counted(len(newest.prompts), "session")
         whose = f"your last {sessions} in all projects (at most {_tokens(newest)})"
-        click.echo(f"The price is for {whose}.")
-        click.echo(f"To see the price for the rules of this project: {place.command('check')}")
+        say(f"The price is for {whose}.")
+        say(f"To see the price for the rules of this project: {place.command('check')}")
     columns = ("judge", "version", "model", "may judge", "price", "your text goes to")
     table(columns, [_row(offer) for offer in listed], prose=("your text goes to",))
     for offer in listed:
@@ -89,7 +95,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     in_force = described(config, project)
     lacks = f"; {in_force.way_out}" if in_force.way_out else ""
     note(f"Judge of this project: {in_force.words}{lacks}")
-    others = [offer.name for offer in listed if offer.allowed and offer.name not in _OFFLINE]
+    others = [offer.name for offer in listed if offer.allowed and offer.name not in OFFLINE]
     if others:
         note("To stop: reflector judge forbid")
     elif any(offer.name in JUDGES for offer in listed):
@@ -100,7 +106,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
 
 def _row(offer: Offer) -> tuple[str, ...]:
     price = "free"
-    if offer.name not in _OFFLINE:
+    if offer.name not in OFFLINE:
         price = price_words(offer.price) if offer.price is not None else "unknown"
         price = price if offer.tokens else ""
     may_judge = "yes" if offer.allowed else "no"
@@ -128,20 +134,13 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     _refuse_unknown(who, config)
     if who is None and not yes and sys.stdin.isatty():
         if not ask_who(place):
-            click.echo(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
+            say(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
         return
-    if who in _OFFLINE:
-        click.echo(f"{who} needs no permission, because it sends nothing.")
+    if who in OFFLINE:
+        say(f"{who} needs no permission, because it sends nothing.")
         return
-    if who in config.judges:
-        _allow_extension(place, config, str(who), yes=yes)
-    elif who in offers.APIS:
-        _allow_api(place, config, str(who), yes=yes)
-    else:
-        _allow_agents(place, config, who, yes=yes)
-    click.echo("To stop: reflector judge forbid")
-    read_first(place)
-    click.echo("Next: reflector check")
+    _let_in(place, who, yes=yes)
+    say("Next: reflector check")
 
 
 @contextmanager
@@ -175,19 +174,19 @@ def ask_who(place: Place) -> bool:
     if not fitting:
         return False
     newest = offers.estimate(config)
-    click.echo("Who may read your sessions to judge whether a rule helped?")
+    say("Who may read your sessions to judge whether a rule helped?")
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
     nobody = len(cells) + 1
     cells.append((nobody, "none (built-in rules)", "free, offline", "nobody (few verdicts)"))
     sessions = counted(len(newest.prompts), "session")
     table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
-    click.echo(
+    say(
         "The price is for the last sessions of all your projects,\n"
         f"with at most {config.request_tokens:,} tokens of each session.\n"
         "`check` has another price, because it reads only this project,\n"
         f"with at most {ROOM:,} tokens of each session."
     )
-    click.echo("To see how often each judge is right: reflector help judging")
+    say("To see how often each judge is right: reflector help judging")
     numbers = [str(number) for number in range(1, nobody + 1)]
     answer = click.prompt(
         f"Choose {', '.join(numbers[:-1])} or {nobody}",
@@ -199,7 +198,7 @@ def ask_who(place: Place) -> bool:
     if int(answer) == nobody:
         return False
     _ask_limits(config, project)
-    _let_in(place, place.project().config, fitting[int(answer) - 1].name)
+    _let_in(place, fitting[int(answer) - 1].name, yes=True)
     return True
 
 
@@ -235,16 +234,17 @@ def _ask_limits(config: Config, project: Path) -> None:
     offers.keep_limits(config, project, questions=questions, dollars=dollars, never=never)
 
 
-def _let_in(place: Place, config: Config, name: str) -> None:
-    """Let in a judge that the user chose, after showing what is kept for it."""
-    if name in config.judges:
-        _allow_extension(place, config, name, yes=True)
-    elif name in offers.APIS:
-        _allow_api(place, config, name, yes=True)
+def _let_in(place: Place, name: str | None, *, yes: bool) -> None:
+    """Let in a judge, all agents without a name, after showing what is kept for it."""
+    config = place.project().config
+    if name is not None and name in config.judges:
+        _allow_extension(place, config, name, yes=yes)
+    elif name in APIS:
+        _allow_api(place, config, name, yes=yes)
     else:
-        _allow_agents(place, config, name, yes=True)
+        _allow_agents(place, config, name, yes=yes)
+    say("To stop: reflector judge forbid")
     read_first(place)
-    click.echo("To stop: reflector judge forbid")
 
 
 def read_first(place: Place) -> None:
@@ -259,19 +259,17 @@ def read_first(place: Place) -> None:
     if due is None:
         return
     first.start(project, due)
-    click.echo(
-        safe(
-            f"The judge now reads your last {counted(len(due.sessions), 'session')} and checks "
-            f"the {counted(due.rules, 'rule')} of {due.files[0]}"
-            f"{' and others' if len(due.files) > 1 else ''}, about "
-            f"{counted(due.minutes, 'minute')}."
-        )
+    say(
+        f"The judge now reads your last {counted(len(due.sessions), 'session')} and checks "
+        f"the {counted(due.rules, 'rule')} of {due.files[0]}"
+        f"{' and others' if len(due.files) > 1 else ''}, about "
+        f"{counted(due.minutes, 'minute')}."
     )
 
 
 def _refuse_unknown(who: str | None, config: Config) -> None:
     """Refuse an unknown name; the settings name the judges of other packages."""
-    names = offers.judge_names(config)
+    names = [name for name in (*judge_names(), *config.judges) if name != "agent"]
     if who is not None and who not in names:
         raise click.UsageError(f"{who!r} is not a judge; the judges are {', '.join(names)}")
 
@@ -290,7 +288,7 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
     who_asks = " and ".join(candidate.title for candidate in ready)
     _ask(config, who_asks, "your agents may judge only with your permission", yes=yes)
     offers.allow_agents(ready, project)
-    click.echo(safe(f"{who_asks} may judge from the next session on."))
+    say(f"{who_asks} may judge from the next session on.")
 
 
 def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> None:
@@ -298,17 +296,15 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
     newest = offers.estimate(config)
     for candidate in ready:
         model = JUDGES[candidate.name].model or "its default model"
-        price = estimated_cost(offers.priced_model(config, candidate.name), newest.prompts)
+        price = priced(config, candidate.name, newest.prompts)
         if price is not None and newest.prompts:
             model += f", {price_words(price)} for your last {len(newest.prompts)} sessions"
-        click.echo(
-            safe(
-                f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
-                "started with these variables"
-            )
+        say(
+            f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
+            "started with these variables"
         )
         for line in consent.shown(candidate.terms):
-            click.echo(safe(f"  {line}"))
+            say(f"  {line}")
         for variable in consent.left_out(candidate.name, project=place.folder()):
             note(
                 f"  {variable} contains a folder of this project or the working folder, so "
@@ -321,24 +317,23 @@ def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> N
         extension = find_extension("judges", name)
     except ExtensionError as error:
         raise JudgeRefused(str(error)) from error
-    click.echo(safe(f"{extension.words}, {extension.location}: {extension.entry_point.value}"))
+    say(f"{extension.words}, {extension.location}: {extension.entry_point.value}")
     _ask(config, name, "a judge of another package may judge only with your permission", yes=yes)
     offers.allow_extension(extension, place.folder())
-    click.echo(f"{name} may judge from the next session on.")
+    say(f"{name} may judge from the next session on.")
 
 
 def _allow_api(place: Place, config: Config, name: str, *, yes: bool) -> None:
-    newest = offers.estimate(config)
+    offer = offers.api_offer(name, config, place.folder(), offers.estimate(config))
     title = judge_kind(name).title
-    model = offers.priced_model(config, name)
-    price = estimated_cost(model, newest.prompts)
-    words = price_words(price) if price is not None else "an unknown price"
-    click.echo(safe(f"{title}: {model}, {words} for your last sessions"))
-    click.echo(safe(f"Your text goes to: {offers.receiver(name, config)}"))
-    offers.needs_key(name, config, place.folder())
+    words = price_words(offer.price) if offer.price is not None else "an unknown price"
+    say(f"{title}: {offer.model}, {words} for your last sessions")
+    say(f"Your text goes to: {offer.goes_to}")
+    if offer.fault:
+        raise JudgeRefused(f"{name}: {offer.fault}")
     _ask(config, title, f"{title} needs your permission to judge", yes=yes)
     offers.allow_api(name, config, place.folder())
-    click.echo(f"{title} may judge from the next session on.")
+    say(f"{title} may judge from the next session on.")
 
 
 def _ask(config: Config, title: str, otherwise: str, *, yes: bool) -> None:
@@ -385,15 +380,15 @@ def forbid(place: Place, who: str | None) -> None:
     `rules` then decides without a model and sends nothing. Earlier verdicts stay.
     """
     _refuse_unknown(who, users_config())
-    if who in _OFFLINE:
+    if who in OFFLINE:
         raise click.UsageError(f"{who} sends nothing and needs no permission")
     was_allowed = offers.forbid(who)
     if who is not None:
-        click.echo(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
+        say(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
     elif was_allowed:
-        click.echo(
+        say(
             "No model reads your sessions now. The built-in judge `rules` decides, without a model."
         )
     else:
-        click.echo("No judge was allowed to read your sessions.")
+        say("No judge was allowed to read your sessions.")
     end_first(place.folder())

@@ -11,13 +11,13 @@ import click
 
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
-from reflector.cli.options import FILE, PATH, dry_run_option, json_option, judge_option
+from reflector.cli.options import FILE, PATH, dry_run_option, flag, json_option, judge_option
 from reflector.cli.output import note, os_error_words, print_json, progress, short_id, table
 from reflector.cli.reflect import print_judged
 from reflector.embed.gated import measure
 from reflector.embed.gated.log import canonical_line
 from reflector.embed.gated.settings import GatedConfig, read_config
-from reflector.judges.fixtures import Recording
+from reflector.judges.backends.fixtures import Recording
 from reflector.judges.protocol import Backend, reply_of
 from reflector.judges.registry import backend_of, judge_settings
 from reflector.judges.truth.models import Entry, entries_in
@@ -245,7 +245,7 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
 @lab.command(short_help="Measure the gated reflection step.")
 @click.argument("settings", required=False)
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
-@click.option("--raw-time", is_flag=True, help="Show the time in ms (otherwise 0.0).")
+@flag("--raw-time", help="Show the time in ms (otherwise 0.0).")
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     """Measure the gated reflection step.
 

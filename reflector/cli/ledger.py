@@ -23,12 +23,13 @@ from reflector.cli.options import (
     Question,
     agreed,
     find_bullet,
+    flag,
     json_option,
     question,
     why_option,
     yes_option,
 )
-from reflector.cli.output import note, print_json, progress, safe, shaped, short_time, table
+from reflector.cli.output import note, print_json, progress, safe, say, shaped, short_time, table
 from reflector.exchange import backup as backups, transfer
 from reflector.files import read_bounded
 from reflector.ledger import grants as granting
@@ -61,7 +62,7 @@ _MOST_HEADS = 8 * 2**20
 _MAX_REASON = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RebuiltJson:
     """The differences from the events, and the copy of a playbook.json that could not be read."""
 
@@ -70,10 +71,9 @@ class RebuiltJson:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Only compare, and exit with 1 if tables differ.")
-@click.option(
+@flag("--check", help="Only compare, and exit with 1 if tables differ.")
+@flag(
     "--fix",
-    is_flag=True,
     help="Also restore triggers, views and a wrong head.",
 )
 @click.option("--why", metavar="REASON", help="Reason for setting unreadable events aside.")
@@ -138,12 +138,12 @@ def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> 
         print_json(RebuiltJson([*drift], None))
         return
     for different in drift:
-        click.echo(safe("\n".join([*_rule_lines(different), *different.diff])))
+        say("\n".join([*_rule_lines(different), *different.diff]))
     for different in drift:
         note(_CAUSES[different.cause].format(place.command("rebuild")))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class VerifiedJson:
     """What `verify` found; `head` is empty where there is none.
 
@@ -193,7 +193,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     else:
         for finding in findings:
             where = f"position {finding.position}" if finding.position is not None else "ledger"
-            click.echo(safe(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}"))
+            say(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}")
     if findings:
         if not project.config.ledger_url and (
             back := entries.way_back(project.root, project.ledger_file)
@@ -253,7 +253,7 @@ def needs_ledger(project: Project) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class AdoptionJson:
     """When a counting policy was put in force, and why."""
 
@@ -264,7 +264,7 @@ class AdoptionJson:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class PolicyJson:
     """The counting policy in force, those that there are, and what was adopted, oldest first."""
 
@@ -290,7 +290,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
         with place.changing(begins=True) as opened:
             adopted = adopt(opened, name, reason=why)
         for change in adopted:
-            click.echo(f"{name} since position {change.position}")
+            say(f"{name} since position {change.position}")
         if not adopted:
             note(f"{name} is already in force.")
         return
@@ -310,7 +310,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
     click.echo(counting)
     for one in made:
         when = f"position {one.position}, {short_time(one.recorded_at)}, {one.actor}"
-        click.echo(safe(f"  {one.counting} since {when}{f': {one.reason}' if one.reason else ''}"))
+        say(f"  {one.counting} since {when}{f': {one.reason}' if one.reason else ''}")
 
 
 @ledger.command("assert")
@@ -331,7 +331,7 @@ def assert_(place: Place, name: str, counters: str) -> None:
     with place.changing() as opened:
         name = find_bullet(opened, name).name
         appended = opened.assert_counters(name, int(helpful), int(harmful), actor="human")
-    click.echo(f"{name} at {int(helpful)}/{int(harmful)}, recorded at position {appended.position}")
+    say(f"{name} at {int(helpful)}/{int(harmful)}, recorded at position {appended.position}")
 
 
 @ledger.command()
@@ -351,7 +351,7 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@click.option("--force", is_flag=True, help="Restore even if the backup lacks some events.")
+@flag("--force", help="Restore even if the backup lacks some events.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger with a backup.
@@ -471,7 +471,7 @@ def revisions(place: Place) -> None:
 
 
 @ledger.command()
-@click.option("--sql", is_flag=True, help="Print the SQL statements only.")
+@flag("--sql", help="Print the SQL statements only.")
 @click.pass_obj
 def upgrade(place: Place, sql: bool) -> None:
     """Bring the ledger's schema to the newest revision.
@@ -517,6 +517,4 @@ def grants(place: Place, role: str, to: str | None) -> None:
     if not project.config.ledger_url:
         raise click.UsageError(f"{project.ledger_file} {granting.NO_ROLES}")
     with project.open_ledger() as opened:
-        click.echo(
-            "\n".join(granting.grant_statements(opened.engine, role, to or f"reflector_{role}"))
-        )
+        say("\n".join(granting.grant_statements(opened.engine, role, to or f"reflector_{role}")))

@@ -10,7 +10,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, SECTION, Question, question, why_option
-from reflector.cli.output import event_table, safe, shaped, short_id, table
+from reflector.cli.output import event_table, say, shaped, short_id, table
 from reflector.embed.lessons import recall as recalling
 from reflector.embed.lessons.book import BACKGROUND, Lesson, lesson_book
 from reflector.embed.lessons.history import events_of
@@ -70,19 +70,19 @@ def show_lesson(asked: Question, id: str) -> None:
     events = events_of(asked.ledger, lesson, asked.upto)
     if asked.answers(shaped(ToldJson, lesson, events=events)):
         return
-    click.echo(safe(f"{lesson.id}  {lesson.kind}, {_state(lesson)}\n{lesson.text}"))
+    say(f"{lesson.id}  {lesson.kind}, {_state(lesson)}\n{lesson.text}")
     for name in BACKGROUND:
         if lesson.data.get(name):
-            click.echo(safe(f"  {name.replace('_', ' ')}: {lesson.data[name]}"))
-    click.echo(
+            say(f"  {name.replace('_', ' ')}: {lesson.data[name]}")
+    say(
         f"confidence {lesson.confidence:.2f}, worth {lesson.effectiveness:.2f}, "
         f"helped {lesson.successes}×, misled {lesson.failures}×, shown {lesson.times_applied}×"
     )
     if lesson.bullet:
-        click.echo(f"promoted: {lesson.bullet}")
+        say(f"promoted: {lesson.bullet}")
     elif lesson.proposal:
-        click.echo(f"promoted as proposal {short_id(lesson.proposal)}, which waits or was rejected")
-    click.echo()
+        say(f"promoted as proposal {short_id(lesson.proposal)}, which waits or was rejected")
+    say()
     event_table(events, whole=True)
 
 
@@ -118,9 +118,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
             lesson=lesson.id,
         )
     id = short_id(proposal.id)
-    click.echo(
-        f"proposal {id} is {proposal.state}; decide with `{place.command('review approve', id)}`"
-    )
+    say(f"proposal {id} is {proposal.state}; decide with `{place.command('review approve', id)}`")
 
 
 @lessons.command()
@@ -135,13 +133,13 @@ def outcome(place: Place, lesson_id: str, said: str, why: str) -> None:
         kind = SAID.get(said, said)
         observe_outcome(ledger, before.id, kind, why, source="human")
         after = lesson_book(ledger).named(before.id)
-    click.echo(
+    say(
         f"{short_id(after.id)}: worth {before.effectiveness:.2f} → {after.effectiveness:.2f}, "
         f"confidence {before.confidence:.2f} → {after.confidence:.2f}, {after.state}"
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RecalledJson:
     """What fits a query, and how well: the share of its words, and whether it says just the
     query.
@@ -204,4 +202,4 @@ def print_changed(lessons: Iterable[Mapping[str, Any]]) -> None:
         )
         how = ", ".join(moves) or "learned"
         click.secho(f"lesson {short_id(changed['id'])}  {how}", bold=True)
-        click.echo(safe(f"  {' '.join(changed['text'].split())}"))
+        say(f"  {' '.join(changed['text'].split())}")

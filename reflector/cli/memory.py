@@ -6,7 +6,6 @@ Invariant: a question records changes that were not recorded yet, and writes no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import last_time
+from reflector.cli.options import POSITION, last_time
 from reflector.cli.output import (
     day_words,
     note,
@@ -26,6 +25,7 @@ from reflector.cli.output import (
     print_json,
     prose,
     safe,
+    shaped,
     short_time,
     table,
 )
@@ -42,9 +42,8 @@ from reflector.memory.answers import (
     undecided,
     words_before,
 )
-from reflector.memory.changes import USERS_PLACE, Change, Store, changes_in, file_named
+from reflector.memory.changes import Change, Store, changes_in, file_named
 from reflector.memory.files import Scope, Table, shown_name
-from reflector.memory.places import is_interrupted
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 _SCOPES: tuple[Scope, ...] = ("project", "user")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class MemoryJson:
     """A change of a watched file.
 
@@ -89,7 +88,7 @@ class MemoryJson:
     undone_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class FormerJson:
     """A line that stood in a place before, and who wrote it; null if that is not recorded."""
 
@@ -97,12 +96,12 @@ class FormerJson:
     written: MemoryJson | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class MemoryLineJson:
     """A line of a watched file: who wrote it, when, after which words, and the lines before it.
 
     first   the change that brought it first, if it had gone before
-    origin  if no recorded change brought it: the commit that git shows, or a change that may have
+    origin  if no recorded change brought it: a change that may have
     counted  what `check` counted of it, if you asked for this line; null if nothing is counted
     """
 
@@ -118,7 +117,7 @@ class MemoryLineJson:
     counted: LineEvidence | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ShownMemoryJson(MemoryJson):
     """A change with the words before it and its difference."""
 
@@ -154,11 +153,14 @@ def _bring_up_to_date(place: Place) -> None:
     from reflector.sessions.memory_drain import bring_up_to_date
 
     project = place.project()
-    if project.config.memory == "off" and not is_interrupted(project):
+    if project.config.memory == "off":
         return
     try:
+        is_begun = not project.has_ledger()
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
+        if is_begun:
+            place.note([f"reflector started a ledger for these changes: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
         place.note([f"reflector could not record changes to memory files yet: {error}"])
 
@@ -169,22 +171,16 @@ def _root(place: Place) -> Path | None:
 
 def memory_json(place: Place, change: Change) -> MemoryJson:
     """Return a change for JSON."""
-    facts = change.event.facts
-    return MemoryJson(
-        place=change.place,
+    names = ("kind", "by", "agent", "session", "commit", "author", "source")
+    return shaped(
+        MemoryJson,
+        change,
         at=change.event.occurred_at,
-        file=change.file,
-        kind=change.fact("kind"),
-        added=len(facts.get("added") or ()),
-        removed=len(facts.get("removed") or ()),
-        by=change.fact("by"),
-        agent=change.fact("agent"),
-        session=change.fact("session"),
-        commit=change.fact("commit"),
-        author=change.fact("author"),
-        source=change.fact("source"),
+        added=len(change.lines("added")),
+        removed=len(change.lines("removed")),
         undo=_way_back(place, change)[0] or None,
         undone_at=change.undone_at or None,
+        **{name: change.fact(name) for name in names},
     )
 
 
@@ -290,11 +286,6 @@ def author_words(change: Change) -> str:
     return who(change.event.facts)
 
 
-def place_named(text: str) -> bool:
-    """Return whether a text is a position of the user's ledger, such as `u38`."""
-    return USERS_PLACE.fullmatch(text) is not None
-
-
 def change_named(stores: Sequence[Store], text: str) -> Change | None:
     """Return the change at a place, None if no change of a watched file is there."""
     return next((one for one in changes_in(stores) if one.place == text), None)
@@ -304,10 +295,9 @@ def is_memory(place: Place, text: str) -> bool:
     """Return whether a text is the place of a change of a watched file. At the first question, the
     log is filled before.
     """
-    if place_named(text):
-        return True
-    if not re.fullmatch(r"[1-9][0-9]{0,14}", text):  # a session's id may begin with zeros
-        return False
+    match = POSITION.fullmatch(text)
+    if match is None or match[1]:
+        return match is not None
     if not (events := _at(place, text)):
         with opened(place):
             events = _at(place, text)
@@ -429,7 +419,7 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
     tables = [Table(root, scope) for scope in _SCOPES] if root is not None else []
     for each in tables:
         with suppress(OSError, KeyError):
-            return each.found.files[file].read()
+            return each.files[file].read()
     if not changes:
         raise click.UsageError(
             f"{file} does not exist, and no change of it is recorded; see "
@@ -451,20 +441,9 @@ def _line_json(place: Place, line: Line, evidence: LineEvidence | None) -> Memor
     def shown(change: Change | None) -> MemoryJson | None:
         return memory_json(place, change) if change is not None else None
 
+    changes = {name: shown(getattr(line, name)) for name in ("written", "committed", "first")}
     was = [FormerJson(former.text, shown(former.written)) for former in line.was]
-    written = shown(line.written)
-    return MemoryLineJson(
-        line.file,
-        line.number,
-        line.text,
-        written,
-        shown(line.committed),
-        shown(line.first),
-        line.words,
-        was,
-        line.origin,
-        evidence,
-    )
+    return shaped(MemoryLineJson, line, was=was, counted=evidence, **changes)
 
 
 def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
@@ -536,7 +515,7 @@ def undo_memory(
 ) -> None:
     """Take back a change, the newest one of a file, or all those of a session."""
     with opened(place, changes=True) as stores:
-        is_place = place_named(text) or text.isdecimal()
+        is_place = POSITION.fullmatch(text) is not None
         changes = changes_in(stores, None if is_place else _root(place))
         if session:
             chosen = _of_session(place, changes, text)
@@ -547,7 +526,7 @@ def undo_memory(
         words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
         planned = plan_undo(chosen, command, only_lines=yes)
-        restored = planned if dry_run else restore(place.project(), planned)
+        restored = planned if dry_run else restore(planned)
     if as_json:
         print_json([_restored_json(place, one) for one in restored])
         return
@@ -586,7 +565,7 @@ def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:
     return newest_of(named) or (undone or named)[-1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RestoredJson:
     """A file that was written back; `place` is that of the new change, null for a dry run."""
 
@@ -639,6 +618,6 @@ def take_back_memory(place: Place, text: str) -> str:
     """Take back a change, or else only its lines, and return the place of the new one."""
     with opened(place, changes=True) as stores:
         planned = plan_undo([_needed(place, stores, text)], "", only_lines=True)
-        (restored,) = restore(place.project(), planned)
+        (restored,) = restore(planned)
     _print_restored(place, restored, dry_run=False)
     return restored.place

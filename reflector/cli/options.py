@@ -10,8 +10,9 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,15 +33,20 @@ PATH = click.Path(path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+#: An event as people name it: its position, with a `u` before one of your own ledger. A session's
+#: id may begin with a zero.
+POSITION = re.compile(r"(u?)([1-9][0-9]{0,14})", re.ASCII)
+
 #: A text that may mean a bullet's name.
 _LIKE_A_NAME = r"[a-z]+[-_ ]?\d+"
 
+#: An option that is given or not.
+flag = partial(click.option, is_flag=True)
+
 #: The option of every command that answers with one JSON document.
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = flag("--json", "as_json", help="Print JSON.")
 #: The option of a command that shows what it would do.
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, help=("Show the change without making it.")
-)
+dry_run_option = flag("--dry-run", help=("Show the change without making it."))
 #: The command gets it as `moment`, None for now.
 as_of_option = click.option(
     "--as-of",
@@ -51,7 +57,7 @@ as_of_option = click.option(
 #: The reason of whoever decides, None where there is none.
 why_option = click.option("--why", metavar="REASON", help="Reason, which the ledger keeps.")
 #: Agreement given beforehand: see `agreed`.
-yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+yes_option = flag("--yes", help="Do not ask for confirmation.")
 
 
 class JudgeChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
@@ -97,7 +103,8 @@ def agreed(question: str, otherwise: str, *, yes: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-class Question(NamedTuple):
+@dataclass
+class Question:
     """What a command asks: a ledger, of now or, where `then` is one, of a moment."""
 
     place: Place
@@ -109,6 +116,13 @@ class Question(NamedTuple):
     def playbook(self) -> Ledger | Past:
         """The playbook of now or then."""
         return self.then or self.ledger
+
+    @cached_property
+    def past(self) -> Past:
+        """The playbook of then, or of now as a moment, which is read once."""
+        from reflector.ledger.as_of import Past
+
+        return self.then or Past(self.ledger)
 
     @property
     def upto(self) -> int | None:
@@ -155,15 +169,16 @@ def _users_event(moment: str) -> Event | None:
     """Return the event at a position of the user's ledger, such as `u38`; None for another
     moment.
     """
-    from reflector.memory.changes import USERS_PLACE
+    match = POSITION.fullmatch(moment.strip())
+    if match is None or not match[1]:
+        return None
     from reflector.project import Project
 
-    match = USERS_PLACE.fullmatch(moment.strip())
     users = Project.of_user()
-    if match is None or not users.has_ledger():
+    if not users.has_ledger():
         return None
     with users.open_ledger() as ledger:
-        events = ledger.at([int(match[1])])
+        events = ledger.at([int(match[2])])
     if not events:
         raise click.UsageError(f"your own ledger does not have an event at position {moment}")
     return events[0]
@@ -303,11 +318,11 @@ class _Line(click.ParamType[Any]):
     name = "line"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from reflector.memory.changes import file_named
-
         file, _, number = value.rpartition(":")
         is_line = bool(file) and number.isascii() and number.isdecimal() and len(number) < 9
         if ctx is not None and re.search(r"[./]", value):
+            from reflector.memory.changes import file_named
+
             named = file_named(_root_of(ctx.obj), file if is_line else value)
             if named is not None:
                 return FileLine(named, int(number) if is_line else None)

@@ -13,13 +13,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
-from shutil import get_terminal_size
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -64,6 +63,11 @@ def safe(text: str) -> str:
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
 
 
+def say(text: str = "") -> None:
+    """Print text of several lines."""
+    click.echo(safe(text))
+
+
 def json_of(value: Any) -> Any:
     """Return a value as JSON has it: a dataclass by the fields of its repr, whose names lose a `_`
     at their end; a head and a path as they are typed, a change as events have it, a bullet with its
@@ -96,7 +100,7 @@ def _without_keys(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-def shaped(kind: type[T], value: object, **more: Any) -> T:
+def shaped(kind: type[T], value: object, /, **more: Any) -> T:
     """Return a value as a dataclass for JSON: the fields that `more` lacks are its attributes of
     the same names.
     """
@@ -167,7 +171,7 @@ def table(
     columns_of = [
         _Column(name, [_line_of(row[at]) for row in rows]) for at, name in enumerate(columns)
     ]
-    room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
+    room = _room()
     omitted: list[str] = []
     texts = [""] * len(rows)
     if room and below and _whole_width(columns_of) > room:
@@ -219,16 +223,12 @@ def _note_line(text: str, room: int) -> Iterator[str]:
         yield cut(line, room) if room else line
 
 
-@dataclass(slots=True)
 class _Column:
     """A column of a table, as wide as its widest cell until it is made narrower."""
 
-    name: str
-    cells: list[str]
-    width: int = 0
-    is_number: bool = False
-
-    def __post_init__(self) -> None:
+    def __init__(self, name: str, cells: list[str]) -> None:
+        self.name = name
+        self.cells = cells
         self.width = max(map(width, [self.name, *self.cells]))
         filled = [cell for cell in self.cells if cell]
         self.is_number = bool(filled) and all(
@@ -313,6 +313,15 @@ def event_table(
     table(tuple(columns), rows, extra=("actor", "when"), whole=whole, empty=empty)
 
 
+def _room(stream: TextIO | None = None) -> int:
+    """Return the columns of the terminal that a stream (stdout) prints to, 0 if it is not one."""
+    if not (stream or sys.stdout).isatty():
+        return 0
+    from shutil import get_terminal_size  # a pipe needs none of it
+
+    return get_terminal_size((100, 24)).columns
+
+
 def print_facts(
     rows: Iterable[tuple[str, str]], name_width: int, indent: int = 0, *, begun: bool = False
 ) -> None:
@@ -321,9 +330,7 @@ def print_facts(
 
     `begun` says that the indentation of the first line is printed already.
     """
-    room = (
-        get_terminal_size((100, 24)).columns - indent - name_width - 1 if sys.stdout.isatty() else 0
-    )
+    room = _room() - indent - name_width - 1
     for name, value in rows:
         shown = safe(value)
         for line in broken(shown, room, words=False) if room >= _LAST else [shown]:
@@ -333,7 +340,7 @@ def print_facts(
 
 def prose(text: str) -> None:
     """Print a sentence, on a terminal in lines that fit."""
-    room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
+    room = _room()
     for line in broken(text, room) if room else [text]:
         click.echo(safe(line))
 
@@ -342,7 +349,7 @@ def print_difference(lines: Iterable[str]) -> None:
     """Print the lines of a difference; on a terminal, the parts of a long one begin with its
     sign.
     """
-    room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
+    room = _room()
     for line in lines:
         text = line[1:]
         for part in broken(text, room - 1) if 0 < room < width(line) else [text]:
@@ -351,7 +358,7 @@ def print_difference(lines: Iterable[str]) -> None:
 
 def note(text: str) -> None:
     """Print a sentence to stderr, on a terminal in lines that fit."""
-    room = get_terminal_size((100, 24)).columns if sys.stderr.isatty() else 0
+    room = _room(sys.stderr)
     for line in text.split("\n"):
         for part in broken(line, room, words=False) if 0 < room < len(line) else [line]:
             click.echo(safe(part), err=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reflector.cli.options import DAY, SECTION, Question, question
+from reflector.cli.options import DAY, SECTION, Question, flag, question
 from reflector.cli.output import NONE, day_words, note, shaped, table
 from reflector.events.event import BULLET_CHECKED, written
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
@@ -102,14 +102,13 @@ class Uses(NamedTuple):
     def of(cls, asked: Question) -> Uses:
         """Return what is known of all bullets, now or then."""
         from reflector.audit.citations import observed, use
-        from reflector.ledger.as_of import Past
         from reflector.playbook.ranking import pinned_names
         from reflector.playbook_files.places import places
-        from reflector.sessions.injection import ranks, told_names, told_text
+        from reflector.sessions.told import ranks, told_names, told_text
 
         project = asked.place.project()
         rows = asked.playbook.rows()
-        past = asked.then or Past(asked.ledger)
+        past = asked.past
         usage = use(asked.ledger, past)
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
@@ -207,7 +206,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     help="Sort order. `model` shows votes by model.",
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
-@click.option("--removed", is_flag=True, help="Include removed rules.")
+@flag("--removed", help="Include removed rules.")
 @click.option(
     "--counting",
     type=click.Choice(COUNTINGS),
@@ -301,11 +300,11 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
 
 def _file_with_rules(place: Place) -> str:
     """Return the first file of the project that agents load and that has a rule, "" if none has."""
-    from reflector.playbook_files.watching import advice_of
+    from reflector.playbook_files.watching import loaded_advice
 
     if place.user or place.dataset is not None:
         return ""
-    return next((rule.file for rule in advice_of(place.folder()).rules), "")
+    return next((rule.file for rule in loaded_advice(place.folder()).rules), "")
 
 
 def _selected(
@@ -327,9 +326,7 @@ def _selected(
 
 def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> list[BulletRow]:
     """Return the bullets as another policy counts them, and note how many differ."""
-    from reflector.ledger.as_of import Past
-
-    other = (asked.then or Past(asked.ledger)).rows(counting)
+    other = asked.past.rows(counting)
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
     note(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,11 +27,13 @@ from reflector.cli.app import Place
 from reflector.cli.options import (
     LINE,
     NAME,
+    POSITION,
     FileLine,
     Question,
     as_of_option,
     bullet_named,
     find_bullet,
+    flag,
     json_option,
     past,
     question,
@@ -42,20 +43,21 @@ from reflector.cli.output import (
     json_of,
     note,
     print_facts,
+    print_json,
     prose,
     safe,
+    say,
     shaped,
     short_id,
     short_time,
     table,
 )
-from reflector.cli.playbook import ListedJson, Uses, worth
+from reflector.cli.playbook import Uses, worth
 from reflector.events import event as ev
 from reflector.events.bullets import DROPPED, WITHOUT_A_QUOTE
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.sessions import unknown_speakers
-from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
 from reflector.playbook_files.places import name_at, places
@@ -65,17 +67,6 @@ if TYPE_CHECKING:
     from reflector.audit.blame import Step
     from reflector.audit.session import Reflection, SessionStory, Window
     from reflector.ledger.store import Ledger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownJson(ListedJson):
-    """A bullet as `list` has it, and every event about it.
-
-    recent  the votes of the last eight sessions, oldest first: `+` helped, `-` harmed, `.` neither
-    """
-
-    recent: str
-    events: list[Event]
 
 
 @click.command()
@@ -92,11 +83,12 @@ def show(asked: Question, what: str) -> None:
     if is_name(what):
         _show_bullet(asked, find_bullet(ledger, what, asked.then))
         return
-    from reflector.cli import memory  # a rule, which is asked for most, needs none of it
+    if POSITION.fullmatch(what):
+        from reflector.cli import memory
 
-    if memory.is_memory(asked.place, what):
-        memory.print_change(asked.place, what, as_json=asked.as_json)
-        return
+        if memory.is_memory(asked.place, what):
+            memory.print_change(asked.place, what, as_json=asked.as_json)
+            return
     if bullet_named(ledger, what) is not None:
         _show_bullet(asked, find_bullet(ledger, what, asked.then))
         return
@@ -104,7 +96,9 @@ def show(asked: Question, what: str) -> None:
         target = target_named(ledger, what)
     except UnknownReference:
         if all(event.type == ev.MEMORY_CHANGED for event in ledger.events(session_id=what)):
-            memory.refuse_session(asked.place, what)
+            from reflector.cli.memory import refuse_session
+
+            refuse_session(asked.place, what)
         _show_session(asked, session_named(ledger, what))
         return
     event = target.events[0] if target.events else None
@@ -124,20 +118,22 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     uses = Uses.of(asked)
     events = about(asked.ledger, row, upto=asked.upto)
     listed = uses.json(row)
-    steps = steps_of(asked.ledger, row.name, asked.then)
-    marks = recent(steps, asked.then or Past(asked.ledger))
-    if asked.answers(shaped(ShownJson, listed, recent=marks, events=events)):
+    marks = recent(steps_of(asked.ledger, row.name, asked.then), asked.past)
+    if asked.as_json:
+        from reflector.cli.documents import ShownJson
+
+        print_json(shaped(ShownJson, listed, recent=marks, events=events))
         return
     demoted = uses.demoted(row)
-    click.echo(safe(f"{row.name}  {row.text}"))
+    say(f"{row.name}  {row.text}")
     end = uses.places.get(row.name) or row.end
     checked = f"checked: {listed.checked}" if listed.checked else ""
     notes = (SECTIONS[row.section], end, f"demoted: {demoted}" if demoted else "", checked)
-    click.echo(safe(", ".join(filter(None, notes))))
+    say(", ".join(filter(None, notes)))
     for line in worth(listed, uses.shown[row.name], marks):
         prose(line)
-    click.echo()
-    covered = (asked.then or Past(asked.ledger)).covered()
+    say()
+    covered = asked.past.covered()
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
 
     def what(event: Event) -> str:
@@ -151,7 +147,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 def _show_event(asked: Question, event: Event) -> None:
     if asked.answers(event):
         return
-    click.echo(safe(f"{event.type} at position {event.position}: {summary(event)}"))
+    say(f"{event.type} at position {event.position}: {summary(event)}")
     whole = json_of(event).items()
     shown = {
         key: value
@@ -171,15 +167,15 @@ def _show_session(asked: Question, session_id: str) -> None:
     story = session_story(asked.ledger, session_id, asked.then)
     if asked.answers(story):
         return
-    click.echo(f"session {safe(story.session_id)}")
+    say(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
-    click.echo(f"{counted(len(states), 'part')}: {', '.join(states)}")
+    say(f"{counted(len(states), 'part')}: {', '.join(states)}")
     if story.tokens:
         click.echo(_cost(story))
     for window in story.windows:
-        click.echo()
+        say()
         _show_window(window)
-    click.echo()
+    say()
     event_table(story.events, without="session")
 
 
@@ -188,7 +184,7 @@ def _show_window(window: Window) -> None:
     reason = f" ({window.reason})" if window.reason else ""
     is_trajectory = window.type == ev.TRAJECTORY_RECORDED
     how = "a trajectory" if is_trajectory else f"by {window.trigger}{reason}"
-    click.echo(safe(f"{when}, {how}"))
+    say(f"{when}, {how}")
     facts = chain(_window_facts(window), *map(_reflection_facts, window.reflections))
     print_facts(((name, " ".join(text.split())) for name, text in facts if text), 11, 2)
 
@@ -267,7 +263,7 @@ def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bo
     if line.number is not None and not (as_json or is_own or place.is_untouched):
         _print_evidence(place, f"{line.file}:{line.number}", moment)
     for text in evidence_lines(evidence) if evidence and not as_json else ():
-        click.echo(safe(text))
+        say(text)
 
 
 def _print_evidence(place: Place, line: str, moment: str | None) -> None:
@@ -280,12 +276,16 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         row = asked.playbook.row(name) if name is not None else None
         if row is None or not row.is_rule:
             return
-        uses = Uses.of(asked)
-        marks = recent(steps_of(ledger, row.name, asked.then), asked.then or Past(ledger))
-        counts = worth(uses.json(row), uses.shown[row.name], marks)
+        counts = _worth(asked, row, steps_of(ledger, row.name, asked.then))
         rows = [("since" * (number == 0), text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
         note(f"For its verdicts: {place.command('blame', row.name)}")
+
+
+def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[str]:
+    """Return what came of a rule, in lines."""
+    uses = Uses.of(asked)
+    return worth(uses.json(row), uses.shown[row.name], recent(steps, asked.past))
 
 
 def _blame_rule(asked: Question, name: str) -> None:
@@ -295,22 +295,20 @@ def _blame_rule(asked: Question, name: str) -> None:
     steps = steps_of(asked.ledger, row.name, asked.then)
     if asked.answers(steps):
         return
-    click.echo(safe(f"{row.name}  {row.text}"))
+    say(f"{row.name}  {row.text}")
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        click.echo(safe(f"It was {row.end}. Its verdicts also count for that rule: {into}"))
+        say(f"It was {row.end}. Its verdicts also count for that rule: {into}")
     elif row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
         counts = f" Its counts: {asked.place.command('blame', where)}" if where else ""
-        click.echo(safe(f"It is in {where or 'your file'}.{counts}"))
+        say(f"It is in {where or 'your file'}.{counts}")
     elif row.end:
-        click.echo(safe(f"It {'is' if row.is_rule else 'was'} {row.end}."))
-    marks = recent(steps, asked.then or Past(asked.ledger))
-    uses = Uses.of(asked)
-    for line in worth(uses.json(row), uses.shown[row.name], marks):
+        say(f"It {'is' if row.is_rule else 'was'} {row.end}.")
+    for line in _worth(asked, row, steps):
         prose(line)
     if steps:
-        click.echo()
+        say()
     is_alone = all(step.name == row.name for step in steps)
     columns = ("rule", "position", "when", "session", "verdict", "total", "why")
     rows = [
@@ -338,26 +336,20 @@ def _why(step: Step) -> str:
     """Return why a step counts or does not: by which judge, for what reason, and whose words it
     rests on.
     """
-    from reflector.transcripts.citations import CALLED_WRONG
-
     said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
-    is_new = step.said_wrong is not None and not (step.rationale or "").startswith(CALLED_WRONG)
-    wrong = f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})" if is_new else ""
+    wrong = ""
+    if step.said_wrong is not None:
+        from reflector.transcripts.citations import CALLED_WRONG
+
+        reason = f": {step.said_wrong}" if step.said_wrong else ""
+        is_said = (step.rationale or "").startswith(CALLED_WRONG)
+        wrong = "" if is_said else f"({CALLED_WRONG}{reason})"
     broken = "(not followed)" if step.followed == "no" else ""
     uncounted = f"[{step.uncounted}]" if step.uncounted else ""
     without = f"({WITHOUT_A_QUOTE})" if step.unquoted else ""
     return " ".join(
         filter(None, (uncounted, step.model, without, step.rationale, broken, said, wrong))
     )
-
-
-@dataclass(slots=True, kw_only=True)
-class LoggedJson(Event):
-    """An event of `log`, and the command that undoes it, or where it was undone; null for what
-    changed nothing.
-    """
-
-    undo: str | None
 
 
 @click.command()
@@ -379,9 +371,7 @@ class LoggedJson(Event):
     help="List only events of this type (repeatable).",
 )
 @click.option("--since", metavar="MOMENT", help="List only events since this moment.")
-@click.option(
-    "--memory", "memory", is_flag=True, help="List only changes of files that agents load."
-)
+@flag("--memory", "memory", help="List only changes of files that agents load.")
 @as_of_option
 @json_option
 @click.pass_obj
@@ -403,7 +393,7 @@ def log(
     To undo a change, run `reflector undo POSITION`. A, B and MOMENT are each a time (2026-11-21,
     yesterday, 2 weeks ago), a position or a session's id. With --memory, `log` lists changes of
     files that agents load. Name a FILE or a session to list only its changes. To undo such a
-    change, run `reflector undo PLACE`.
+    change, run `reflector undo POSITION`.
     """
     if memory:
         from reflector.cli.memory import print_log
@@ -438,10 +428,13 @@ def _print_events(
     if is_cut:
         events = events[1:]
     undone_at = undone(ledger)
-    undo = asked.place.command("undo")
-    if asked.answers(
-        [shaped(LoggedJson, event, undo=undo_of(event, undone_at, undo)) for event in events]
-    ):
+    if asked.as_json:
+        from reflector.cli.documents import LoggedJson
+
+        undo = asked.place.command("undo")
+        print_json(
+            [shaped(LoggedJson, event, undo=undo_of(event, undone_at, undo)) for event in events]
+        )
         return
 
     def summary_of(event: Event) -> str:

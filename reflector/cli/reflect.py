@@ -9,8 +9,8 @@ import click
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.judge import one_run
-from reflector.cli.options import dry_run_option, json_option, judge_option, yes_option
-from reflector.cli.output import note, print_json, safe, short_id, table
+from reflector.cli.options import dry_run_option, flag, json_option, judge_option, yes_option
+from reflector.cli.output import note, print_json, say, short_id, table
 from reflector.cli.sessions import run_drain
 from reflector.curator.listening import learned_words, propose_learned
 from reflector.events.event import TRAJECTORY_RECORDED
@@ -28,7 +28,7 @@ from reflector.text.phrases import counted
 @click.command()
 @click.argument("sessions", nargs=-1, metavar="[SESSION…]")
 @judge_option
-@click.option("--learn", is_flag=True, help="Also propose rules that seem to be missing.")
+@flag("--learn", help="Also propose rules that seem to be missing.")
 @dry_run_option
 @yes_option
 @json_option
@@ -159,7 +159,7 @@ def _print_prompt(backend: Backend, request: Request) -> None:
         prompt = backend.prompt(request)
     except (BackendError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(safe(prompt.text))
+    say(prompt.text)
     omitted = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items()]
     words = f"; omitted: {', '.join(omitted)}" if omitted else ""
     note(f"about {prompt.tokens:,} tokens{words}; nothing was sent")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import FILE, Question, as_of_option, past
+from reflector.cli.options import FILE, Question, as_of_option, flag, past
 from reflector.cli.output import print_lines, waiting
 from reflector.cli.playbook import ORDERS, Uses
 from reflector.files import write_named
@@ -30,10 +30,9 @@ _READ_FIRST = "The page contains the texts of your rules. Read the page before y
 @click.option("--since", metavar="MOMENT", help="Show changes since MOMENT (default: 7 days ago).")
 @as_of_option
 @click.option("--out", type=FILE, help="File to write (default: one that git ignores).")
-@click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
-@click.option(
+@flag("--open", "opens", help="Show the page in the browser.")
+@flag(
     "--share",
-    is_flag=True,
     help="Omit quotes, reasons, paths, names and ids.",
 )
 @click.pass_obj

@@ -24,7 +24,7 @@ from reflector.changes.propose import Proposal, ProposalRefused
 from reflector.changes.pruning import Pruned, prune
 from reflector.changes.undo import undone
 from reflector.cli.app import Place
-from reflector.cli.changes import alike_to, edited, undo
+from reflector.cli.changes import alike_to, edited
 from reflector.cli.memory import (
     MemoryJson,
     is_memory,
@@ -40,7 +40,17 @@ from reflector.cli.options import (
     json_option,
     why_option,
 )
-from reflector.cli.output import note, print_facts, print_json, safe, short_id, short_time, table
+from reflector.cli.output import (
+    note,
+    print_facts,
+    print_json,
+    safe,
+    say,
+    short_id,
+    short_time,
+    table,
+)
+from reflector.cli.undo import undo
 from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.files import Changed
 from reflector.ledger.store import Ledger
@@ -93,7 +103,7 @@ class _Review(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class WaitingJson:
     """Citations without a verdict, the newest first, and proposals, the oldest first. With `review
     list`, also citations that a judge decided, and decided proposals. With the setting `memory` =
@@ -336,7 +346,7 @@ class _CitationCase:
                 for line in _lines(message):
                     click.secho(line, bold=cites or message.origin == "human")
         except (OSError, UnknownTranscript) as error:
-            click.echo(f"  the evidence cannot be shown: {safe(str(error))}")
+            say(f"  the evidence cannot be shown: {safe(str(error))}")
 
     def decide(self, place: Place, key: str) -> int | None:
         return _record_verdict(place, self.citation, _VERDICT_OF[key])
@@ -398,10 +408,10 @@ class _ProposalCase:
         when = short_time(proposal.proposed_at)
         click.secho(f"\n{number}  {title}  from {proposal.origin}, {when}", bold=True)
         for line in (proposal.reason, *step.lines, *alike):
-            click.echo(safe(line))
+            say(line)
         for words in proposal.evidence:
             where = f", session {short_id(words.session)}" if words.session else ""
-            click.echo(safe(f"  {_WHO[words.by]}{where}: “{words.text}”"))
+            say(f"  {_WHO[words.by]}{where}: “{words.text}”")
         return True
 
     def show_more(self) -> None:
@@ -430,7 +440,7 @@ def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None)
     first = place.project().first_number
     step = proposing.approve_proposal(ledger, proposal, text=text, first=first)
     for line in step.lines:
-        click.echo(safe(line))
+        say(line)
     note(f"Undo: {place.command('undo', str(step.position))}")
     return step.position
 
@@ -581,7 +591,7 @@ def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
                 note(f"Session {short_id(session_id)} is not waiting for a judge.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class FoundJson:
     """The duplicates and the rules to remove that `review find` found."""
 
@@ -660,11 +670,11 @@ def _print_found(found: FoundJson) -> None:
     for pair in found.duplicates:
         click.secho(f"{pair.kind}: {safe(pair.why)}", bold=True)
         for bullet in pair.bullets:
-            click.echo(safe(f"  {bullet.line}"))
+            say(f"  {bullet.line}")
         if pair.move:
-            click.echo(f"  to merge them, first run: {pair.move}")
+            say(f"  to merge them, first run: {pair.move}")
         if pair.proposal:
-            click.echo(f"  proposal {short_id(pair.proposal)}")
+            say(f"  proposal {short_id(pair.proposal)}")
     rows = [(removal.name, removal.reason, removal.text) for removal in found.removals]
     if rows:
         table(("name", "reason", "text"), rows)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import DAY, PATH, agreed, json_option, judge_option, yes_option
+from reflector.cli.options import DAY, PATH, agreed, flag, json_option, judge_option, yes_option
 from reflector.cli.output import (
     counting,
     note,
     os_error_words,
     print_json,
     progress,
-    safe,
+    say,
     short_id,
     table,
 )
@@ -29,7 +29,7 @@ from reflector.sessions.drain import Drained
 from reflector.sessions.intake import WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
 from reflector.text.phrases import counted
-from reflector.transcripts.readers import Reader, option_of, readers
+from reflector.transcripts.readers import Reader, faults, option_of, readers
 from reflector.transcripts.reading import recognise
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from reflector.sessions.history import AgentSessions, HistoryPlan, Recorded, RecordedFile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class IngestedJson:
     """The files that `ingest` recorded; `failed` has a line for each other file."""
 
@@ -163,12 +163,11 @@ class _Agent(click.ParamType[Reader]):
             ctx.obj.project()
         known = {option_of(reader): reader for reader in readers()}
         if value not in known:
-            self.fail(
-                f"{value!r} is not one of {', '.join(known)}. To read the sessions of another "
-                "agent, install its package and list its name in the setting `readers`.",
-                param,
-                ctx,
+            way = "; ".join(faults()) or (
+                "To read the sessions of another agent, install its package and list its name in "
+                "the setting `readers`."
             )
+            self.fail(f"{value!r} is not one of {', '.join(known)}. {way}", param, ctx)
         return known[value]
 
 
@@ -181,7 +180,7 @@ class _Agent(click.ParamType[Reader]):
 @click.option(
     "--agent", type=_Agent(), metavar="NAME", help="Record only the sessions of this agent."
 )
-@click.option("--dry-run", is_flag=True, help="Show the sessions without recording anything.")
+@flag("--dry-run", help="Show the sessions without recording anything.")
 @yes_option
 @json_option
 @click.pass_obj
@@ -218,13 +217,15 @@ def history(
         agents = [AgentJson(*_counts(kept), *_days(kept)) for kept in plan.agents if kept.files]
         new = len(recorded.new) if recorded is not None else None
         print_json(HistoryJson(plan.project.root, agents, new, failed))
+    for fault in faults():
+        note(fault)
     for unread in failed:
         note(f"reflector: {unread.error}")
     if failed:
         raise click.exceptions.Exit(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class UnreadableJson:
     """A transcript that could not be recorded, with the reason."""
 
@@ -232,7 +233,7 @@ class UnreadableJson:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class AgentJson:
     """The sessions of the project that one agent still keeps, and the days of the first and the
     last.
@@ -245,7 +246,7 @@ class AgentJson:
     to: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class HistoryJson:
     """The sessions that agents still keep; `recorded` is the number of files with new records, null
     for a dry run and if there is no file.
@@ -355,10 +356,9 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 
 
 @click.command()
-@click.option("--retry-failed", is_flag=True, help="Retry failed deliveries and reflections now.")
-@click.option(
+@flag("--retry-failed", help="Retry failed deliveries and reflections now.")
+@flag(
     "--background",
-    is_flag=True,
     help=("Wait longer between retries, as the hooks do."),
 )
 @json_option
@@ -403,7 +403,7 @@ def run_drain(
 def _print_drained(place: Place, done: Drained) -> None:
     for item in done.reflected:
         if item.outcome == "completed" and item.words:
-            click.echo(safe(item.words))
+            say(item.words)
         elif item.outcome == "failed":
             by_hand = f"is not tried again automatically (see `{place.command('status')}`)"
             note(

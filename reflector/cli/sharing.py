@@ -8,8 +8,8 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.install import show_change
-from reflector.cli.options import dry_run_option
-from reflector.cli.output import note, safe
+from reflector.cli.options import dry_run_option, flag
+from reflector.cli.output import note, say
 from reflector.hooks import git_merge
 from reflector.playbook_files.mirrors import add_mirror, agent_file_name, mirrors, remove_mirror
 from reflector.sessions.spool import is_untouched
@@ -19,7 +19,7 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 
 
 @click.command()
-@click.option("--off", is_flag=True, help="Stop sharing.")
+@flag("--off", help="Stop sharing.")
 @dry_run_option
 @click.pass_obj
 def team(place: Place, off: bool, dry_run: bool) -> None:
@@ -39,21 +39,21 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
         place.write(project)
     attributes = changes[0]
     if all(change.is_none for change in changes):
-        click.echo(safe(f"{root}: the playbook {'is not' if off else 'is already'} shared."))
+        say(f"{root}: the playbook {'is not' if off else 'is already'} shared.")
     elif off:
-        click.echo(safe(f"{project.playbook_json} contains the counts again."))
+        say(f"{project.playbook_json} contains the counts again.")
     else:
         merged = "playbook.json is shared, and git merges it rule by rule in this clone."
-        click.echo(safe(f"{attributes.path}: {merged}"))
+        say(f"{attributes.path}: {merged}")
         if not attributes.is_none:
             files = " ".join(name for name in _SHARED_FILES if (root / name).exists())
-            click.echo(f"Next: git add {files} && git commit")
-        click.echo("Run `reflector team` once in each other clone. To undo: reflector team --off")
+            say(f"Next: git add {files} && git commit")
+        say("Run `reflector team` once in each other clone. To undo: reflector team --off")
 
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="[FILE…]")
-@click.option("--off", is_flag=True, help="Remove the playbook from FILE.")
+@flag("--off", help="Remove the playbook from FILE.")
 @click.pass_obj
 def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
     """Keep the playbook in a file such as AGENTS.md.
@@ -79,7 +79,7 @@ def _list(place: Place) -> None:
     with place.reading() as ledger:
         mirrored = mirrors(ledger, place.project())
     for entry in mirrored:
-        click.echo(safe(f"{entry.name}: {entry.trouble or entry.state}"))
+        say(f"{entry.name}: {entry.trouble or entry.state}")
     if not mirrored:
         note(f"No file contains the playbook. Next: {place.command('mirror', 'AGENTS.md')}")
 
@@ -92,9 +92,7 @@ def _add(place: Place, names: list[str]) -> None:
             add_mirror(pipeline.ledger, project, name)
             effect = "contains the playbook now" if is_there else "was created with the playbook"
             stop = place.command("mirror", "--off", name)
-            click.echo(
-                safe(f"{name} {effect} and gets each change of the playbook. To stop: {stop}")
-            )
+            say(f"{name} {effect} and gets each change of the playbook. To stop: {stop}")
     if "CLAUDE.md" in names:
         note(
             "Claude Code's hook also shows the playbook. If you use the hook, remove the "
@@ -105,7 +103,7 @@ def _add(place: Place, names: list[str]) -> None:
 def _remove(place: Place, names: list[str]) -> None:
     if place.is_untouched:
         for name in names:
-            click.echo(safe(f"{name} does not contain the playbook."))
+            say(f"{name} does not contain the playbook.")
         return
     project = place.project()
     with place.pipeline():
@@ -115,4 +113,4 @@ def _remove(place: Place, names: list[str]) -> None:
                 effect = "no longer contains the playbook."
                 if not (project.root / name).exists():
                     effect = "contained only the playbook, so the file was removed."
-            click.echo(safe(f"{name} {effect}"))
+            say(f"{name} {effect}")

@@ -14,7 +14,7 @@ import click
 
 from reflector.audit.dropped import MOST
 from reflector.cli.app import Place
-from reflector.cli.options import json_option
+from reflector.cli.options import flag, json_option
 from reflector.cli.output import (
     day_words,
     note,
@@ -28,7 +28,7 @@ from reflector.hooks import fast
 from reflector.hooks.reach import callers_of
 from reflector.playbook_files.kept_copies import foreign_note
 from reflector.sessions import spool
-from reflector.sessions.former_shares import former_shares
+from reflector.sessions.former_shares import note_shown
 from reflector.sessions.overview import (
     FailureJson,
     MonthJson,
@@ -48,9 +48,7 @@ Row = tuple[str, str]
 
 
 @click.command()
-@click.option(
-    "--projects", "everything", is_flag=True, help="Show a line for each of your projects."
-)
+@flag("--projects", "everything", help="Show a line for each of your projects.")
 @json_option
 @click.pass_obj
 def status(place: Place, everything: bool, as_json: bool) -> None:
@@ -244,5 +242,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
         note(f"reflector: a session is still being processed; if this takes long, run `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
-    for line in former_shares(place.project()):
+    for line in state.changed:
         note(line)
+    if state.changed:
+        note_shown(place.project())

@@ -81,7 +81,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             ("pat-001", "pat-001 pat-002 --why 'the linter checks it'"),
         ),
         "undo": Entry(
-            "changes",
+            "undo",
             "undo",
             "Undo your last change",
             ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'"),

@@ -20,6 +20,7 @@ from reflector.cli.options import (
     agreed,
     as_of_option,
     dry_run_option,
+    flag,
     json_option,
     past,
     why_option,
@@ -32,6 +33,7 @@ from reflector.cli.output import (
     print_lines,
     progress,
     safe,
+    say,
     span,
     table,
 )
@@ -53,8 +55,9 @@ from reflector.playbook_files.moving import Move, carry_out_move, plan_move
 from reflector.playbook_files.places import is_loaded
 from reflector.sessions import machines
 from reflector.sessions.drain import waiting_pipeline
-from reflector.sessions.injection import headings_of, moved_text, told_text
+from reflector.sessions.injection import headings_of, moved_text
 from reflector.sessions.loaded import tell_recorded
+from reflector.sessions.told import told_text
 from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 from reflector.trials.trial import Trial
@@ -68,7 +71,7 @@ _NAMED = 12
 FORMATS = ("json", "md", "csv", "ndjson")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class AdoptedJson:
     """The rules of the files; `undo` is the command that undoes it.
 
@@ -93,8 +96,8 @@ class AdoptedJson:
 
 @click.command()
 @click.argument("files", type=READ_FILE, nargs=-1, required=True, metavar="FILE…")
-@click.option("--move", is_flag=True, help="Move the rules from FILE into the playbook.")
-@click.option("--rename", is_flag=True, help="Rename rules whose names are taken.")
+@flag("--move", help="Move the rules from FILE into the playbook.")
+@flag("--rename", help="Rename rules whose names are taken.")
 @yes_option
 @dry_run_option
 @json_option
@@ -174,14 +177,14 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
         note(line)
     names = " ".join(shlex.quote(str(file)) for file in files)
     if not result.lines:
-        click.echo(f"{names} does not contain rules.")
+        say(f"{names} does not contain rules.")
         return
     for line in result.lines if result.dry_run else ():
-        click.echo(safe(line))
+        say(line)
     known = len(result.lines) - result.bullets
     others = f", and {known:,} already had one" if known else ""
     gets = "would get" if result.dry_run else "got"
-    click.echo(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
+    say(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
     note(f"The file is unchanged. See its rules: {place.command('list')}")
     note(f"To move them into the playbook: {place.command('adopt', '--move')} {names}")
     if result.undo is not None:
@@ -230,7 +233,7 @@ def _move(
         position = carry_out_move(ledger, project, plan_move(ledger, project, files), shown=move)
     undo = place.command("undo", str(position))
     if not as_json:
-        click.echo(f"Moved {counted(move.count, 'rule')}. See them: {place.command('list')}")
+        say(f"Moved {counted(move.count, 'rule')}. See them: {place.command('list')}")
         note(f"Undo: {undo}")
     return replace(result, dry_run=False, undo=undo)
 
@@ -253,9 +256,9 @@ def _tokens_of(root: Path, ledger: Ledger, move: Move) -> tuple[int, int]:
 
 def _print_move(place: Place, result: AdoptedJson) -> None:
     for line in (*result.diff, *result.notes):
-        click.echo(safe(line))
+        say(line)
     if not result.bullets:
-        click.echo("No rules to move.")
+        say("No rules to move.")
         return
     note(
         f"{counted(result.bullets, 'rule')} to move into the playbook. Each session would start "
@@ -310,12 +313,12 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
         note(line)
     _name(adoption.known, "… and {:,} more are rules already; --json lists them")
     if not result.lines:
-        click.echo("Nothing new in this file.")
+        say("Nothing new in this file.")
         return
     for line in result.lines if result.dry_run else ():
-        click.echo(safe(line))
+        say(line)
     done = "would be adopted" if result.dry_run else "adopted"
-    click.echo(f"{counted(result.bullets, 'rule')} {done}")
+    say(f"{counted(result.bullets, 'rule')} {done}")
     if result.tokens_after is not None:
         note(
             f"Each session now starts with {result.tokens_after:,} tokens of rules instead "
@@ -327,7 +330,7 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 
 @click.command("import")
 @click.argument("file", type=READ_FILE)
-@click.option("--rename", is_flag=True, help="Rename rules whose names are taken.")
+@flag("--rename", help="Rename rules whose names are taken.")
 @json_option
 @click.pass_obj
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
@@ -380,8 +383,6 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
         print_json(loaded)
     else:
         click.echo(loaded.head)
-        events = counted(loaded.head.position, "event")
-        note(f"{events} imported. Next: {place.command('list')}")
         note(f"{counted(loaded.head.position, 'event')} imported. Next: {place.command('list')}")
     _print_trials(place, loaded.trials, is_moved=not project.config.ledger_url)
 
@@ -404,7 +405,7 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
 def _print_merged(place: Place, merged: Merged) -> None:
     click.echo(merged.head)
     for old, new in merged.renamed.items():
-        click.echo(f"{old} of the file has the name {new} in this ledger")
+        say(f"{old} of the file has the name {new} in this ledger")
     if merged.forward:
         note("This ledger was an older state of the file's ledger. Now both ledgers are equal.")
         return
@@ -488,7 +489,7 @@ def export(place: Place, form: str, moment: str | None) -> None:
         if form == "json":
             _print_file(dump(of.bullets(), then.updated_at if then else ledger.updated_at()))
         elif form == "md":
-            click.echo(safe(sections_text(of.bullets())))
+            print_lines([safe(sections_text(of.bullets()))])
         elif form == "csv":
             columns = ("name", "section", "helpful", "harmful", "status", "text")
             rows = (
@@ -648,11 +649,9 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         kept = counted(redacted.kept, "waiting session")
         without = f", text removed from {kept}" if redacted.kept else ""
         removed = counted(len(redacted.removed), "file")
-        click.echo(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
+        say(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
     elif redacted.earlier is not None:
-        click.echo(
-            f"already redacted at position {redacted.earlier}; reflector cleaned the files again"
-        )
+        say(f"already redacted at position {redacted.earlier}; reflector cleaned the files again")
     if redacted.trouble:
         note(
             f"reflector could not rewrite the copy of the ledger ({redacted.trouble}); make this "

@@ -14,10 +14,20 @@ from reflector.cli.options import (
     agreed,
     find_bullet,
     find_own_bullet,
+    flag,
     json_option,
     yes_option,
 )
-from reflector.cli.output import note, print_facts, print_json, progress, safe, short_time, table
+from reflector.cli.output import (
+    note,
+    print_facts,
+    print_json,
+    progress,
+    safe,
+    say,
+    short_time,
+    table,
+)
 from reflector.files import append_named, read_bounded
 from reflector.handover import open_own, read_own
 from reflector.ledger.store import Ledger
@@ -92,7 +102,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     show_default=True,
     help="Sign that a session went well.",
 )
-@click.option("--placebo", is_flag=True, help="Show neutral lines in a third of the sessions.")
+@flag("--placebo", help="Show neutral lines in a third of the sessions.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
@@ -134,7 +144,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
             f"a third of your sessions do not get {withheld}, and another third get neutral lines "
             "instead"
         )
-    click.echo(f"From now on {arms}; see `{place.command('trial status')}`")
+    say(f"From now on {arms}; see `{place.command('trial status')}`")
 
 
 def _refuse_useless(
@@ -252,7 +262,7 @@ def _print_runs(runs: Sequence[Run]) -> None:
         )
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
-    click.echo(
+    say(
         f"{counted(len(runs) // 2, 'pair')}: {better} better with the advice, {worse} worse. "
         f"Chance alone gives such a result in {sign_test(better, worse):.1%} of comparisons"
     )
@@ -266,14 +276,14 @@ def _agreed_to_run(root: Path, tasks: Sequence[Task], command: str, *, yes: bool
     digest = digest_of(tasks, command, scripts)
     if digest in read_own(str(root), _AGREED, _MOST_AGREED).decode("ascii", "replace").split():
         return
-    click.echo(safe(f"runs: {command}"))
+    say(f"runs: {command}")
     for path, hashed in scripts.items():
-        click.echo(safe(f"  {hashed[:16]}  {path}"))
+        say(f"  {hashed[:16]}  {path}")
     for task in tasks:
-        click.echo(safe(f"{task.name}/prompt.md: {_first_line(task.prompt)}"))
-        click.echo(safe(f"{task.name}/check: {task.check.strip()}"))
+        say(f"{task.name}/prompt.md: {_first_line(task.prompt)}")
+        say(f"{task.name}/check: {task.check.strip()}")
         for path, hashed in task.hashes.items():
-            click.echo(safe(f"  {hashed[:16]}  {path}"))
+            say(f"  {hashed[:16]}  {path}")
     agreed(
         "Run this command with these files?",
         "you have not yet allowed this command and these files",
@@ -303,15 +313,13 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
     ended = f"{found.rate:.0%} {found.outcome} (outcome known for {found.known:.0%})"
     used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
-    click.echo(f"{sessions}: {ended}{used}.")
-    click.echo(
-        f"If {found.share:.0%} of sessions do not get the playbook, a trial detects a change of"
-    )
+    say(f"{sessions}: {ended}{used}.")
+    say(f"If {found.share:.0%} of sessions do not get the playbook, a trial detects a change of")
     for length in found.lengths:
         late = "not within a year" if length.late is None else f"within {length.late} weeks"
         half = f"half of the trials within {length.weeks} weeks, 9 of 10 {late}"
         ends = "not within a year" if length.weeks is None else half
-        click.echo(f"  {length.points:2} points: {ends}")
+        say(f"  {length.points:2} points: {ends}")
     costs = [
         f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
         for length in found.lengths

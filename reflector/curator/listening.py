@@ -19,18 +19,18 @@ of the most sessions. If one quote is a user's, the proposal is the user's, and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from reflector.changes.apply import BulletRefused
 from reflector.changes.propose import Quote, propose
 from reflector.events import event as ev
 from reflector.events.bullets import PROMOTED
 from reflector.events.event import Event, NewEvent, identity
+from reflector.judges.reading.wordings import expression, wordings
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
@@ -61,94 +61,14 @@ _MAX_LINES = 12
 _MAX_SENTENCE = 300
 _LEAST_WORDS = 3
 
-_LEAD = (
-    r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually|as "
-    r"always|as i said|then)\b"
-    r"[ ,:!.-]*)*"
-)
-_VERB = (
-    r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|prefer"
-    r"|do|be|look)"
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One way to word a wish. `wish` of the expression is what is asked for, written with
-    `before` in front.
-    """
+class Form(NamedTuple):
+    """One way to word a wish. `before` is written in front of what is asked for."""
 
     id: str
     kind: Kind
     section: str
     before: str
-    expression: re.Pattern[str]
-
-
-def _form(id: str, section: str, before: str, expression: str, kind: Kind = "standing") -> Form:
-    return Form(
-        id, kind, section, before, re.compile(_LEAD + expression, re.IGNORECASE | re.DOTALL)
-    )
-
-
-_FUTURE = (
-    r"(?:from now on|going forward|for (?:the )?future(?: reference)?|for next "
-    r"time)[,:]? ?(?:please )?"
-)
-_TO_COME = r"(?:in (?:the )?future|next time)[,:]? (?:please )?"
-#: The first that fits.
-FORMS = (
-    _form("never", "mis", "Never", r"(?:you (?:should|must) |we )?never (?P<wish>\w.+)"),
-    _form(
-        "not-again",
-        "mis",
-        "Don't",
-        (
-            r"(?:do not|don['’]?t|stop) (?:ever )?(?P<wish>\w.+?)[ ,]+(?:again|any "
-            r"?more|ever|every "
-            r"time)\W*"
-        ),
-    ),
-    _form("dont-ever", "mis", "Don't", r"(?:do not|don['’]?t) ever (?P<wish>\w.+)"),
-    _form("always", "pat", "Always", r"(?:you (?:should|must) |we )?always (?P<wish>\w.+)"),
-    _form("remember-to", "pat", "", r"remember (?:also )?to (?P<wish>(?!be sure)\w.+)"),
-    _form("remember", "ctx", "", r"remember(?:(?: also)?,? that|:| also| you| we) ?(?P<wish>\w.+)"),
-    _form("keep-in-mind", "ctx", "", r"keep in mind(?: that|:|,)? ?(?P<wish>\w.+)"),
-    _form("from-now-on", "pref", "", _FUTURE + r"(?P<wish>\w.+)"),
-    _form(
-        "in-future",
-        "pref",
-        "",
-        rf"{_TO_COME}(?P<wish>(?:always|never|don['’]?t|do not|{_VERB})\b.+)",
-    ),
-    _form(
-        "prefer",
-        "pref",
-        "Prefer",
-        r"(?:i|we) (?:(?:strongly|generally|usually|always) )?prefer (?P<wish>\w.+)",
-    ),
-    _form(
-        "instead",
-        "pref",
-        "",
-        (
-            rf"(?P<wish>{_VERB} [^.]+?(?:, not | instead of | rather than "
-            r")\w.+)"
-        ),
-        "correction",
-    ),
-    _form("no-use", "pref", "", r"(?P<wish>(?:use|run|we use|call) \w.+)", "correction"),
-)
-_CORRECTS = re.compile(r"(?:no|nope|wrong|actually)\b[ ,.!:-]+", re.IGNORECASE)
-#: A wish about what only the conversation says.
-_POINTS = re.compile(
-    r"\b(?:this|that|it|these|those|them|here|there|above|below)\b"
-    r"(?! (?:the|a|you|we|all|every|is|are|repo(?:sitory)?|project|code ?base|team|machine)\b)",
-    re.IGNORECASE,
-)
-_MOMENTARY = re.compile(
-    r"\b(?:now|today|tomorrow|right away|for the moment|this (?:time|once)|just)\b", re.IGNORECASE
-)
 
 
 def hear(
@@ -437,12 +357,14 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
         sentence = sentence.partition(", ")[0]
     if len(sentence) > _MAX_SENTENCE or sentence.endswith(("?", ":", "？", "：")):
         return None
-    for form in FORMS:
-        match = form.expression.fullmatch(sentence.rstrip())
+    for row in wordings("wish"):
+        match = row.expression.fullmatch(sentence.rstrip())
         if match is None:
             continue
-        if form.id == "no-use" and not _CORRECTS.match(sentence):
+        if row.id == "no-use" and not expression("corrects").match(sentence):
             continue
+        kind, section, *before = row.says.split()
+        form = Form(row.id, cast(Kind, kind), section, "".join(before))
         wish = match["wish"].strip(" .!,;\"'。！、，")
         if not _means_something(wish):
             return None
@@ -455,6 +377,6 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
 
 def _means_something(wish: str) -> bool:
     """Return False for a wish that points to what only the conversation says, or is for now."""
-    if count(wish) < _LEAST_WORDS or _MOMENTARY.search(wish):
+    if count(wish) < _LEAST_WORDS or expression("momentary").search(wish):
         return False
-    return not _POINTS.search(" ".join(wish.split()[:6]))
+    return not expression("points").search(" ".join(wish.split()[:6]))

@@ -158,20 +158,22 @@ async def run_reflector(
 async def _ask(
     messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]
 ) -> str:
-    from reflector.judges.api_settings import model_settings
+    from reflector.judges.api import api_settings
+    from reflector.judges.backends.anthropic import ANTHROPIC
 
-    settings = model_settings()
-    if settings.key is None:
+    settings = api_settings(ANTHROPIC)
+    if not settings.key:
         return ""
     from reflector.judges.excerpt import compose
-    from reflector.judges.messages_api import AnthropicClient
+    from reflector.judges.http_api import HttpClient
+    from reflector.judges.messages_api import ask_once
     from reflector.judges.prompts import find_template
 
     template = find_template("reflector.txt", _project())
     advice = sections_text(_bullets(playbook))
     cited = [name for name in cited_ids if isinstance(name, str)]
     prompt = compose(template, advice, cited, lambda: _messages(messages), _REQUEST_TOKENS)
-    reply = await AnthropicClient(settings).send((prompt.before, prompt.after))
+    reply = await HttpClient(settings, ask_once).send((prompt.before, prompt.after))
     save_diagnostic(f"PROMPT\n{prompt.text}\n\nANSWER\n{reply.text}", "reflector")
     return reply.text
 

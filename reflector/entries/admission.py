@@ -13,7 +13,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from shutil import rmtree
 from typing import Literal
 
 import reflector.ledger as ledgers
@@ -336,6 +335,8 @@ def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
         != original.file
     ):
         with suppress(OSError):
+            from shutil import rmtree
+
             rmtree(own_folder(str(place.root)), ignore_errors=True)
             os.rename(own_folder(original.root), own_folder(str(place.root)))  # noqa: PTH104
             entry = original

@@ -16,7 +16,6 @@ from contextlib import suppress
 from itertools import chain, count, islice
 from pathlib import Path
 from shlex import quote
-from shutil import copyfileobj
 from typing import TYPE_CHECKING, Final
 
 import reflector.ledger as ledgers
@@ -368,6 +367,8 @@ def _copy_into(folder: Folder, source: Path, name: str) -> None:
     """Copy a file into a folder under a new name, whole and on disk. Raises OSError."""
     fd = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with source.open("rb") as content, os.fdopen(fd, "wb") as target:
+        from shutil import copyfileobj
+
         copyfileobj(content, target)
         target.flush()
         os.fsync(target.fileno())

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
-from shutil import rmtree
 from typing import NamedTuple
 
 from reflector.files import read_bounded, write_durably
@@ -190,6 +189,8 @@ def way_back(root: Path, file: Path) -> str:
 
 def forget(root: Path) -> None:
     """Remove what is known of a project's ledger, its copy included. Raises OSError."""
+    from shutil import rmtree
+
     rmtree(own_folder(str(root)))
 
 

@@ -9,8 +9,7 @@ projection.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from reflector.events.event import Event
 from reflector.events.state import Completion, Data, Playbook, counted_verdict
@@ -31,11 +30,11 @@ class Effect:
         """Fold the event into the playbook."""
 
 
-@dataclass(frozen=True)
 class AddsBullets(Effect):
     """Adds the bullets that `bullets` returns from the data."""
 
-    bullets: Callable[[Data], Sequence[Data]]
+    def __init__(self, bullets: Callable[[Data], Sequence[Data]]) -> None:
+        self.bullets = bullets
 
     def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         book.baselines_at[event.event_id] = event.position
@@ -57,7 +56,7 @@ class MergesBullets(AddsBullets):
             live = [source for source in sources if source and source.status == "live"]
             book.add(event, [bullet])
             for source in live:
-                book.put(replace(source, status="merged", removed_into=name, reason=None))
+                book.put(source._replace(status="merged", removed_into=name, reason=None))
 
 
 class UndoesMerge(Effect):
@@ -69,25 +68,25 @@ class UndoesMerge(Effect):
         name = facts.get("name", "")
         for source in map(book.entries.__getitem__, book.sources(name)):
             status = "removed" if source.reason else "live"  # the reason of a removal since
-            book.put(replace(source, status=status, removed_into=None))
+            book.put(source._replace(status=status, removed_into=None))
         entry = book.entries.get(name)
         if entry is not None and entry.status == "live":
-            book.put(replace(entry, status="removed", removed_into=None, reason="unmerged"))
+            book.put(entry._replace(status="removed", removed_into=None, reason="unmerged"))
 
 
-@dataclass(frozen=True)
 class ChangesBullet(Effect):
     """Changes fields of the bullet that the data names, to those that `values` returns.
 
     A name without a bullet changes nothing.
     """
 
-    values: Callable[[Event, Entry, Data], dict[str, object]]
+    def __init__(self, values: Callable[[Event, Entry, Data], dict[str, Any]]) -> None:
+        self.values = values
 
     def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         entry = book.entries.get(facts.get("name", ""))
         if entry is not None:
-            book.put(replace(entry, **self.values(event, entry, facts)))  # type: ignore[arg-type]
+            book.put(entry._replace(**self.values(event, entry, facts)))
 
 
 class Recounts(Effect):
@@ -106,8 +105,7 @@ class Recounts(Effect):
         helpful = facts.get(f"{prefix}helpful", 0)
         harmful = facts.get(f"{prefix}harmful", 0)
         book.put(
-            replace(
-                entry,
+            entry._replace(
                 baseline_helpful=helpful,
                 baseline_harmful=harmful,
                 recounted_at=min(since, event.position),
@@ -137,7 +135,6 @@ class RecordsWindow(Effect):
     changes: ClassVar[bool] = False
 
 
-@dataclass(frozen=True)
 class MovesWindow(Effect):
     """Brings the target window to a state; a completed window stays completed.
 
@@ -145,11 +142,12 @@ class MovesWindow(Effect):
     attempts  how many failed attempts the event adds
     """
 
-    state: str
-    final: str = ""
-    attempts: int = 0
-
     changes: ClassVar[bool] = False
+
+    def __init__(self, state: str, final: str = "", attempts: int = 0) -> None:
+        self.state = state
+        self.final = final
+        self.attempts = attempts
 
     def state_by(self, facts: Data) -> str:
         """Return the state that an event with this data brings its window to, "" if it leaves the
@@ -196,13 +194,13 @@ class AdoptsPolicy(Effect):
             book.adopted = facts["counting"]
 
 
-@dataclass(frozen=True)
 class ChangesNothing(Effect):
     """Changes neither the playbook nor a window, and says why it is recorded anyway."""
 
-    because: str
-
     changes: ClassVar[bool] = False
+
+    def __init__(self, because: str) -> None:
+        self.because = because
 
 
 class Tells(ChangesNothing):

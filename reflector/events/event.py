@@ -165,7 +165,7 @@ def first_origin(meta: Mapping[str, Any]) -> str:
     return first_moment(meta, ("", "", 0))[1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take three times as long to define at each start
 class NewEvent:
     """An event to append. `occurred_at` is ISO 8601 in UTC, None meaning "when it is recorded"."""
 

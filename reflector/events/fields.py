@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +33,7 @@ def pack_keys(keys: Iterable[int]) -> str:
     packed = array("q", keys)
     if sys.byteorder == "little":
         packed.byteswap()
-    return b64encode(packed.tobytes()).decode("ascii")
+    return b2a_base64(packed.tobytes(), newline=False).decode("ascii")
 
 
 def unpack_keys(text: str) -> array[int]:
@@ -43,7 +43,7 @@ def unpack_keys(text: str) -> array[int]:
         ValueError: `pack_keys` did not make the text.
     """
     packed = array("q")
-    packed.frombytes(b64decode(text, validate=True))
+    packed.frombytes(a2b_base64(text, strict_mode=True))
     if sys.byteorder == "little":
         packed.byteswap()
     return packed

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -86,19 +84,18 @@ def as_line(form: str) -> Callable[[Data], str]:
     return lambda facts: form.format_map(_Known(facts))
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventType:
+class EventType(NamedTuple):
     """One type of event.
 
     meaning    one sentence for the documents: an event of this type records that …
-    since      the schema revision of the first release that appended it, where that is not the
-               first of all
     fields     of the data, by name; a field that is not named here is a fact of a newer version:
                kept as it is, unread and unchecked
     effect     what the event changes
     summary    returns the event's line in `log` from its data
-    merge      what becomes of a differing event with the same id
     no_retraction  why it cannot be retracted, and what to do instead; "" for evidence, which can
+    since      the schema revision of the first release that appended it, where that is not the
+               first of all
+    merge      what becomes of a differing event with the same id
     target     the event that it points to; None where it points to none
     all_prose  the data holds nothing that counts: a redaction keeps none of it
     checked    the data is admitted by `fault` also when this program appends it, because people and
@@ -108,18 +105,18 @@ class EventType:
 
     name: str
     meaning: str
-    since: int = 1
     fields: Mapping[str, Field]
     effect: Effect
     summary: Callable[[Any], str]
-    merge: Merge = Merge.FIRST
     no_retraction: str
+    since: int = 1
+    merge: Merge = Merge.FIRST
     target: Target | None = None
     all_prose: bool = False
     checked: bool = False
     id_is_name: bool = False
 
-    @cached_property
+    @property
     def holds_prose(self) -> bool:
         """Whether a redaction has something to erase."""
         return any(field.prose for field in all_fields(self.fields))

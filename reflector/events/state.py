@@ -13,7 +13,7 @@ the merge restores its counters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from reflector.events.event import Event
@@ -74,7 +74,7 @@ class Playbook:
         for name in ("text", "reason"):
             text = getattr(entry, name)
             if text and "\0" in text:
-                entry = replace(entry, **{name: text.replace("\0", "")})
+                entry = entry._replace(**{name: text.replace("\0", "")})
         before = self.entries.get(entry.name)
         self.entries[entry.name] = entry
         if before is not None and before.heir is not None:
@@ -103,7 +103,7 @@ class Playbook:
                 self.put(Entry(name, section, bullet["text"], *place, **counts))
                 self.last_ordinal = ordinal
             elif self.entries[name].status == "watched" and status == "live":
-                self.put(replace(self.entries[name], **counts))
+                self.put(self.entries[name]._replace(**counts))
 
     def family(self, name: str) -> dict[str, int]:
         """Return the bullets whose evidence counts for one, each with the position after which its

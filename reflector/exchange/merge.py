@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile, islice
 from typing import Any, NamedTuple
 
@@ -153,8 +153,9 @@ def merge_ledger(ledger: Ledger, lines: Lines, *, rename: bool = False, first: i
             _Merging(writing, survey, done, ledger.draw()).take_all(new_lines)
             done.renamed = new_names
             done.head = _head_at(done.head, writing)
-    if done.added or done.forward:
-        ledger.drop_erased()
+    # Also if all is here: an earlier import may have been kept from it by a reader.
+    if survey.redacted_types:
+        ledger.forget_erased()
     return done
 
 
@@ -277,9 +278,9 @@ class _Merging:
         """Append the `ledger.merged` of a page that ends with an event of the file, with the models
         that its copies of windows here name.
         """
-        upto = replace(self.survey.header, position=last.position, chain=last.chain)
+        upto = self.survey.header._replace(position=last.position, chain=last.chain)
         names = dict(self.survey.our_names)
-        record = {**asdict(upto), "here": [tuple(event) for event in present], "renamed": names}
+        record = {**upto._asdict(), "here": [tuple(event) for event in present], "renamed": names}
         if models:
             record["models"] = dict(models)
         event_id = identity(ev.LEDGER_MERGED, self.writing.chain, last.chain)

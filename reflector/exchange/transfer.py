@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -78,8 +77,7 @@ _OPTIONAL = {
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The ledger whose history follows, and the head at which it ends."""
 
     playbook: str
@@ -96,7 +94,7 @@ def header_line(header: Header) -> str:
         "source": _SOURCE + header.origin,
         "type": _EXPORTED,
     }
-    data = {"format": _FORMAT, "version": _VERSION, **asdict(header)}
+    data = {"format": _FORMAT, "version": _VERSION, **header._asdict()}
     return _encode({**attributes, "datacontenttype": "application/json", "data": data})
 
 

@@ -8,9 +8,8 @@ this table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from reflector.hooks.install import EVENTS, Form, HookList, ModuleFile
 from reflector.locate import environment, home_folder
@@ -19,8 +18,7 @@ Scope = Literal["user", "project", "local"]
 SCOPES: tuple[Scope, ...] = ("user", "project", "local")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Agent:
+class Agent(NamedTuple):
     """One agent.
 
     name      the value of `--agent`

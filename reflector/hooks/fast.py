@@ -274,7 +274,7 @@ def text_of_fork(keeper: str, names: "list[str]", begin: bytes, *, may_be_placeb
     transcript.
     """
     if may_be_placebo:
-        from reflector.transcripts.citations import PLACEBO_HEADING
+        from reflector.transcripts.tellings import PLACEBO_HEADING
 
         if PLACEBO_HEADING.encode() in begin:
             return handover.PLACEBO

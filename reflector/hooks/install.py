@@ -17,10 +17,9 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from reflector import files
 from reflector.hooks import fast
@@ -62,8 +61,7 @@ class MalformedSettings(Refusal):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(NamedTuple):
     """One hook in a settings file that calls us."""
 
     event: str
@@ -149,8 +147,7 @@ def parsed(text: str) -> dict[str, Any]:
     return _is(value, dict, "the document")  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class HookList:
+class HookList(NamedTuple):
     """Our hooks in a JSON text with `hooks`: an event's name, matcher groups, handlers.
 
     events  that ours are registered for, each with its timeout in the file's own unit
@@ -227,8 +224,7 @@ class HookList:
         return not text.strip(_BLANKS) or dumped(parsed(text), text) == text
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleFile:
+class ModuleFile(NamedTuple):
     """Our hooks in a file of our own, for an agent that loads JavaScript modules; one that is not
     ours is refused.
 
@@ -263,7 +259,9 @@ class ModuleFile:
         """Return "" for our module, and any other text as it is."""
         return "" if text.startswith(_OUR_MODULE) else text
 
-    foreign = uninstall
+    def foreign(self, text: str) -> str:
+        """Return what is not ours of a text."""
+        return self.uninstall(text)
 
     def is_exact(self, text: str) -> bool:
         """Return True: what is not ours is refused, never written back."""
@@ -386,8 +384,7 @@ class SettingsRefused(Refusal):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What was done to a settings file, or would be; None where there is no file."""
 
     path: Path

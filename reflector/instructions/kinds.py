@@ -8,21 +8,12 @@ below. A rule has a sum of at least 1.
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import dropwhile, pairwise
 
 from .blocks import Block, Form
+from .kind import Kind
 from .words import GROUPS
-
-
-class Kind(StrEnum):
-    """The use of a piece: to follow it, to know it, or to run it."""
-
-    RULE = "rule"
-    FACT = "fact"
-    COMMAND = "command"
-
 
 _LEAST = 1.0
 #: The weights of the words of a piece.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .blocks import Form, pieces_of
-from .kinds import Kind, kind_of
+from .kind import Kind
+from .kinds import kind_of
 
 
 class Unit(NamedTuple):

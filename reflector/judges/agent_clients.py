@@ -17,13 +17,15 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Any
 
 from reflector.config import ConfigError, read_toml
 from reflector.files import read_bounded
+from reflector.judges.fields import text_at, usage_in, value_at
 from reflector.prices import Usage
 
 #: The instructions of the client's own are replaced by this where that is possible; the question
@@ -41,6 +43,8 @@ _KEYS = (
     "MISTRAL_API_KEY",
 )
 _MOST_BYTES = 1 << 20
+#: How an answer ends that the model itself ended.
+_USUAL_STOPS = ("end_turn", "stop_sequence", "stop")
 _Object = dict[str, Any]
 
 
@@ -48,10 +52,12 @@ _Object = dict[str, Any]
 class Ours:
     """A folder of ours for one start of a client.
 
-    person  the variables of the person, as they were at the consent
-    model   which one is asked; "" for the client's default
-    url     of the stand-in that its request is shown to; "" for a question to its own API
-    told    what the client's own command printed that comes before (`first`)
+    person   the variables of the person, as they were at the consent
+    model    which one is asked; "" for the client's default
+    url      of the stand-in that its request is shown to; "" for a question to its own API
+    told     what the client's own command printed that comes before (`first`)
+    path     of the client's program
+    environ  the variables of its start that are the same for all clients
     """
 
     folder: Path
@@ -59,6 +65,8 @@ class Ours:
     model: str
     url: str = ""
     told: bytes = b""
+    path: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
@@ -69,13 +77,8 @@ class Ours:
         folder = self.person.get(variable) or Path(self.person.get("HOME", "/"), below_home)
         return Path(folder, *names)
 
-    def write(self, name: str, content: str | _Object) -> None:
-        path = self.home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-
-    def filled(self, text: str) -> str:
-        """Return a text of the table with what it stands for."""
+    def filled(self, text: str, more: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Return a text of the table with the values of its names; `more` are those of a client."""
         values = {
             "folder": self.folder,
             "home": self.home,
@@ -83,7 +86,7 @@ class Ours:
             "url": self.url,
             "system": SYSTEM,
         }
-        return Template(text).substitute(values)
+        return Template(text).substitute(values, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +121,12 @@ class JudgeClient:
     logins     the variables that hold its login, or say where its API is
     model      the cheapest one, as the client names it; "" where it names none, and asks the
                person's default
-    variables  of its start; `standin` has those that come to it where it asks a stand-in
-    files      their content, by their names in the home of ours, and `links` to a person's:
-               variable, below home, name
+    variables  of its start
+    files      their content, by their names in the home of ours
+    standin, standin_files, standin_model  what comes to these, or replaces them, where it asks a
+               stand-in
+    option     of its command line that names the model, if `words` do not have it
+    links      to files of a person's, as `files`: variable, below home, name
     first      words of a command of its own that comes before, whose output `_PREPARE` needs
     turn       what its output has once for each turn; a second one means that it called a tool that
                it does not have
@@ -140,6 +146,9 @@ class JudgeClient:
     variables: Mapping[str, str] = field(default_factory=dict)
     standin: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    standin_files: Mapping[str, str] = field(default_factory=dict)
+    standin_model: str = ""
+    option: str = ""
     links: Mapping[str, Sequence[str]] = field(default_factory=dict)
     first: Sequence[str] = ()
     turn: str = ""
@@ -150,16 +159,38 @@ class JudgeClient:
     def title(self) -> str:
         return self.names[0]
 
+    def version_fault(self, version: str) -> str:
+        """Return why a version may not judge, with the way out; "" if it may."""
+        since, below = self.versions
+        if _numbers(version) < _numbers(since):
+            way_out = f"update {self.title} to {since} or later"
+            return f"{self.title} {version} is too old to judge; {way_out}"
+        if _numbers(version) >= _numbers(below):
+            tested = f"(tested: {since} and later, below {below}); update reflector"
+            return f"{self.title} {version} is too new to judge {tested}"
+        return ""
+
     def command(self, ours: Ours) -> list[str]:
         """Return the words after its name."""
         words = [ours.filled(word) for word in shlex.split(self.words)]
-        more = _MODEL.get(self.name)
-        return [*words, *(more(ours) if more else ())]
+        model = self.asked_model(ours) if self.option else ""
+        return [*words, self.option, model] if model else words
+
+    def asked_model(self, ours: Ours) -> str:
+        """Return the model that is asked, "" for the default of the person's."""
+        if ours.url and self.standin_model:
+            return self.standin_model
+        theirs = _opencode_settings(ours) if self.name == "opencode" else {}
+        return ours.model or text_at(theirs, "small_model") or text_at(theirs, "model")
 
     def prepare(self, ours: Ours) -> dict[str, str]:
         """Write what it reads, and return its variables."""
-        for name, content in self.files.items():
-            ours.write(name, ours.filled(content))
+        own_values = _VALUES.get(self.name)
+        more = own_values(ours) if own_values else {}
+        for name, content in {**self.files, **(self.standin_files if ours.url else {})}.items():
+            path = ours.home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(ours.filled(content, more), "utf-8")
         for name, place in self.links.items():
             link = ours.home / name
             there = ours.theirs(*place)
@@ -167,16 +198,16 @@ class JudgeClient:
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(there)
         given = {**self.variables, **(self.standin if ours.url else {})}
-        more = _PREPARE.get(self.name)
-        return {name: ours.filled(value) for name, value in given.items()} | (
-            (more(ours) or {}) if more else {}
-        )
+        return {name: ours.filled(value, more) for name, value in given.items()}
 
     def read(self, out: bytes, err: bytes, ours: Ours) -> Said:
         """Return what it printed on standard output and, where it says why it failed, standard
         error.
         """
-        return _READ[self.name](out, err.decode("utf-8", "replace")[-400:].strip(), ours)
+        printed = _Printed(_lines(out), err.decode("utf-8", "replace")[-400:].strip())
+        said = _READ[self.name](printed, ours)
+        stop = "" if said.stop in _USUAL_STOPS else said.stop
+        return replace(said, model=said.model or ours.model, stop=stop)
 
     def variables_of(self, environ: Mapping[str, str]) -> Iterator[str]:
         """Yield the variables that hold a person's login, also those that their settings of the
@@ -191,29 +222,9 @@ class JudgeClient:
 
 
 def _lines(out: bytes) -> list[_Object]:
-    """Return the objects of JSON lines; other lines are skipped."""
-    return [value for line in out.splitlines() if (value := _parsed(line))]
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _text(value: Any, *keys: str) -> str:
-    found = _at(value, *keys)
-    return found if isinstance(found, str) else ""
-
-
-def _usage(tokens: Any, *names: str, cached_in_input: bool = False) -> Usage:
-    """Return tokens by their names: input, output, read from the cache, written to it."""
-    counts = [_at(tokens, *name.split(".")) for name in names]
-    whole = [count if type(count) is int and 0 <= count <= 10_000_000 else 0 for count in counts]
-    whole += [0] * (4 - len(whole))
-    if cached_in_input:
-        whole[0] = max(0, whole[0] - whole[2])
-    return Usage(*whole)
+    """Return the objects of JSON lines, or the only one; other lines are skipped."""
+    whole = _parsed(out)
+    return [whole] if whole else [value for line in out.splitlines() if (value := _parsed(line))]
 
 
 def _cost(value: Any) -> str:
@@ -236,11 +247,34 @@ def _settings(path: Path) -> _Object:
     return {}
 
 
-def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
-    lines = _lines(out)
-    result = next((line for line in reversed(lines) if line.get("type") == "result"), {})
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Printed:
+    """The JSON objects that a client printed, and the end of its standard error."""
+
+    lines: Sequence[_Object]
+    err: str
+
+    def of_type(self, type: str) -> list[_Object]:
+        return [line for line in self.lines if line.get("type") == type]
+
+    def last(self, type: str) -> _Object:
+        """Return the last object of a type, {} without one."""
+        return [{}, *self.of_type(type)][-1]
+
+    @property
+    def why_silent(self) -> str:
+        """Why there is no answer, where the client's own objects do not say it."""
+        return self.err or "no answer"
+
+
+def _claude_said(printed: _Printed, _: Ours) -> Said:
+    result = printed.last("result")
     # The client's own report comes before it asks anything.
-    report = next((line for line in lines if line.get("subtype") == "init"), {})
+    report = next((line for line in printed.lines if line.get("subtype") == "init"), {})
     kept = [name for key in ("tools", "mcp_servers") for name in (report.get(key) or ())]
     names = (
         "input_tokens",
@@ -248,34 +282,29 @@ def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
         "cache_read_input_tokens",
         "cache_creation_input_tokens",
     )
-    usage = _usage(result.get("usage"), *names)
-    text = _text(result, "result")
-    stop = _text(result, "stop_reason")
+    text = text_at(result, "result")
     # `subtype` is "success" for a failed request, too.
     failed = f"{text or result.get('subtype') or 'no result'} ({result.get('api_error_status')})"
-    error = "" if result.get("is_error") is False else failed
-    is_usual = stop in ("end_turn", "stop_sequence")
-    cost = _cost(result.get("total_cost_usd"))
     return Said(
         text,
-        error,
-        _claude_model(lines, result, ours),
-        "" if is_usual else stop,
-        usage,
-        cost,
+        "" if result.get("is_error") is False else failed,
+        _claude_model(printed.lines, result),
+        text_at(result, "stop_reason"),
+        usage_in(result.get("usage"), *names),
+        _cost(result.get("total_cost_usd")),
         ", ".join(map(str, kept))[:200],
     )
 
 
-def _claude_model(lines: Sequence[_Object], result: _Object, ours: Ours) -> str:
-    """Return the model that wrote the answer. The client also asks others, for a title or where
-    the first one is busy: `modelUsage` has all.
+def _claude_model(lines: Sequence[_Object], result: _Object) -> str:
+    """Return the model that wrote the answer, "" if it is unknown. The client also asks others, for
+    a title or where the first one is busy: `modelUsage` has all.
     """
-    authors = [name for line in lines if (name := _text(line, "message", "model"))]
+    authors = [name for line in lines if (name := text_at(line, "message", "model"))]
     models = [*(result.get("modelUsage") or ())]
     if authors:
         return authors[-1]
-    return str(models[0]) if len(models) == 1 else ours.model
+    return str(models[0]) if len(models) == 1 else ""
 
 
 #: What is left of a person's configuration of Codex CLI: who is asked, and where the login is.
@@ -303,99 +332,74 @@ def _codex_kept(ours: Ours) -> _Object:
     return {}
 
 
-def _codex(ours: Ours) -> None:
+def _codex(ours: Ours) -> dict[str, str]:
     import tomlkit
 
-    kept = _codex_kept(ours)
-    if ours.url:
-        at = {
-            "name": "standin",
-            "base_url": f"{ours.url}/v1",
-            "wire_api": "responses",
-            "supports_websockets": False,
-        }
-        kept = {"model_provider": "standin", "model_providers": {"standin": at}}
-    ours.write("config.toml", tomlkit.dumps(kept))
     models = _parsed(ours.told).get("models") or []
-    ours.write(
-        "catalog.json",
-        {"models": [one | _NO_TOOLS for one in models if one.get("slug") == ours.model]},
-    )
+    ours_alone = [model | _NO_TOOLS for model in models if model.get("slug") == ours.model]
+    catalog = json.dumps({"models": ours_alone})
+    return {"config": tomlkit.dumps(_codex_kept(ours)), "catalog": catalog}
 
 
-def _codex_said(out: bytes, _: str, ours: Ours) -> Said:
-    lines = _lines(out)
+def _codex_said(printed: _Printed, _: Ours) -> Said:
     said = [
-        _text(line, "item", "text")
-        for line in lines
-        if _at(line, "item", "type") == "agent_message"
+        text_at(line, "item", "text")
+        for line in printed.lines
+        if value_at(line, "item", "type") == "agent_message"
     ]
     errors = [
-        _text(line, "error", "message") or _text(line, "message")
-        for line in lines
+        text_at(line, "error", "message") or text_at(line, "message")
+        for line in printed.lines
         if "error" in line or line.get("type") == "error"
     ]
-    done = next((line for line in reversed(lines) if line.get("type") == "turn.completed"), None)
+    done = printed.last("turn.completed")
     names = ("input_tokens", "output_tokens", "cached_input_tokens")
-    usage = _usage(_at(done, "usage"), *names, cached_in_input=True)
+    usage = usage_in(done.get("usage"), *names, cached_in_input=True)
     error = ""
-    if done is None:
+    if not done:
         error = next(filter(None, reversed(errors)), "the turn was not completed")
-    return Said(said[-1] if said else "", error, ours.model, usage=usage)
+    return Said(said[-1] if said else "", error, usage=usage)
 
 
-def _gemini(ours: Ours) -> None:
+def _gemini(ours: Ours) -> dict[str, str]:
     theirs = _settings(ours.theirs("GEMINI_CLI_HOME", "", ".gemini/settings.json"))
-    chosen = _text(theirs, "security", "auth", "selectedType") or "oauth-personal"
+    chosen = text_at(theirs, "security", "auth", "selectedType") or "oauth-personal"
     has_key = ours.url or ours.person.get("GEMINI_API_KEY")
-    settings = {
-        "security": {"auth": {"selectedType": "gemini-api-key" if has_key else chosen}},
-        "tools": {"core": []},
-        "hooksConfig": {"enabled": False},
-        "skills": {"enabled": False},
-        "context": {"includeDirectoryTree": False},
-        "privacy": {"usageStatisticsEnabled": False},
-        "telemetry": {"enabled": False},
-        "general": {
-            "enableAutoUpdate": False,
-            "enableAutoUpdateNotification": False,
-            "maxAttempts": 2,
-        },
-    }
-    ours.write(".gemini/settings.json", settings)
+    return {"auth": json.dumps("gemini-api-key" if has_key else chosen)}
 
 
-def _gemini_said(out: bytes, err: str, ours: Ours) -> Said:
-    answer = _parsed(out)
+def _gemini_said(printed: _Printed, _: Ours) -> Said:
+    answer = printed.lines[0] if printed.lines else {}
     # An error stands on standard error, behind warnings.
-    error = _text(answer, "error", "message") or (
-        "" if "response" in answer else err or "no answer"
-    )
-    models = _at(answer, "stats", "models") or {}
+    silence = "" if "response" in answer else printed.why_silent
+    models = value_at(answer, "stats", "models") or {}
     usage = Usage()
-    for one in models.values():
-        usage += _usage(_at(one, "tokens"), "prompt", "candidates", "cached", cached_in_input=True)
-        usage += _usage(_at(one, "tokens"), "", "thoughts")
+    for model in models.values():
+        tokens = value_at(model, "tokens")
+        usage += usage_in(tokens, "prompt", "candidates", "cached", cached_in_input=True)
+        usage += usage_in(tokens, "", "thoughts")
     # It asks another model by itself where the first one is busy.
-    return Said(_text(answer, "response"), error, ", ".join(models) or ours.model, usage=usage)
+    return Said(
+        text_at(answer, "response"),
+        text_at(answer, "error", "message") or silence,
+        ", ".join(models),
+        usage=usage,
+    )
 
 
-def _copilot_said(out: bytes, err: str, ours: Ours) -> Said:
-    lines = _lines(out)
-    said = [line for line in lines if line.get("type") == "assistant.message"]
-    errors = [
-        _text(line, "data", "message") for line in lines if line.get("type") == "session.error"
-    ]
+def _copilot_said(printed: _Printed, ours: Ours) -> Said:
+    said = printed.of_type("assistant.message")
     usage = Usage()
     names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
-    for one in (_at(_settings(ours.home / "usage.json"), "modelMetrics") or {}).values():
-        usage += _usage(_at(one, "usage"), *names, cached_in_input=True)
+    metrics = value_at(_settings(ours.home / "usage.json"), "modelMetrics") or {}
+    for model in metrics.values():
+        usage += usage_in(value_at(model, "usage"), *names, cached_in_input=True)
     # Each message is a part of an answer that was too long for one.
-    text = _text(said[0], "data", "content") if len(said) == 1 else ""
-    error = errors[-1] if errors else "" if text else err or "no answer"
-    return Said(
-        text, error, _text(said[-1] if said else {}, "data", "model") or ours.model, usage=usage
-    )
+    text = text_at(said[0], "data", "content") if len(said) == 1 else ""
+    error = "" if text else printed.why_silent
+    if errors := printed.of_type("session.error"):
+        error = text_at(errors[-1], "data", "message")
+    return Said(text, error, text_at(said, -1, "data", "model"), usage=usage)
 
 
 def _opencode(ours: Ours) -> dict[str, str]:
@@ -403,98 +407,63 @@ def _opencode(ours: Ours) -> dict[str, str]:
     provider = _opencode_settings(ours).get("provider") or {}
     if ours.url:
         provider = {"anthropic": {"options": {"baseURL": f"{ours.url}/v1", "apiKey": "stand-in"}}}
-    judge = {
-        "mode": "primary",
-        "prompt": SYSTEM,
-        "tools": {"*": False},
-        "permission": {"*": "deny"},
-    }
-    config: _Object = {"provider": provider, "agent": {"judge": judge, "title": {"disable": True}}}
-    config |= {
-        "share": "disabled",
-        "autoupdate": False,
-        "snapshot": False,
-        "permission": {"*": "deny"},
-    }
-    return {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+    return {"provider": json.dumps(provider)}
 
 
 def _opencode_settings(ours: Ours) -> _Object:
     return _settings(ours.theirs("XDG_CONFIG_HOME", ".config", "opencode", "opencode.json"))
 
 
-def _opencode_model(ours: Ours) -> list[str]:
-    if ours.url:
-        return ["-m", "anthropic/claude-haiku-4-5"]
-    theirs = _opencode_settings(ours)
-    model = ours.model or _text(theirs, "small_model") or _text(theirs, "model")
-    return ["-m", model] if model else []
-
-
-def _opencode_said(out: bytes, err: str, ours: Ours) -> Said:
-    lines = _lines(out)
-    text = "".join(_text(line, "part", "text") for line in lines if line.get("type") == "text")
-    end = next((_at(line, "part") for line in lines if line.get("type") == "step_finish"), None)
-    failed = next((_at(line, "error") for line in lines if line.get("type") == "error"), None)
-    tokens = _at(end, "tokens")
-    stop = _text(end, "reason")
-    usage = _usage(tokens, "input", "output", "cache.read", "cache.write") + _usage(
-        tokens, "", "reasoning"
-    )
+def _opencode_said(printed: _Printed, ours: Ours) -> Said:
+    text = "".join(text_at(line, "part", "text") for line in printed.of_type("text"))
+    end = printed.last("step_finish").get("part")
+    failed = printed.last("error").get("error")
+    tokens = value_at(end, "tokens")
     words = [
-        _text(failed, "name"),
-        _text(failed, "data", "message"),
-        str(_at(failed, "data", "statusCode") or ""),
+        text_at(failed, "name"),
+        text_at(failed, "data", "message"),
+        str(value_at(failed, "data", "statusCode") or ""),
     ]
-    error = " ".join(words).strip() or ("" if end else err or "no answer")
+    error = " ".join(words).strip() or ("" if end else printed.why_silent)
     # it says no more where nobody is logged in, or its model is not there
     if "Unexpected server error" in error:
         error += " (check that it is logged in and that its model exists)"
-    model = (_opencode_model(ours) or ["", "its default model"])[1]
-    return Said(text, error, model, "" if stop == "stop" else stop, usage, _cost(_at(end, "cost")))
-
-
-def _pi(ours: Ours) -> None:
-    if ours.url:
-        at = {
-            "baseUrl": ours.url,
-            "api": "anthropic-messages",
-            "apiKey": "stand-in",
-            "models": [{"id": "standin"}],
-        }
-        ours.write("models.json", {"providers": {"standin": at}})
-
-
-def _pi_model(ours: Ours) -> list[str]:
-    model = "standin/standin" if ours.url else ours.model
-    return ["--model", model] if model else []
-
-
-def _pi_said(out: bytes, err: str, ours: Ours) -> Said:
-    ends = [_at(line, "message") for line in _lines(out) if line.get("type") == "message_end"]
-    last = next((one for one in reversed(ends) if _text(one, "role") == "assistant"), None)
-    parts = _at(last, "content")
-    text = "".join(_text(part, "text") for part in parts) if isinstance(parts, list) else ""
-    usage = _usage(_at(last, "usage"), "input", "output", "cacheRead", "cacheWrite")
-    stop = _text(last, "stopReason")
-    # Its exit code is 0 for every failure of the API.
-    error = "" if last and stop != "error" else _text(last, "errorMessage") or err or "no answer"
-    cost = _cost(_at(last, "usage", "cost", "total"))
     return Said(
-        text, error, _text(last, "model") or ours.model, "" if stop == "stop" else stop, usage, cost
+        text,
+        error,
+        JUDGES["opencode"].asked_model(ours) or "its default model",
+        text_at(end, "reason"),
+        usage_in(tokens, "input", "output", "cache.read", "cache.write")
+        + usage_in(tokens, "", "reasoning"),
+        _cost(value_at(end, "cost")),
     )
 
 
-#: By client: what the table cannot say of its files and variables, of the words for its model, and
-#: of its output.
-_PREPARE: Mapping[str, Callable[[Ours], dict[str, str] | None]] = {
+def _pi_said(printed: _Printed, _: Ours) -> Said:
+    ends = [line.get("message") for line in printed.of_type("message_end")]
+    answers = [message for message in ends if text_at(message, "role") == "assistant"]
+    last = answers[-1] if answers else {}
+    parts = value_at(last, "content")
+    stop = text_at(last, "stopReason")
+    # Its exit code is 0 for every failure of the API.
+    has_failed = not last or stop == "error"
+    return Said(
+        "".join(text_at(part, "text") for part in parts) if isinstance(parts, list) else "",
+        text_at(last, "errorMessage") or printed.why_silent if has_failed else "",
+        text_at(last, "model"),
+        stop,
+        usage_in(value_at(last, "usage"), "input", "output", "cacheRead", "cacheWrite"),
+        _cost(value_at(last, "usage", "cost", "total")),
+    )
+
+
+#: By client: the values of further names in the table, and how its output is read.
+_VALUES: Mapping[str, Callable[[Ours], dict[str, str]]] = {
     "codex": _codex,
     "gemini": _gemini,
     "opencode": _opencode,
-    "pi": _pi,
 }
-_MODEL: Mapping[str, Callable[[Ours], list[str]]] = {"opencode": _opencode_model, "pi": _pi_model}
-_READ: Mapping[str, Callable[[bytes, str, Ours], Said]] = {
+_READ: Mapping[str, Callable[[_Printed, Ours], Said]] = {
     "claude": _claude_said,
     "codex": _codex_said,
     "gemini": _gemini_said,

@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -31,7 +31,6 @@ from reflector import files
 from reflector.config import CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES, JudgeClient, Ours, Said
-from reflector.judges.client_versions import version_fault, version_in
 from reflector.judges.excerpt import estimate_tokens
 from reflector.judges.model import SHORTER, Reply
 from reflector.judges.protocol import BackendError
@@ -47,7 +46,7 @@ STOPPED = threading.Event()
 #: Bytes of what a client's own command prints that comes first.
 _MOST_FIRST = 16 << 20
 _CUE = "Answer with an empty JSON object."
-#: Seconds for a client's version, and for it to show its request.
+#: Seconds for a client to show its request; a quarter of them for its version.
 _BRIEF = 60.0
 #: How long a client rests that hit its limit twice in a row and does not say until when.
 _REST = 3_600.0
@@ -179,12 +178,12 @@ class AgentClient:
         self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str
     ) -> Said:
         model = self.model if self.named and self.model else client.model
-        with _workplace(agreed.environ, model) as (ours, environ):
-            ours = await _ready(client, agreed, state, ours, environ)
+        with _workplace(agreed.path, agreed.environ, model) as ours:
+            ours = await _ready(client, state, ours)
             start = _Start(
-                [agreed.path, *client.command(ours)],
-                {**environ, **client.prepare(ours)},
-                ours.folder,
+                ours,
+                client.command(ours),
+                client.prepare(ours),
                 text,
                 self.deadline,
                 _MOST_OUT + 8 * client.echoes * len(text.encode()),
@@ -212,31 +211,27 @@ async def check_client(name: str, agreed: consent.Agreed) -> str:
     client = JUDGES[name]
     state = consent.State()
     async with _turn(_BRIEF):
-        with _workplace(agreed.environ, client.model) as (ours, environ):
-            await _ready(client, agreed, state, ours, environ)
+        with _workplace(agreed.path, agreed.environ, client.model) as ours:
+            await _ready(client, state, ours)
         consent.keep_state(name, state)
     return state.proved.partition(" ")[0]
 
 
-async def _ready(
-    client: JudgeClient,
-    agreed: consent.Agreed,
-    state: consent.State,
-    ours: Ours,
-    environ: Mapping[str, str],
-) -> Ours:
+async def _ready(client: JudgeClient, state: consent.State, ours: Ours) -> Ours:
     """Return what a start needs to know, of a version that has shown that it is locked down.
     Raises BackendError.
     """
-    version = await _tried_version(client, agreed.path, environ, ours.folder)
+    version = await _printed_version(client, ours)
+    if fault := client.version_fault(version):
+        raise _refusal(fault, "access")
     if client.first:
-        words = [agreed.path, *client.first]
-        first = await _run(_Start(words, environ, ours.folder, most=_MOST_FIRST))
+        first = await _run(_Start(ours, client.first, most=_MOST_FIRST))
         ours = replace(ours, told=first.out)
-    line = json.dumps([agreed.path, ours.model, client.words, *client.variables.items()])
+    settings = (*client.variables.items(), *client.files.items())
+    line = json.dumps([ours.path, ours.model, client.words, *settings])
     proof = f"{version} {sha256(line.encode()).hexdigest()[:16]}"
     if state.proved != proof:
-        await _show_request(client, agreed, ours)
+        await _show_request(client, ours)
         state.proved = proof
     return ours
 
@@ -316,19 +311,6 @@ def _seconds_until(words: str) -> float:
     return float(min(seconds, _LONGEST_LIMIT))
 
 
-async def _tried_version(
-    client: JudgeClient, path: str, environ: Mapping[str, str], folder: Path
-) -> str:
-    """Return the client's version.
-
-    Raises: BackendError if the client is not there, or if its version was not tried.
-    """
-    version = await _printed_version(client, path, environ, folder)
-    if fault := version_fault(client, version):
-        raise _refusal(fault, "access")
-    return version
-
-
 async def installed_version(name: str, agreed: consent.Agreed) -> str:
     """Return the version of an installed client; nothing of reflector's is written for it.
 
@@ -336,35 +318,42 @@ async def installed_version(name: str, agreed: consent.Agreed) -> str:
     """
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "empty").mkdir()
-        return await _printed_version(JUDGES[name], agreed.path, agreed.environ, Path(folder))
+        ours = Ours(Path(folder), agreed.environ, "", path=agreed.path, environ=agreed.environ)
+        return await _printed_version(JUDGES[name], ours)
 
 
-async def _printed_version(
-    client: JudgeClient, path: str, environ: Mapping[str, str], folder: Path
-) -> str:
+def client_fault(name: str, agreed: consent.Agreed) -> str:
+    """Return why the version of an installed client may not judge; "" if it may or is not known."""
+    try:
+        return JUDGES[name].version_fault(asyncio.run(installed_version(name, agreed)))
+    except (BackendError, OSError):
+        return ""
+
+
+async def _printed_version(client: JudgeClient, ours: Ours) -> str:
     again = f"run: {CONSENT}"
-    if not Path(path).is_file():
-        gone = f"{client.title} is no longer at {path}; install it, and {again}"
+    if not Path(ours.path).is_file():
+        gone = f"{client.title} is no longer at {ours.path}; install it, and {again}"
         raise _refusal(gone, "access")
-    ended = await _run(_Start([path, "--version"], environ, folder))
-    version = version_in(ended.out)
-    if ended.code or ended.why or not version:
+    ended = await _run(_Start(ours, ["--version"], seconds=_BRIEF / 4))
+    version = re.search(rb"\d+(?:\.\d+)+", ended.out)
+    if ended.code or ended.why or version is None:
         why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
-        raise _refusal(f"{path} --version fails ({why}); repair it, and {again}", "access")
-    return version
+        raise _refusal(f"{ours.path} --version fails ({why}); repair it, and {again}", "access")
+    return version[0].decode()
 
 
-async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:
+async def _show_request(client: JudgeClient, ours: Ours) -> None:
     """Let a client show what it would send, to a stand-in, about an empty question. Raises
     BackendError for a tool, or for more than the question.
     """
     async with _stand_in() as (url, request):
-        with _workplace(agreed.environ, ours.model, client.logins) as (place, environ):
+        with _workplace(ours.path, ours.person, ours.model, client.logins) as place:
             place = replace(place, url=url, told=ours.told)
             local = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-            variables = {**environ, **local, **client.prepare(place)}
-            words = [agreed.path, *client.command(place)]
-            ended = await _run(_Start(words, variables, place.folder, _CUE, shown=request))
+            variables = local | client.prepare(place)
+            words = client.command(place)
+            ended = await _run(_Start(place, words, variables, _CUE, shown=request))
             kept = client.read(ended.out, ended.err, place).kept
     if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # of how long its own start took
         kept = kept or "settings that it skipped"
@@ -465,9 +454,9 @@ async def _pause(seconds: float) -> None:
 
 @contextmanager
 def _workplace(
-    person: Mapping[str, str], model: str, without: Sequence[str] = ()
-) -> Iterator[tuple[Ours, dict[str, str]]]:
-    """Yield a folder of ours and the variables of a start; the person's lock must be held."""
+    path: str, person: Mapping[str, str], model: str, without: Sequence[str] = ()
+) -> Iterator[Ours]:
+    """Yield a folder of ours for a start; the person's lock must be held."""
     guards = consent.open_folder("guard")
     word = token_hex(16)
     folder = Path(tempfile.mkdtemp(dir=consent.open_folder("work")))
@@ -477,7 +466,7 @@ def _workplace(
     try:
         environ = {name: value for name, value in person.items() if name not in without}
         environ |= {"TMPDIR": str(folder / "tmp"), "REFLECTOR_JUDGING": word}
-        yield Ours(folder, person, model), environ
+        yield Ours(folder, person, model, path=path, environ=environ)
     finally:
         Path(guards, word).unlink(missing_ok=True)  # gone if the permission was withdrawn
         shutil.rmtree(folder, ignore_errors=True)
@@ -487,9 +476,9 @@ def _workplace(
 class _Start:
     """How a client is started, and when it is ended.
 
-    words    the command line
-    environ  its variables
-    folder   of ours, for what it reads and prints
+    ours     its program, its variables and its folder
+    words    the command line behind the program
+    environ  its further variables
     text     what it reads on standard input
     seconds  its longest run
     most     bytes of output; with more it is ended
@@ -498,9 +487,9 @@ class _Start:
     client   whose permission ends it when it is withdrawn; "" for a start that needs none
     """
 
+    ours: Ours
     words: Sequence[str]
-    environ: Mapping[str, str]
-    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     seconds: float = _BRIEF
     most: int = _MOST_OUT
@@ -528,17 +517,17 @@ async def _run(start: _Start) -> Ended:
     """
     with ExitStack() as stack:
         stdin, stdout, stderr = (
-            stack.enter_context(tempfile.TemporaryFile(dir=start.folder)) for _ in range(3)
+            stack.enter_context(tempfile.TemporaryFile(dir=start.ours.folder)) for _ in range(3)
         )
         stdin.write(start.text.encode("utf-8", "replace"))
         stdin.seek(0)
         process = subprocess.Popen(
-            list(start.words),
+            [start.ours.path, *start.words],
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            cwd=start.folder / "empty",
-            env=dict(start.environ),
+            cwd=start.ours.folder / "empty",
+            env={**start.ours.environ, **start.environ},
             start_new_session=True,
         )
         out = stdout.fileno()

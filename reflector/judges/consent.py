@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector import files
+from reflector.extensions import is_below, untrusted_folders
 from reflector.judges.agent_clients import JUDGES, JudgeClient
 from reflector.locate import judge_folder
 from reflector.refusal import Refusal
@@ -91,13 +92,13 @@ def installed_clients(
     below the project, nor from below the working folder, whose files are not the person's alone.
     """
     environ = os.environ if environ is None else environ
-    tops = _projects(environ, project)
+    tops = untrusted_folders(environ, [str(project)] if project else [])
     path = os.pathsep.join(_folders_of(environ, tops))
     node = shutil.which("node", path=path)
     clients = {}
     for client in JUDGES.values():
         binary = shutil.which(client.name, path=path)
-        if binary is None or _is_below(os.path.realpath(binary), tops):
+        if binary is None or is_below(os.path.realpath(binary), tops):
             continue
         # A link stays: an update of the client moves it.
         folders = [*(str(Path(program).parent) for program in (binary, node) if program), *_PATH]
@@ -117,7 +118,7 @@ def left_out(
     project.
     """
     environ = os.environ if environ is None else environ
-    tops = _projects(environ, project)
+    tops = untrusted_folders(environ, [str(project)] if project else [])
     variables = _names(JUDGES[name], environ)
     return [variable for variable in variables if _is_left_out(variable, environ[variable], tops)]
 
@@ -152,21 +153,13 @@ def _names(client: JudgeClient, environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _projects(environ: Mapping[str, str], project: Path | None) -> list[str]:
-    """Return the folders below which nothing is kept; not one that holds the person's home."""
-    home = os.path.realpath(environ.get("HOME") or "/")
-    given = [str(Path.cwd()), *([str(project)] if project is not None else [])]
-    real = (os.path.realpath(folder) for folder in given)
-    return [folder for folder in dict.fromkeys(real) if not _is_below(home, [folder])]
-
-
 def _folders_of(environ: Mapping[str, str], tops: list[str]) -> list[str]:
     """Return the folders of PATH that are the same in each working folder, and not below a
     project.
     """
     folders = environ.get("PATH", "").split(os.pathsep)
     absolute = [folder for folder in folders if folder.startswith("/")]
-    return [folder for folder in absolute if not _is_below(os.path.realpath(folder), tops)]
+    return [folder for folder in absolute if not is_below(os.path.realpath(folder), tops)]
 
 
 def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
@@ -174,13 +167,9 @@ def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
         return False
     return (
         not value.startswith("/")
-        or _is_below(os.path.realpath(value), tops)
-        or _is_below(value, tops)
+        or is_below(os.path.realpath(value), tops)
+        or is_below(value, tops)
     )
-
-
-def _is_below(path: str, tops: list[str]) -> bool:
-    return any(f"{path}/".startswith(f"{top.rstrip('/')}/") for top in tops)
 
 
 def agreed_clients() -> dict[str, Agreed]:
@@ -188,7 +177,7 @@ def agreed_clients() -> dict[str, Agreed]:
     is damaged.
     """
     try:
-        kept = {name: row for name, row in _object(_FILE).items() if name in JUDGES}
+        kept = {name: row for name, row in kept_object(_FILE).items() if name in JUDGES}
         return {name: Agreed(str(row["path"]), dict(row["environ"])) for name, row in kept.items()}
     except (KeyError, TypeError, ValueError):
         return {}
@@ -224,12 +213,7 @@ def client_name(named: str, writer: str) -> str:
 
 def keep_consent(clients: Mapping[str, Agreed]) -> None:
     """Record which clients may judge, and no other one. Raises OSError."""
-    folder = open_folder()
-    files.write_durably(
-        folder,
-        json.dumps({name: asdict(agreed) for name, agreed in clients.items()}).encode(),
-        _FILE,
-    )
+    keep_object(_FILE, {name: asdict(agreed) for name, agreed in clients.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +235,12 @@ class Choice:
 
 def keep_choice(choice: Choice) -> None:
     """Record an answer of the user. Raises OSError."""
-    files.write_durably(open_folder(), json.dumps(asdict(choice)).encode(), _CHOICE)
+    keep_object(_CHOICE, asdict(choice))
 
 
 def chosen() -> Choice:
     """Return the last answer of the user, an empty one for none."""
-    kept = _object(_CHOICE)
+    kept = kept_object(_CHOICE)
     address = kept.get("address")
     return Choice(
         str(kept.get("backend", "")),
@@ -307,7 +291,7 @@ def withdraw() -> bool:
 
 def client_state(name: str) -> State:
     try:
-        return State(**_object(_STATE).get(name, {}))
+        return State(**kept_object(_STATE).get(name, {}))
     except TypeError:
         return State()
 
@@ -325,8 +309,7 @@ def keep_state(name: str, state: State) -> None:
     fd = os.open(f"{folder}/{_STATE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         files.lock(fd, wait=True)
-        states = {**_object(_STATE), name: asdict(state)}
-        files.write_durably(folder, json.dumps(states).encode(), _STATE)
+        keep_object(_STATE, {**kept_object(_STATE), name: asdict(state)})
     finally:
         os.close(fd)
 
@@ -343,7 +326,13 @@ def open_folder(below: str = "") -> str:
     return files.private_folder(f"{folder}/{below}") if below else folder
 
 
-def _object(name: str) -> dict[str, dict[str, Any]]:
+def keep_object(name: str, value: Mapping[str, Any]) -> None:
+    """Record an object in a file of the person's folder of their judge. Raises OSError."""
+    files.write_durably(open_folder(), json.dumps(value).encode(), name)
+
+
+def kept_object(name: str) -> dict[str, Any]:
+    """Return the object in a file of that folder, {} where there is none."""
     try:
         value = json.loads(files.read_bounded(Path(judge_folder(), name), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):

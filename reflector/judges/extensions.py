@@ -16,18 +16,17 @@ need it.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from reflector import extensions, files
+from reflector import extensions
 from reflector.extensions import Extension, ExtensionError, broken, error_of
 from reflector.judges import consent
-from reflector.judges.model import Client, ModelBackend, Reply
-from reflector.judges.protocol import Answer, BackendError, Request
-from reflector.locate import judge_folder
+from reflector.judges.kind import JudgeKind, Readiness
+from reflector.judges.model import Client, ModelBackend, Reply, model_backend
+from reflector.judges.protocol import BackendError
 from reflector.prices import Usage
 
 if TYPE_CHECKING:
@@ -35,11 +34,10 @@ if TYPE_CHECKING:
 
 #: The file in the folder of the consent, which a withdrawal removes with it.
 _FILE = "extensions.json"
-_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensionClient:
+class ExtensionClient(Client):
     """The client of a judge of another distribution, which is loaded when it is asked.
 
     entry_point  the name of the judge
@@ -49,16 +47,6 @@ class ExtensionClient:
     entry_point: str
     model: str
     deadline: float
-    worst = 1
-    overhead = 0
-
-    def of(self, writer: str) -> ExtensionClient:
-        """Return the client for a session that this agent wrote."""
-        return self
-
-    def name(self) -> str:
-        """Return "", because the judge has one client."""
-        return ""
 
     def admit(self) -> None:
         """Raise BackendError if the judge cannot be asked now."""
@@ -72,7 +60,7 @@ class ExtensionClient:
         extension, client = self._load()
         try:
             reply = await asyncio.wait_for(client.send(texts), self.deadline)
-            return _checked(reply)
+            return _checked(reply, extension)
         except BackendError:
             raise
         except TimeoutError as error:
@@ -103,63 +91,22 @@ class ExtensionClient:
         return extension, client
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionJudge(ModelBackend):
-    """Asks the judge of another distribution, and records which one answered."""
+def extension_kind(name: str) -> JudgeKind:
+    """Return the judge of a listed name; it is not loaded yet."""
 
-    def answer(self, request: Request) -> Answer:
-        """Judge a window. Raises as `ModelBackend.answer` does."""
-        origin = self._origin()
-        return _signed(ModelBackend.answer(self, request), origin)
+    def build(config: Config, project: Path | None) -> ModelBackend:
+        client = ExtensionClient(name, config.model, float(config.deadline_seconds))
+        return model_backend(name, client, config, project)
 
-    def complete(self, prompt: str) -> Answer:
-        """Answer a prompt. Raises as `ModelBackend.complete` does."""
-        origin = self._origin()
-        return _signed(ModelBackend.complete(self, prompt), origin)
-
-    def _origin(self) -> dict[str, str]:
-        """Return the judge's name, distribution and version.
-
-        They are read before the question, because an answer is not lost if the package is removed
-        while the judge works.
-
-        Raises: BackendError
-        """
+    def readiness(_config: Config, _project: Path) -> Readiness:
         try:
-            extension = extensions.find_extension("judges", self.name)
+            extension = agreed_extension(name)
         except ExtensionError as error:
-            raise BackendError(str(error), stage="access", attempts=0) from error
-        return {
-            "name": extension.name,
-            "distribution": extension.distribution,
-            "version": extension.version,
-        }
+            fault, _, way_out = str(error).rpartition("; ")
+            return Readiness(fault, way_out)
+        return Readiness(f"{extension.words}, an extension that you allowed to judge")
 
-
-def _signed(answer: Answer, origin: dict[str, str]) -> Answer:
-    return replace(answer, meta={**answer.meta, "extension": origin})
-
-
-def extension_judge(config: Config, project: Path | None) -> ExtensionJudge:
-    """Return the judge that the setting `backend` names; it is not loaded yet."""
-    client = ExtensionClient(config.backend, config.model, float(config.deadline_seconds))
-    return ExtensionJudge(
-        config.backend,
-        client,
-        project,
-        config.request_tokens,
-        allowed=config.templates,
-    )
-
-
-def describe_judge(name: str) -> tuple[str, str]:
-    """Return a judge in words, and the way to get what it lacks; "" if it lacks nothing."""
-    try:
-        extension = agreed_extension(name)
-    except ExtensionError as error:
-        fault, _, way_out = str(error).rpartition("; ")
-        return fault, way_out
-    return f"{extension.words}, an extension that you allowed to judge", ""
+    return JudgeKind(name=name, title=name, build=build, readiness=readiness)
 
 
 def agreed_extension(name: str) -> Extension:
@@ -168,7 +115,7 @@ def agreed_extension(name: str) -> Extension:
     Raises: ExtensionError if it is not installed, refused, or not the one that the user agreed to.
     """
     extension = extensions.find_extension("judges", name)
-    if _agreed().get(name) != _identity(extension):
+    if consent.kept_object(_FILE).get(name) != _identity(extension):
         raise ExtensionError(
             f"you have not allowed {extension.words} to judge; run: reflector judge allow {name}"
         )
@@ -180,8 +127,8 @@ def agree(extension: Extension) -> None:
 
     Raises: OSError
     """
-    agreed = {**_agreed(), extension.name: _identity(extension)}
-    files.write_durably(consent.open_folder(), json.dumps(agreed).encode(), _FILE)
+    agreed = {**consent.kept_object(_FILE), extension.name: _identity(extension)}
+    consent.keep_object(_FILE, agreed)
 
 
 def disagree(name: str) -> bool:
@@ -189,10 +136,10 @@ def disagree(name: str) -> bool:
 
     Raises: OSError
     """
-    agreed = _agreed()
+    agreed = consent.kept_object(_FILE)
     if agreed.pop(name, None) is None:
         return False
-    files.write_durably(consent.open_folder(), json.dumps(agreed).encode(), _FILE)
+    consent.keep_object(_FILE, agreed)
     return True
 
 
@@ -205,16 +152,8 @@ def _identity(extension: Extension) -> dict[str, str]:
     }
 
 
-def _agreed() -> dict[str, Any]:
-    try:
-        agreed = json.loads(files.read_bounded(Path(judge_folder(), _FILE), _MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return agreed if isinstance(agreed, dict) else {}
-
-
-def _checked(reply: object) -> Reply:
-    """Return a reply whose tokens and texts can be counted and stored.
+def _checked(reply: object, extension: Extension) -> Reply:
+    """Return a reply whose tokens and texts can be counted and stored, with its origin.
 
     Raises: TypeError
     """
@@ -226,5 +165,10 @@ def _checked(reply: object) -> Reply:
     counts = astuple(reply.usage)
     if not all(type(count) is int and count >= 0 for count in counts):
         raise TypeError("the tokens of a reply are whole numbers from 0 on")
+    origin = {
+        "name": extension.name,
+        "distribution": extension.distribution,
+        "version": extension.version,
+    }
     # Its price and its number of requests would be its own word about the budgets.
-    return Reply(reply.text, reply.model, reply.stop_reason, Usage(*counts))
+    return Reply(reply.text, reply.model, reply.stop_reason, Usage(*counts), origin=origin)

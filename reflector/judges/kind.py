@@ -1,18 +1,19 @@
 """A kind of judge as one value, as an event type is.
 
-Each judge has a module of its own, `reflector/judges/NAME.py`, that holds this value as `JUDGE`.
-`registry.py` finds it by its name. Invariant: importing such a module is cheap, because `status`
-and `doctor` read it; SDKs and processes are imported by `build` alone.
+Each judge that ships is a module `reflector/judges/backends/NAME.py` that holds this value as
+`JUDGE`. The choices of `--judge`, the offers, the prices and the consent derive from it.
+Invariant: importing such a module is cheap, because `status` and `doctor` read it; SDKs and
+processes are imported by `build` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.config import Config
+from reflector.prices import Price
 
 if TYPE_CHECKING:
     from reflector.judges.protocol import Backend
@@ -25,36 +26,34 @@ class Readiness(NamedTuple):
     way_out: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeKind:
-    """One judge.
+class JudgeKind(NamedTuple):
+    """One judge. `OFFLINE` of `reflector/config.py` has those that ask no model.
 
-    name          its name in settings, options and events
-    title         its name in sentences, such as "Anthropic's API"
-    build         returns the backend by a configuration, for a project's folder or None; may raise
-                  ConfigError
-    is_model      True if an answer costs time and money
-    rereads       True if it judges each window together with the earlier ones of its session
-    settings      the settings that only it reads
-    readiness     returns the judge in force by a configuration and the project's folder; None for a
-                  judge that lacks nothing
-    client_for    returns which of its clients is asked about a session that an agent wrote; None
-                  for a judge that asks nobody or always the same one
-    priced_model  returns the model that is asked by a configuration and the name of a client, as
-                  the price list has it; None for a judge that costs nothing
-    maker         who gets the text of an API without an address of its own
-    address       returns the address of the API by a configuration, "" for its maker's own; None
-                  for a judge without one
+    name        its name in settings, options and events: that of its module
+    title       its name in sentences, such as "Anthropic's API"
+    build       returns the backend by a configuration, for a project's folder or None; may raise
+                ConfigError
+    rereads     True if it judges each window together with the earlier ones of its session
+    settings    the settings that only it reads
+    readiness   returns the judge in force by a configuration and the project's folder
+    client_for  returns which of its clients is asked about a session that an agent wrote; "" for
+                the only one
+    model       returns the model that is asked by a configuration and the name of a client, as the
+                prices have it; "" for none
+    prices      of its models
+    maker       who gets the text of an API without an address of its own
+    address     returns the address of the API by a configuration, "" for its maker's own; None
+                for a judge without one
     """
 
     name: str
     title: str
     build: Callable[[Config, Path | None], Backend]
-    is_model: bool = False
     rereads: bool = False
-    settings: tuple[str, ...] = ()
-    readiness: Callable[[Config, Path], Readiness] | None = None
-    client_for: Callable[[Config, str], str] | None = None
-    priced_model: Callable[[Config, str], str] | None = None
+    settings: Sequence[str] = ()
+    readiness: Callable[[Config, Path], Readiness] = lambda config, _: Readiness(config.backend)
+    client_for: Callable[[Config, str], str] = lambda *_: ""
+    model: Callable[[Config, str], str] = lambda *_: ""
+    prices: Sequence[Price] = ()
     maker: str = ""
     address: Callable[[Config], str] | None = None

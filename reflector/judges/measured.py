@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from reflector.config import BACKENDS, Config
+from reflector.config import BACKENDS, OFFLINE, Config
 
 
 class MeasuredModel(NamedTuple):
@@ -48,7 +48,7 @@ def counting_words(config: Config, answer: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _measured_right(answer: Mapping[str, Any]) -> Mapping[str, int] | None:
-    is_ours = BACKENDS.get(str(answer.get("backend")), False)
+    is_ours = answer.get("backend") in {*BACKENDS} - OFFLINE
     name = str(answer.get("model") or "")
     if not is_ours:
         return None

@@ -1,15 +1,15 @@
 """The backend that asks a model through a client, whatever the model's maker.
 
 Invariant: a question takes no more than the allowance, and an answer is never lost. Its clients are
-`agent_process.py` and `messages_api.py`.
+`agent_process.py`, `http_api.py`, and those of other packages.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,11 +18,12 @@ from reflector.judges.excerpt import compose, estimate_tokens
 from reflector.judges.prompts import TemplateError, find_template
 from reflector.judges.protocol import MAX_TOKENS, Answer, BackendError, Prompt, Request
 from reflector.playbook.bullet import sections_text
-from reflector.prices import Usage, cost
+from reflector.prices import Price, Usage, cost
 from reflector.text.bounds import visible
 from reflector.text.secrets import quote, redact
 
 if TYPE_CHECKING:
+    from reflector.config import Config
     from reflector.judges.truth.questions import Question
 
 #: The way out where a model calls a prompt too long.
@@ -36,6 +37,7 @@ class Reply:
     request_id  by which the API knows the request; None where it has no ids
     cost        in USD, where the client says it itself
     requests    how many it took to get it
+    origin      the judge of another package that answered
     """
 
     text: str
@@ -45,6 +47,7 @@ class Reply:
     request_id: str | None = None
     cost: str = ""
     requests: int = 1
+    origin: Mapping[str, str] = field(default_factory=dict)
 
 
 class Client(Protocol):
@@ -89,6 +92,7 @@ class ModelBackend:
     project         whose own template is used, None for the user's or ours
     request_tokens  most tokens of one request
     allowed         the templates of projects whose answers count without a quote, by their SHA-256
+    prices          of the models that may answer
     """
 
     name: str
@@ -96,6 +100,7 @@ class ModelBackend:
     project: Path | None = None
     request_tokens: int = 100_000
     allowed: Collection[str] = ()
+    prices: Sequence[Price] = ()
     is_model = True
     rereads = False
     quotes = True
@@ -132,7 +137,7 @@ class ModelBackend:
         prompt = self.prompt(request)
         client.admit()
         request.reserve(client.worst * (prompt.tokens + client.overhead + MAX_TOKENS))
-        answer = _answer(client, (prompt.before, prompt.after), prompt.tokens)
+        answer = self._ask(client, (prompt.before, prompt.after), prompt.tokens)
         of = prompt.template_sha256
         how: Any = {"left_out": prompt.left_out, "unquoted": prompt.unquoted}
         return replace(answer, prompt_sha256=prompt.sha256, template_sha256=of, **how)
@@ -154,27 +159,34 @@ class ModelBackend:
             said = f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens"
             way_out = "shorten the texts in the prompt, or raise request_tokens"
             raise BackendError(f"{said}; {way_out}", stage="request", attempts=0)
-        return replace(
-            _answer(self.client, (text,), tokens), prompt_sha256=sha256(text.encode()).hexdigest()
-        )
+        answer = self._ask(self.client, (text,), tokens)
+        return replace(answer, prompt_sha256=sha256(text.encode()).hexdigest())
+
+    def _ask(self, client: Client, texts: Sequence[str], estimated: int) -> Answer:
+        """Return what comes of one question. Where nobody counted its tokens, the most that they
+        can be stand: budgets must hold. Raises BackendError.
+        """
+        begun = time.monotonic()
+        reply = asyncio.run(client.send(texts))
+        usage = reply.usage if reply.usage.total else Usage(estimated, estimate_tokens(reply.text))
+        meta: dict[str, object] = {
+            **usage.meta(),
+            "estimated_tokens": estimated,
+            "milliseconds": round((time.monotonic() - begun) * 1000),
+            "requests": reply.requests,
+            "stop_reason": quote(reply.stop_reason, 60),
+        }
+        if (price := reply.cost or cost(self.prices, reply.model, usage)) is not None:
+            meta["cost_usd"] = str(price)
+        if reply.origin:
+            meta["extension"] = reply.origin
+        if reply.request_id:
+            meta["request_id"] = quote(reply.request_id, 100)
+        return Answer(reply.text, quote(reply.model, 100), meta=meta)
 
 
-def _answer(client: Client, texts: Sequence[str], estimated: int) -> Answer:
-    """Return what comes of one question. Where nobody counted its tokens, the most that they can be
-    stand: budgets must hold. Raises BackendError.
-    """
-    begun = time.monotonic()
-    reply = asyncio.run(client.send(texts))
-    usage = reply.usage if reply.usage.total else Usage(estimated, estimate_tokens(reply.text))
-    meta: dict[str, object] = {
-        **usage.meta(),
-        "estimated_tokens": estimated,
-        "milliseconds": round((time.monotonic() - begun) * 1000),
-        "requests": reply.requests,
-        "stop_reason": quote(reply.stop_reason, 60),
-    }
-    if (price := reply.cost or cost(reply.model, usage)) is not None:
-        meta["cost_usd"] = str(price)
-    if reply.request_id:
-        meta["request_id"] = quote(reply.request_id, 100)
-    return Answer(reply.text, quote(reply.model, 100), meta=meta)
+def model_backend(
+    name: str, client: Client, config: Config, project: Path | None, prices: Sequence[Price] = ()
+) -> ModelBackend:
+    """Return the backend that asks a client, with the limits of a configuration."""
+    return ModelBackend(name, client, project, config.request_tokens, config.templates, prices)

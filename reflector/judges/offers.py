@@ -18,18 +18,17 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from reflector import extensions
-from reflector.config import BACKENDS, Config, users_config
+from reflector.config import APIS, OFFLINE, Config, users_config
 from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.agent_process import check_client, installed_version
-from reflector.judges.client_versions import version_fault
 from reflector.judges.consent import Choice
 from reflector.judges.extensions import agree, agreed_extension, disagree
 from reflector.judges.protocol import BackendError
-from reflector.judges.registry import judge_kind
+from reflector.judges.registry import judge_kind, priced
 from reflector.locate import user_folder
-from reflector.prices import ANSWER_TOKENS, estimated_cost
+from reflector.prices import ANSWER_TOKENS
 from reflector.settings_file import store_setting
 from reflector.transcripts.readers import is_subagents, stores
 
@@ -39,8 +38,6 @@ _SESSIONS = 10
 _BYTES_PER_TOKEN = 3
 #: The receiver of text that a judge sends to no one.
 NOBODY = "nobody"
-#: The judges that are asked over the network, by the user's key.
-APIS = tuple(name for name, is_model in BACKENDS.items() if is_model and name != "agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +95,15 @@ def estimate(config: Config) -> Estimate:
     return Estimate(tuple(min(size, config.request_tokens) for size in sizes))
 
 
-def judge_names(config: Config) -> list[str]:
-    """Return the names of all judges: agents, judges of other packages, and the rest of ours."""
-    ours = [name for name in BACKENDS if name != "agent"]
-    return [*JUDGES, *config.judges, *ours]
-
-
 def offers(config: Config, project: Path) -> list[Offer]:
     """Return every judge that is there, with its terms."""
     newest = estimate(config)
     listed = [*_agents(config, project, newest)]
     listed += [_extension(name, newest) for name in config.judges]
-    listed += [_api(name, config, project, newest) for name in APIS]
-    if config.fixtures:
-        is_used = config.backend == "fixtures"
-        listed.append(Offer("fixtures", is_used, "", "", NOBODY, 0, Decimal(0)))
-    listed.append(Offer("rules", True, "", "", NOBODY, 0, Decimal(0)))
+    listed += [api_offer(name, config, project, newest) for name in APIS]
+    for name in sorted(OFFLINE):
+        if not judge_kind(name).readiness(config, project).way_out:
+            listed.append(Offer(name, True, "", "", NOBODY, 0, Decimal(0)))
     return listed
 
 
@@ -121,7 +111,6 @@ def _agents(config: Config, project: Path, newest: Estimate) -> Iterator[Offer]:
     allowed = consent.agreed_clients()
     clients = {**consent.installed_clients(project=project), **allowed}
     for name, (version, fault) in _versions(clients).items():
-        model = priced_model(config, name)
         yield Offer(
             name=name,
             allowed=name in allowed,
@@ -129,7 +118,7 @@ def _agents(config: Config, project: Path, newest: Estimate) -> Iterator[Offer]:
             model=JUDGES[name].model,
             goes_to=f"{JUDGES[name].maker or 'the provider of its model'}, by your login",
             tokens=newest.tokens,
-            price=estimated_cost(model, newest.prompts),
+            price=priced(config, name, newest.prompts),
             fault=fault or consent.rest_words(name) or None,
         )
 
@@ -142,7 +131,7 @@ def _versions(clients: dict[str, consent.Agreed]) -> dict[str, tuple[str, str]]:
             version = await installed_version(name, clients[name])
         except (BackendError, OSError) as error:
             return "", str(error)
-        return version, version_fault(JUDGES[name], version)
+        return version, JUDGES[name].version_fault(version)
 
     async def all_of_them() -> list[tuple[str, str]]:
         return await gather(*map(version_of, clients))
@@ -166,34 +155,20 @@ def _extension(name: str, newest: Estimate) -> Offer:
     return Offer(name, is_allowed, version, "", receiver, newest.tokens, None, fault)
 
 
-def _api(name: str, config: Config, project: Path, newest: Estimate) -> Offer:
+def api_offer(name: str, config: Config, project: Path, newest: Estimate) -> Offer:
+    """Return an API with its terms."""
     kind = judge_kind(name)
-    model = priced_model(config, name)
-    lacks = kind.readiness(config, project).way_out if kind.readiness else ""
+    lacks = kind.readiness(config, project).way_out
     return Offer(
         name=name,
         allowed=config.backend == name,
         version="",
-        model=model,
-        goes_to=receiver(name, config),
+        model=kind.model(config, name),
+        goes_to=consent.masked_address(kind.address(config) if kind.address else "", kind.maker),
         tokens=newest.tokens,
-        price=estimated_cost(model, newest.prompts),
+        price=priced(config, name, newest.prompts),
         fault=f"no API key: {lacks}" if lacks else None,
     )
-
-
-def receiver(name: str, config: Config) -> str:
-    """Return who gets the text that an API is asked about, for a screen."""
-    kind = judge_kind(name)
-    return consent.masked_address(kind.address(config) if kind.address else "", kind.maker)
-
-
-def priced_model(config: Config, name: str) -> str:
-    """Return the model that a judge asks, as the price list has it; "" if it asks none."""
-    if name in config.judges:
-        return ""
-    kind = judge_kind("agent" if name in JUDGES else name)
-    return kind.priced_model(config, name) if kind.priced_model else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +217,6 @@ def allow_extension(extension: Extension, project: Path) -> None:
     """Let the judge of another package judge from now on. Raises OSError, ConfigError."""
     agree(extension)
     _choose(extension.name, project)
-
-
-def needs_key(name: str, config: Config, project: Path) -> None:
-    """Raise JudgeRefused if an API has no key."""
-    if fault := _api(name, config, project, Estimate(())).fault:
-        raise consent.JudgeRefused(f"{name}: {fault}")
 
 
 def allow_api(name: str, config: Config, project: Path) -> None:

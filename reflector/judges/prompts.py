@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -56,6 +55,8 @@ class Template(NamedTuple):
         """Hex digest of the text: what an answer's event names as the template it was asked
         with.
         """
+        from hashlib import sha256
+
         return sha256(self.text.encode()).hexdigest()
 
     @property

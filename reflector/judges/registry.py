@@ -1,63 +1,66 @@
 """The judges by name.
 
-A built-in judge is one entry of `BACKENDS` in `reflector/config.py` and one module of this package
-with a `JUDGE`. Each is imported when it is asked for.
+A judge that ships is one module of `backends/` with a `JUDGE`, which is imported when it is asked
+for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.config import BACKENDS, Config, ConfigError
+from reflector.config import BACKENDS, OFFLINE, Config, ConfigError
 from reflector.judges.kind import JudgeKind, Readiness
+from reflector.prices import estimated_cost
 
 if TYPE_CHECKING:
     from reflector.judges.protocol import Backend
 
 
-def judge_kind(name: str) -> JudgeKind:
-    """Return the judge with this name.
+def judge_kind(name: str, config: Config | None = None) -> JudgeKind:
+    """Return the judge with this name, also that of an agent, or one that a configuration lists.
 
     Raises: ConfigError for a name that is not a judge's.
     """
-    if name not in BACKENDS:
+    if config is not None and name in config.judges:
+        from reflector.judges.extensions import extension_kind
+
+        return extension_kind(name)
+    module = judge_settings(name)["backend"]
+    if module not in BACKENDS:
         names = ", ".join(BACKENDS)
         raise ConfigError(f"{name!r} is not a backend; the backends are {names}")
-    kind: JudgeKind = import_module(f"reflector.judges.{name}").JUDGE
+    kind: JudgeKind = import_module(f"reflector.judges.backends.{module}").JUDGE
     return kind
 
 
+def kind_of(config: Config) -> JudgeKind:
+    """Return the judge in force. Raises ConfigError."""
+    return judge_kind(config.backend, config)
+
+
 def judge_names() -> tuple[str, ...]:
-    """Return the names of the judges that ship, and of the agents that can judge."""
+    """Return the names of the agents that can judge, and of the judges that ship."""
     from reflector.judges.agent_clients import JUDGES
 
-    return (*BACKENDS, *JUDGES)
+    return (*JUDGES, *BACKENDS)
 
 
 def judge_settings(name: str | None) -> dict[str, str]:
     """Return the settings that select a judge by its name; None leaves the judge in force."""
     if name is None:
         return {}
-    from reflector.judges.agent_clients import JUDGES
-
-    if name in JUDGES:
-        return {"backend": "agent", "judge_client": name}
-    return {"backend": name}
+    if name in BACKENDS or name not in judge_names():
+        return {"backend": name}
+    return {"backend": "agent", "judge_client": name}
 
 
 def backend_of(config: Config, project: Path | None = None) -> Backend:
-    """Return the backend that a configuration names.
-
-    Raises: ConfigError.
-    """
-    if config.backend in config.judges:
-        from reflector.judges.extensions import extension_judge
-
-        return extension_judge(config, project)
-    return judge_kind(config.backend).build(config, project)
+    """Return the backend that a configuration names. Raises ConfigError."""
+    return kind_of(config).build(config, project)
 
 
 def is_rereading(name: str) -> bool:
@@ -65,28 +68,29 @@ def is_rereading(name: str) -> bool:
 
     A model never does, because each of its answers costs money; so it is not imported for this.
     """
-    return BACKENDS.get(name) is False and judge_kind(name).rereads
+    return name in OFFLINE and judge_kind(name).rereads
 
 
 def judge_of(config: Config) -> Callable[[str], str]:
     """Return a function that names the judge of a session by the agent that wrote it, as
     `judge_named` has it.
     """
-    if config.backend in config.judges:
-        return lambda _: config.backend
-    client_for = judge_kind(config.backend).client_for
-    if client_for is None:
-        return lambda _: config.backend
     from reflector.judges.protocol import judge_named
 
-    return lambda writer: judge_named(config.backend, client_for(config, writer))
+    kind = kind_of(config)
+    return lambda writer: judge_named(kind.name, kind.client_for(config, writer))
 
 
 def described(config: Config, project: Path) -> Readiness:
     """Return the judge in force in words, and how it gets what it lacks."""
-    if config.backend in config.judges:
-        from reflector.judges.extensions import describe_judge
+    return kind_of(config).readiness(config, project)
 
-        return Readiness(*describe_judge(config.backend))
-    kind = judge_kind(config.backend)
-    return Readiness(kind.name) if kind.readiness is None else kind.readiness(config, project)
+
+def priced(config: Config, name: str, prompts: Sequence[int]) -> Decimal | None:
+    """Return the price of questions to a judge, each given by its tokens; None if the judge or its
+    price is not known.
+    """
+    if name not in judge_names():
+        return None
+    kind = judge_kind(name)
+    return estimated_cost(kind.prices, kind.model(config, name), prompts)

@@ -154,7 +154,7 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
             answers.groups[homes[step.event_id].key].reflections += 1
             continue
         group = answers.groups[_key(step)]
-        spent = spent_on(step.meta, _text(step, "model") or "")
+        spent = spent_on(step.meta)
         group.answers += 1
         group.tokens += spent.tokens
         group.cost += spent.cost

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.events.state import Playbook
@@ -97,7 +96,7 @@ _FAMILIES = (
 _MORE = "helpful = helpful + {helpful}, harmful = harmful + {harmful}"
 _FROM_BASELINE = "helpful = baseline_helpful + {helpful}, harmful = baseline_harmful + {harmful}"
 
-ENTRY_COLUMNS = tuple(one.name for one in fields(Entry))
+ENTRY_COLUMNS = Entry._fields
 ENTRIES = (
     f"SELECT {', '.join(ENTRY_COLUMNS)}"  # noqa: S608
     " FROM bullet WHERE playbook_id = ?"

@@ -44,10 +44,9 @@ EARLIER = (
 #: In order of creation: the later ones read `repeated`, which is not documented for queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions")
 
-_DIFFERENT = re.compile(
-    r"\{sqlite\}(?P<sqlite>.*?)\{postgresql\}(?P<postgresql>.*?)\{both\}", re.DOTALL
-)
-_VALUE = re.compile(
+# Compiled where a schema is made: a current ledger needs none of them.
+_DIFFERENT = r"(?s)\{sqlite\}(?P<sqlite>.*?)\{postgresql\}(?P<postgresql>.*?)\{both\}"
+_VALUE = (
     r"\{(?P<source>[\w.]+) (?P<arrow>->|=>) (?P<path>[\w.]+)(?: as "
     r"(?P<kind>number|fraction))?\}"
 )
@@ -59,7 +58,7 @@ _NAMES = {
     " AND relnamespace = to_regnamespace(quote_ident(current_schema()))",
 }
 #: The name of the table or index that a statement creates.
-_CREATED = re.compile(r"CREATE (?:UNIQUE )?\w+ (\w+)")
+_CREATED = r"CREATE (?:UNIQUE )?\w+ (\w+)"
 
 #: Alembic keeps the migration that runs in variables of the process.
 _ALEMBIC = threading.Lock()
@@ -244,7 +243,7 @@ def schema(dialect: str) -> dict[str, str]:
     text = (resource_dir("migrations") / f"schema.{dialect}.sql").read_text(encoding="utf-8")
     text = re.sub(r"^--.*\n", "", text, flags=re.MULTILINE)
     statements = [part.strip() for part in text.split(";\n") if part.strip()]
-    return {_CREATED.findall(statement)[0]: statement for statement in statements}
+    return {re.findall(_CREATED, statement)[0]: statement for statement in statements}
 
 
 @cache
@@ -414,10 +413,9 @@ def view_sql(dialect: str, name: str) -> str:
     """
     text = (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8")
     text = re.sub(r"  -- .*", "", text)
-    text = _DIFFERENT.sub(
-        lambda parts: parts[dialect], with_types(text[text.index("CREATE VIEW") :].rstrip())
-    )
-    return _VALUE.sub(lambda value: _value(dialect, **value.groupdict()), text)
+    text = with_types(text[text.index("CREATE VIEW") :].rstrip())
+    text = re.sub(_DIFFERENT, lambda parts: parts[dialect], text)
+    return re.sub(_VALUE, lambda value: _value(dialect, **value.groupdict()), text)
 
 
 def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import MODEL, as_written
@@ -44,8 +44,7 @@ class WorkedWindow:
     models: set[str] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkedSession:
+class WorkedSession(NamedTuple):
     """A session: its agent, the model that worked in most of it, and when its first window was."""
 
     agent: str

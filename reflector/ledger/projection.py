@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
@@ -209,14 +209,14 @@ class Projector:
         stored = self._stored
         self._stored = dict(self._book.entries)
         new = [entry for name, entry in self._stored.items() if name not in stored]
-        rows = [(*astuple(entry), *entry.baseline) for entry in new]
-        self.sql.insert("bullet", (*ENTRY_COLUMNS, "helpful", "harmful"), rows)
+        new_rows = [(*entry, *entry.baseline) for entry in new]
+        self.sql.insert("bullet", (*ENTRY_COLUMNS, "helpful", "harmful"), new_rows)
         changes: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
         for name, old in stored.items():
             entry = self._stored[name]
             if entry == old:
                 continue
-            pairs = zip(ENTRY_COLUMNS, astuple(entry), astuple(old), strict=True)
+            pairs = zip(ENTRY_COLUMNS, entry, old, strict=True)
             changed = {column: value for column, value, before in pairs if value != before}
             changes.setdefault(tuple(changed), []).append((*changed.values(), name))
         for columns, rows in changes.items():

@@ -298,15 +298,15 @@ class Ledger(Reader):
             ]
             if any(answer.added for answer in answers):
                 fill_tables(writing.sql)
-        with translated(self.engine.url.shown):
-            rewrite_file(self.engine)
-        self.drop_erased()
+        self.forget_erased()
         return answers
 
-    def drop_erased(self) -> None:
-        """Remove the copy from before the last upgrade if it holds a text that was erased since,
-        and say so. Raises LedgerUnavailable.
+    def forget_erased(self) -> None:
+        """Rewrite the file of a SQLite ledger without the erased texts, and remove the copy from
+        before the last upgrade if it holds one, and say so. Raises LedgerError.
         """
+        with translated(self.engine.url.shown):
+            rewrite_file(self.engine)
         if not self.engine.url.is_file:
             return
         from reflector.ledger.sqlite_copy import drop_erased

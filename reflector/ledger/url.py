@@ -17,6 +17,8 @@ from reflector.ledger.errors import LedgerUnavailable
 
 Dialect = Literal["sqlite", "postgresql"]
 _FILE = "sqlite:///"
+#: A new ledger that leaves nothing behind.
+_IN_MEMORY = "sqlite://"
 #: libpq's spelling of several servers: postgresql://user@host:port,host:port/name?option=value
 _SEVERAL = (
     r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,"
@@ -122,6 +124,8 @@ def url_of(text: str) -> Url:
         raise LedgerUnavailable("the ledger URL contains a null character; remove it")
     if text.startswith(_FILE) and "?" not in text:
         return Url(text, "sqlite", unquote(text.removeprefix(_FILE)))
+    if text == _IN_MEMORY:
+        return Url(text, "sqlite", "")
     import sqlalchemy as sa
 
     text = _one_spelling(text)

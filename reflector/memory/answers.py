@@ -7,11 +7,10 @@ Without the transcript, the answer lacks them.
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,13 +29,11 @@ from reflector.events.memory import (
     who,
 )
 from reflector.files import open_regular
-from reflector.git import git_says
-from reflector.locate import home_folder
 from reflector.memory.changes import Change, Store
 from reflector.memory.lines import cut, difference, hunks_of, masked_lines
 from reflector.project import Project
 from reflector.text.secrets import quote
-from reflector.transcripts.readers import readers
+from reflector.transcripts.readers import transcripts_of
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 _MOST_WORDS = 240
@@ -44,8 +41,6 @@ _MOST_WORDS = 240
 _HEAD = 1 << 20
 #: In the user's own folder: the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
-#: What `git blame --line-porcelain` prints before a line: its commit, the author and more.
-_BLAMED = r"^(\w{7})\w* .*\nauthor (.*)\n(?:[^\t].*\n)*\t"
 #: Lines around a change in a difference.
 _CONTEXT = 2
 
@@ -79,8 +74,7 @@ class Line:
     first      the change that brought it first, if it had gone before
     words      your last words before it was written, "" if they are not known
     was        the lines in its place before
-    origin     if no recorded change brought it: the commit that git shows, or the change that may
-               have, "" for none
+    origin     if no recorded change brought it: the change that may have, "" for none
     """
 
     file: str
@@ -101,27 +95,31 @@ def is_restorable(change: Change) -> bool:
     return change.store.versions.has(change.before) or change.fact("commit") != ""
 
 
+class _Lines(NamedTuple):
+    """A change, and how often it added and removed each line."""
+
+    change: Change
+    added: Counter[str]
+    removed: Counter[str]
+
+
+def _lines_of(changes: Iterable[Change]) -> list[_Lines]:
+    whole = ((change, change.whole_lines) for change in changes)
+    return [
+        _Lines(change, *(Counter(cut(text) for _, text in part) for part in lines))
+        for change, lines in whole
+    ]
+
+
 def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> list[Line]:
     """Return the lines of a file with their changes; `changes` are those of the file alone."""
+    history = _lines_of(_without_redone(changes))
     lines = []
-    changes = _without_redone(changes)
-    unnamed = _writer_of_unnamed(changes)
     for number, masked in masked_lines(content):
         text = cut(masked)
-        writers = _Writers()
-        if text.strip():
-            writers = _writers(changes, text)
-            writers = writers if writers.written else _Writers(unnamed)
+        writers = _writers(history, text) if text.strip() else _Writers()
         lines.append(Line(file, number, text, *writers))
     return lines
-
-
-def _writer_of_unnamed(changes: Sequence[Change]) -> Change | None:
-    """Return the change that brought the lines that no event names, None if that is not certain:
-    an event has only the first lines of a long change.
-    """
-    long = [change for change in changes if change.event.facts.get("more")]
-    return long[0] if len(long) == 1 else None
 
 
 def _without_redone(changes: Sequence[Change]) -> list[Change]:
@@ -141,21 +139,10 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
     """Return a line with the words before it and the lines in its place before."""
     written = line.written
     if written is None:
-        origin = "" if stores[0].until is not None else _committed(stores[0], line)
-        return replace(line, origin=origin or _hidden(changes))
-    earlier = _without_redone(changes[: changes.index(written)])
+        return replace(line, origin=_hidden(changes))
+    earlier = _lines_of(_without_redone(changes[: changes.index(written)]))
     was = [Former(text, _writers(earlier, text).written) for text in _replaced(written, line.text)]
     return replace(line, words=words_before(stores, written), was=was)
-
-
-def _committed(store: Store, line: Line) -> str:
-    """Return the commit that brought a line of a project's file, "" if there is none. Git reads no
-    file of the folder, because it could run a filter of the repository.
-    """
-    printed = git_says(store.project.root, "blame", "--line-porcelain", "HEAD", "--", line.file)
-    lines = re.compile(_BLAMED + re.escape(line.text) + r"\r?$", re.MULTILINE)
-    blamed = lines.findall((printed or b"").decode("utf-8", "replace"))
-    return f"committed by {blamed[0][1]}, {blamed[0][0]}" if len(blamed) == 1 else ""
 
 
 def _hidden(changes: Sequence[Change]) -> str:
@@ -171,21 +158,19 @@ def _hidden(changes: Sequence[Change]) -> str:
     return f"perhaps by {by} (the lines of that change are not known)"
 
 
-def _writers(changes: Sequence[Change], text: str) -> _Writers:
+def _writers(history: Iterable[_Lines], text: str) -> _Writers:
     """Return the changes that brought a line. A checkout or an undo that brings back a line is not
     its writer.
     """
     none = _Writers()
     present = former = none
     removal: Change | None = None
-    for change in changes:
-        removed = sum(line == text for _, line in change.lines("removed"))
-        added = sum(line == text for _, line in change.lines("added"))
-        if removed > added:
+    for change, added, removed in history:
+        if removed[text] > added[text]:
             former = present if present.written or removal is None else former
             present = none
             removal = change
-        elif added > removed:
+        elif added[text] > removed[text]:
             known = present if present.written else former
             if present.written and change.fact("source") == GIT:
                 present = present._replace(committed=present.committed or change)
@@ -247,25 +232,15 @@ def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
             if isinstance(transcript, dict) and isinstance(transcript.get("path"), str):
                 paths[Path(transcript["path"])] = None
     known = [path for path in paths if path.is_file()]
-    for path in known or _kept_transcripts(session):
+    for path in known or transcripts_of(session):
         with suppress(OSError), open_regular(path) as file:
             if session.encode() in file.read(_HEAD):
                 yield path
 
 
-def _kept_transcripts(session: str) -> Iterator[Path]:
-    """Yield the files of agents whose names end with a session's id."""
-    folders = [kept.folder for reader in readers() for kept in reader.kept if home_folder()]
-    for folder in folders:
-        for path in folder.glob(f"**/*{escape(session)}*"):
-            if path.stem == session or path.stem.endswith(f"-{session}"):
-                yield path
-
-
 def difference_of(change: Change) -> Iterator[str]:
     """Yield the difference of a change, from the kept bytes or else from its event."""
-    versions = change.store.versions
-    before, after = (versions.content(digest) for digest in (change.before, change.after))
+    before, after = map(change.content, ("before", "after"))
     if before.is_known and after.is_known:
         yield from difference(before.bytes or b"", after.bytes or b"", _CONTEXT)
         return

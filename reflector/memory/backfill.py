@@ -11,14 +11,13 @@ from contextlib import suppress
 from functools import cache, partial
 from math import inf
 
-from reflector.events.event import MEMORY_CHANGED
-from reflector.events.memory import AGENT, GIT, TRANSCRIPT
+from reflector.events.memory import TRANSCRIPT
 from reflector.memory.bytes import keep_versions
-from reflector.memory.calls import Call, Transcript, sitting_of
+from reflector.memory.calls import Call, Transcript, calls_of
 from reflector.memory.lines import LineChange, Numbered, cut, line_change, masked_lines
 from reflector.memory.looks import UNSEEN_CONTENT, Content, Looks
-from reflector.memory.new_change import Author, NewChange, event_of
-from reflector.memory.recording import Recorder, append_new, known_calls
+from reflector.memory.new_change import NewChange, event_of
+from reflector.memory.recording import Recorder, append_new
 
 
 def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str]:
@@ -46,33 +45,28 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
         for change in changes
     ]
     notes: list[str] = []
-    looks = Looks.load(recorder.project)
+    looks = Looks(recorder.project)
     is_first = str(recorder.root) not in looks.filled
     append_new(recorder, events, notes)
     if is_first and commits and commits[0].kind != "created":
         notes.append("the log of memory files does not contain the oldest commits")
     if is_first:
         looks.filled.append(str(recorder.root))
-        looks.save(recorder.project)
+        looks.save()
     return notes
 
 
 def is_filled(recorder: Recorder) -> bool:
     """Return whether the log has the past of the project's files."""
-    return str(recorder.root) in Looks.load(recorder.project).filled
+    return str(recorder.root) in Looks(recorder.project).filled
 
 
 def _commits(recorder: Recorder) -> list[NewChange]:
     """Return the changes of watched files in commits that the log does not have."""
-    recorded = {
-        (event.facts["file"], event.facts["commit"])
-        for event in recorder.ledger.events(types=[MEMORY_CHANGED])
-        if event.facts and event.facts["source"] == GIT
-    }
     table = recorder.table
     return [
         change
-        for change in recorder.repository.commits(table.pathspecs(), recorded=recorded)
+        for change in recorder.repository.commits(table.pathspecs(), known=recorder.known)
         if (watched := table.watch_of(change.file)) is not None and table.is_inside(watched)
     ]
 
@@ -85,27 +79,24 @@ def _by_calls(
 
     whole_lines  returns the lines that a file has or had
     """
-    seen = Looks.load(recorder.project).seen.get(str(recorder.root))
+    seen = Looks(recorder.project).seen.get(str(recorder.root))
     first_look = seen.first if seen else inf
-    known = known_calls(recorder.ledger)
     contents: dict[str, Content] = {}
-    sittings = [sitting_of(transcript, recorder.table) for transcript in transcripts]
-    calls = [call for sitting in sittings for call in sitting.calls]
+    calls = [call for each in transcripts for call in calls_of(each, recorder.table)]
     for call in sorted(calls, key=lambda call: call.time):
         file = call.watched.file
-        if call.time >= first_look or (file, call.session, call.id) in known:
+        if call.time >= first_look or call.key in recorder.known:
             continue
         if not recorder.table.is_inside(call.watched):
             continue
-        known.add((file, call.session, call.id))  # a fork has the calls of its original
+        recorder.known.add(call.key)  # a fork has the calls of its original
         before = call.starts_at(contents.get(file, UNSEEN_CONTENT))
         after = call.apply(before) or UNSEEN_CONTENT
         contents[file] = after
         if not call.is_shell:
             is_known = before.is_known and after.is_known
             lines = None if is_known else _lines(call, whole_lines(file))
-            author = Author(AGENT, call.agent, call.session, call.id)
-            yield NewChange(file, before, after, author, call.time, TRANSCRIPT, lines)
+            yield NewChange(file, before, after, call.author, call.time, TRANSCRIPT, lines)
 
 
 def _lines(call: Call, whole_lines: Collection[str]) -> LineChange:
@@ -131,5 +122,5 @@ def _whole_lines(recorder: Recorder, commits: Iterable[NewChange], file: str) ->
     """Return the lines that a file has or had, without secrets, as far as that is known."""
     contents = [commit.after.bytes for commit in commits if commit.file == file]
     with suppress(OSError, KeyError):
-        contents.append(recorder.table.found.files[file].read())
+        contents.append(recorder.table.files[file].read())
     return {cut(line.text) for content in contents for line in masked_lines(content or b"")}

@@ -23,7 +23,7 @@ from reflector.memory.looks import Content, kept_secret, keyed_digest, plain_dig
 from reflector.project import Project
 
 _FOLDER = "memory"
-_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DIGEST = r"(?a)[0-9a-f]{64}"
 
 
 def keep_versions(project: Project, contents: Iterable[bytes | None]) -> None:
@@ -54,7 +54,9 @@ class Versions:
         """The plain digests by those of the ledger."""
         names: list[str] = []
         with suppress(OSError):
-            names = [path.name for path in self.folder.iterdir() if _DIGEST.fullmatch(path.name)]
+            names = [
+                path.name for path in self.folder.iterdir() if re.fullmatch(_DIGEST, path.name)
+            ]
         return {digest: name for name in names for digest in (name, self._keyed(name))}
 
     def _keyed(self, plain: str) -> str:
@@ -66,7 +68,7 @@ class Versions:
 
     def read(self, digest: str) -> bytes | None:
         """Return a version, None if it is not kept or was damaged."""
-        plain = digest if _DIGEST.fullmatch(digest) else self._plain.get(digest, "")
+        plain = digest if re.fullmatch(_DIGEST, digest) else self._plain.get(digest, "")
         if plain:
             with suppress(OSError):
                 content = read_file(f"{self.folder}/{plain}", MAX_BYTES + 1)

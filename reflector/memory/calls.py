@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflector.events.event import time_of
+from reflector.events.memory import AGENT
+from reflector.files import open_regular
 from reflector.memory.files import Table, Watched
 from reflector.memory.looks import NO_FILE, UNSEEN_CONTENT, Content, content_of
+from reflector.memory.new_change import Author
 from reflector.text.bounds import clean
 from reflector.transcripts.building import fields, objects, plain_text
 from reflector.transcripts.message import ToolCall, ToolResult
@@ -24,39 +27,59 @@ from reflector.transcripts.reading import UnknownTranscript, open_session
 
 _EDITORS = frozenset(("Edit", "MultiEdit", "Write"))
 _SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$", re.MULTILINE)
+_PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$"
 _MAX_COMMAND = 1 << 16
 #: Letters of the id of a session or a call that an event has.
-_MAX_ID = 1_000
-#: Commands that change a file that they name, and what divides one command from the next.
-_WRITERS = re.compile(
+MAX_ID = 1_000
+#: Commands that change a file that they name, and what divides one command from the next. Most
+#: drains read no command, so the expressions are compiled when they are used.
+_WRITERS = (
     r"(?:^|[\s(/])(?:tee|mv|rm|unlink|touch|truncate|dd|patch|apply_patch|ed|ex"
     r"|sed\s+(?:\S+\s+)*-[a-zA-Z]*i|perl\s+(?:\S+\s+)*-[a-zA-Z]*i"
     r"|git\s+(?:\S+\s+)*?(?:checkout|restore|reset|stash|apply|rm|mv|revert))(?=[\s.]|$)"
 )
 #: Commands that write the last file that they name.
-_COPIERS = re.compile(r"(?:^|[\s(/])(?:cp|ln|install)(?=\s)")
-_INTERPRETERS = re.compile(r"(?:^|[\s;&|(/])(?:python[\d.]*|node|ruby|perl|php)\b")
-_OPENS_TO_WRITE = re.compile(
+_COPIERS = r"(?:^|[\s(/])(?:cp|ln|install)(?=\s)"
+_INTERPRETERS = r"(?:^|[\s;&|(/])(?:python[\d.]*|node|ruby|perl|php)\b"
+_OPENS_TO_WRITE = (
     r"(?<!stdout\.)(?<!stderr\.)write|unlink|rename|os\.(?:remove|replace)"
     r"|open\((?:(?:[^()]|\([^()]*\))*,)?\s*(?:mode\s*=\s*)?['\"](?:[awx]b?\+?|rb?\+)['\"]"
 )
-_DIVIDES = re.compile(r"&&|\|\||[;|\n]")
-_WORDS = re.compile(r"[^\s'\"`=;|&<>(),]+")
-_INTO = re.compile(r">{1,2}\s*['\"]?([^\s'\"`;|&<>()]+)")
-_FOLDER = re.compile(r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)")
+_DIVIDES = r"&&|\|\||[;|\n]"
+_WORDS = r"[^\s'\"`=;|&<>(),]+"
+_INTO = r">{1,2}\s*['\"]?([^\s'\"`;|&<>()]+)"
+_FOLDER = r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)"
 
 
 class Transcript(NamedTuple):
     """The transcript of a session.
 
-    folder   in which the session worked, for relative paths
-    is_here  whether that is in the project
+    folder        in which the session worked, for relative paths
+    is_here       whether that is in the project
+    began, ended  the times of its first and last message, in seconds since the epoch
     """
 
     path: Path
     folder: str
     is_here: bool = True
+    began: float = 0.0
+    ended: float = inf
+
+    def is_active(self, since: float, until: float) -> bool:
+        """Return whether the session ran at any time between two moments."""
+        return self.began <= until and self.ended >= since
+
+    def may_write(self, files: Iterable[Watched], table: Table) -> bool:
+        """Return whether a call may write one of some files: then the text has the file's name, or
+        that of a tool that needs none.
+        """
+        names = [Path(watched.file).name for watched in files]
+        if not all(map(str.isascii, names)):
+            return True  # JSON may escape the name
+        words = list(map(str.encode, [*names, *table.tools]))
+        with suppress(OSError), open_regular(self.path) as file:
+            return any(word in line for line in file for word in words)
+        return False
 
 
 class Edit(NamedTuple):
@@ -74,7 +97,7 @@ class Call(NamedTuple):
     edits    that lead to the new content; none if the call does not have them either
     is_shell  whether it is a command that names the file
     former   the content of the file before, as far as its result has it
-    id       of the call, or of its message
+    author   has the session, and the id of the call or of its message
     began    the time at which it was made, in seconds since the epoch
     time     at which its result came
     """
@@ -84,11 +107,18 @@ class Call(NamedTuple):
     edits: tuple[Edit, ...] = ()
     is_shell: bool = False
     former: Content = UNSEEN_CONTENT
-    session: str = ""
-    agent: str = ""
-    id: str = ""
+    author: Author = Author(AGENT)
     began: float = 0.0
     time: float = 0.0
+
+    @property
+    def file(self) -> str:
+        return self.watched.file
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The file, the session and the call, by which the log knows the change."""
+        return self.watched.file, self.author.session, self.author.call
 
     @property
     def is_opaque(self) -> bool:
@@ -126,8 +156,6 @@ class Call(NamedTuple):
     def is_seen_in(self, content: Content) -> bool:
         """Return whether a content has all new texts of the call."""
         text = content.bytes
-        if self.content is not None:
-            return content == self.content
         return text is not None and bool(self.edits) and all(e.new in text for e in self.edits)
 
     def take_back(self, content: Content) -> Content | None:
@@ -153,63 +181,32 @@ def _edited(text: bytes | None, edit: Edit) -> bytes | None:
     return text.replace(old, new, -1 if edit.everywhere else 1)
 
 
-@dataclass(slots=True)
-class Sitting:
-    """A session as one transcript has it: its agent, the times of its first and last message, and
-    its calls that wrote watched files.
-
-    is_here  whether it worked in the project
-    """
-
-    session: str = ""
-    agent: str = ""
-    began: float = 0.0
-    ended: float = 0.0
-    is_here: bool = True
-    calls: list[Call] = field(default_factory=list)
-
-    def see(self, moment: float) -> None:
-        """Note the time of a message."""
-        self.began = min(self.began or moment, moment)
-        self.ended = max(self.ended, moment)
-
-    def is_active(self, since: float, until: float) -> bool:
-        """Return whether the session ran at any time between two moments."""
-        return bool(self.began) and self.began <= until and self.ended >= since
-
-
-def sitting_of(transcript: Transcript, table: Table) -> Sitting:
-    """Return the session of a transcript; an empty one if it cannot be read."""
-    sitting = Sitting(is_here=transcript.is_here)
+def calls_of(transcript: Transcript, table: Table) -> list[Call]:
+    """Return the calls of a session that wrote watched files; none if it cannot be read."""
+    made: list[Call] = []
     with suppress(OSError, UnknownTranscript, ValueError), open_session(transcript.path) as reading:
-        sitting.agent = reading.reader.name
         waiting: dict[str, list[Call]] = {}
         for message in reading:
             moment = time_of(message.timestamp)
             now = moment.timestamp() if moment else 0.0
-            if now:
-                sitting.see(now)
-            session = reading.conversation.session_id
-            sitting.session = clean(session, _MAX_ID) or sitting.session
             for result in message.results:
                 calls = waiting.pop(result.call_id, ())
                 if not result.is_error and message.origin != "refusal":
                     former = _former(result)
-                    sitting.calls += [
-                        call._replace(time=now or call.time, former=former) for call in calls
-                    ]
+                    made += [call._replace(time=now or call.time, former=former) for call in calls]
             for call in message.calls:
-                call_id = clean(call.id or message.uuid, _MAX_ID)
-                written = _written(call, table, transcript.folder)
-                made = [each._replace(id=call_id, began=now, time=now) for each in written]
+                call_id = clean(call.id or message.uuid, MAX_ID)
+                session = clean(reading.conversation.session_id, MAX_ID)
+                author = Author(AGENT, reading.reader.name, session, call_id)
+                written = [
+                    each._replace(author=author, began=now, time=now)
+                    for each in _written(call, table, transcript.folder)
+                ]
                 if call.id:
-                    waiting[call.id] = made
+                    waiting[call.id] = written
                 else:
-                    sitting.calls += made
-    sitting.calls = [
-        call._replace(session=sitting.session, agent=sitting.agent) for call in sitting.calls
-    ]
-    return sitting
+                    made += written
+    return made
 
 
 def _former(result: ToolResult) -> Content:
@@ -223,7 +220,7 @@ def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
 
     folder  in which the session works
     """
-    if watched := table.tool_file(call.name):
+    if watched := table.tools.get(call.name):
         yield Call(watched)
     elif call.name in _EDITORS:
         yield from _by_editor(call, table, folder)
@@ -236,7 +233,7 @@ def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
 def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
     arguments = call.whole
     patch = plain_text(arguments.get("input")) or plain_text(arguments.get("patch"))
-    patched = _PATCHED.findall(patch)
+    patched = re.findall(_PATCHED, patch)
     names = patched or [plain_text(arguments.get("file_path")) or "/"]
     for watched in filter(None, (table.watch_of(name.strip(), folder) for name in names)):
         content = arguments.get("content")
@@ -265,15 +262,15 @@ def _files_written(command: str, table: Table, folder: str) -> set[Watched]:
     """Return the watched files that a command names and can write."""
     if not any(ending in command for ending in table.endings):
         return set()
-    words = _INTO.findall(command)
-    if _INTERPRETERS.search(command) and _OPENS_TO_WRITE.search(command):
-        words += _WORDS.findall(command)
-    for part in _DIVIDES.split(command):
-        if _WRITERS.search(part):
-            words += _WORDS.findall(part)
-        elif _COPIERS.search(part):
-            words += _WORDS.findall(part)[-1:]
-    moved = _FOLDER.match(command)
+    words = re.findall(_INTO, command)
+    if re.search(_INTERPRETERS, command) and re.search(_OPENS_TO_WRITE, command):
+        words += re.findall(_WORDS, command)
+    for part in re.split(_DIVIDES, command):
+        if re.search(_WRITERS, part):
+            words += re.findall(_WORDS, part)
+        elif re.search(_COPIERS, part):
+            words += re.findall(_WORDS, part)[-1:]
+    moved = re.match(_FOLDER, command)
     if moved:
         folder = os.path.join(folder, os.path.expanduser(moved[1]))  # noqa: PTH111, PTH118
     names = (word.replace("$HOME", "~") for word in words if word.endswith(table.endings))

@@ -6,7 +6,6 @@ the user's. A change counts as taken back if a later change undid it and was not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +13,14 @@ from pathlib import Path
 
 from reflector.events.event import MEMORY_CHANGED, Event
 from reflector.events.memory import GIT
+from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
 from reflector.memory.files import Table, Watched, shown_name
+from reflector.memory.lines import LineChange, Numbered, line_change
+from reflector.memory.looks import UNSEEN_CONTENT, Content
 from reflector.project import Project
 
-#: A position of the user's ledger, as people write it.
-USERS_PLACE = re.compile(r"u([1-9][0-9]{0,14})", re.ASCII)
 #: Letters of a time up to its seconds, `2026-11-29T09:41:57`.
 _SECONDS = 19
 
@@ -85,6 +85,30 @@ class Change:
     def lines(self, name: str) -> list[tuple[int, str]]:
         """Return the `added` or `removed` lines with their numbers."""
         return [(line["line"], line["text"]) for line in self.event.facts.get(name) or ()]
+
+    def content(self, name: str) -> Content:
+        """Return the content `before` or `after` the change, as it was kept or as git has it."""
+        digest = self.fact(name)
+        versions = self.store.versions
+        kept = versions.read(digest)
+        if kept is None and digest and (commit := self.fact("commit")):
+            revision = f"{commit}^" if name == "before" else commit
+            root = self.store.project.root
+            committed = git_says(root, "cat-file", "blob", f"{revision}:./{self.file}")
+            kept = committed if versions.is_version(digest, committed) else None
+        return Content(digest, kept)
+
+    @property
+    def whole_lines(self) -> LineChange:
+        """All changed lines, as an event has them; only the first ones if the contents are not
+        known.
+        """
+        before = self.content("before") if self.event.facts.get("more") else UNSEEN_CONTENT
+        after = self.content("after")
+        if before.is_known and after.is_known:
+            return line_change(before.bytes, after.bytes)
+        recorded = ([Numbered(*line) for line in self.lines(name)] for name in ("added", "removed"))
+        return LineChange(*recorded)
 
     @property
     def is_users(self) -> bool:
@@ -177,5 +201,5 @@ def file_named(root: Path | None, text: str) -> str | None:
         for table in tables:
             if watched := table.watch_of(text, base):
                 return watched.file
-    names = [file for file in tables[1].found.files if shown_name(file) == text]
+    names = [file for file in tables[1].files if shown_name(file) == text]
     return names[0] if len(names) == 1 else None

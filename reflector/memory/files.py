@@ -10,7 +10,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -25,14 +24,13 @@ Scope = Literal["project", "user"]
 MAX_BYTES = 1 << 20
 _MOST_FILES = 2_000
 _MAX_SLUG = 200
-_MEMORY_FOLDER = re.compile(r"/(?:memory|memories)/")
+_MEMORY_FOLDER = r"/(?:memory|memories)/"
 #: The parts of a pattern, and the expression for each.
-_GLOB = re.compile(r"\*\*/|\*|[^*]+")
+_GLOB = r"\*\*/|\*|[^*]+"
 _EXPRESSIONS = {"**/": "(?:.*/)?", "*": "[^/]*"}
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(NamedTuple):
     """A file whose changes are recorded; it may be gone.
 
     path    absolute, without links
@@ -60,30 +58,9 @@ class Watched:
             return read_bounded(self.path, MAX_BYTES, lambda path: folder.reader(path.name))
 
 
-@dataclass(slots=True)
-class Found:
-    """The files that exist, by their names in the ledger.
-
-    unwatched  the reason for each file or folder that cannot be read
-    folders    those in which files were looked for
-    """
-
-    files: dict[str, Watched] = field(default_factory=dict)
-    folders: list[str] = field(default_factory=list)
-    unwatched: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def notes(self) -> list[str]:
-        """A line for each file that cannot be read."""
-        return [
-            f"not watched: {ascii(file)[1:-1]}, because it {why}"
-            for file, why in self.unwatched.items()
-        ]
-
-
 def shown_name(file: str) -> str:
     """Return the name of a file on a screen: below its memory folder if it is in one."""
-    folder = _MEMORY_FOLDER.search(file) if file.startswith(("~", "/")) else None
+    folder = re.search(_MEMORY_FOLDER, file) if file.startswith(("~", "/")) else None
     return file[folder.end() :] if folder else file
 
 
@@ -107,7 +84,7 @@ class _Pattern(NamedTuple):
 
 @cache
 def _expression_of(pattern: str) -> re.Pattern[str]:
-    parts = (_EXPRESSIONS.get(part) or re.escape(part) for part in _GLOB.findall(pattern))
+    parts = (_EXPRESSIONS.get(part) or re.escape(part) for part in re.findall(_GLOB, pattern))
     return re.compile("".join(parts), re.DOTALL)
 
 
@@ -123,6 +100,10 @@ class Table:
         self._home = Path(home_folder() or "/nowhere")
         self._real_folder = cache(os.path.realpath)
         self._patterns = list(_patterns_of(root, scope, in_any=in_any).values())
+        #: The folders in which files were looked for.
+        self._folders: list[str] = []
+        #: The reason for each file or folder that cannot be read.
+        self.unwatched: dict[str, str] = {}
         #: The ends of the names of all files.
         names = (Path(each.load.pattern) for each in self._patterns)
         self.endings = tuple({name.suffix for name in names})
@@ -163,39 +144,47 @@ class Table:
         real = os.path.realpath(watched.path)  # unlike `resolve`, for a loop of links too
         return Path(real).is_relative_to(watched.folder) and not self._is_users(real)
 
-    def tool_file(self, tool: str) -> Watched | None:
-        """Return the file that a tool writes without naming it."""
-        for reader in readers() if self.scope == "user" else ():
-            if tool in reader.loads.tools:
-                return self.watch_of(str(reader.loads.own.folder / reader.loads.tools[tool]))
-        return None
+    @cached_property
+    def tools(self) -> dict[str, Watched | None]:
+        """The files that tools write without naming them, by the tool."""
+        all_loads = [reader.loads for reader in readers()] if self.scope == "user" else []
+        return {
+            tool: self.watch_of(str(loads.own.folder / name))
+            for loads in all_loads
+            for tool, name in loads.tools.items()
+        }
 
     @cached_property
-    def found(self) -> Found:
-        """The files that exist, as they are first asked for."""
-        found = Found()
+    def files(self) -> dict[str, Watched]:
+        """The files that exist, by their names in the ledger, as they are first asked for."""
+        files: dict[str, Watched] = {}
         names: dict[Path, str] = {}
-        paths = [
-            (path, pattern) for pattern in self._patterns for path in self._paths_of(pattern, found)
-        ]
+        paths = [(path, pattern) for pattern in self._patterns for path in self._paths_of(pattern)]
         # A link to another watched file is that file.
         for path, pattern in sorted(paths, key=lambda each: each[0].is_symlink()):
-            real = self._admitted(pattern, path, found)
+            real = self._admitted(pattern, path)
             if real is not None and not self._is_users(str(real)):
                 file = names.setdefault(real, self._name_of(path))
-                before = found.files.get(file)
+                before = files.get(file)
                 limit = pattern.load.lines or (before.limit if before else 0)
-                found.files[file] = Watched(real, pattern.real, file, limit)
-        return found
+                files[file] = Watched(real, pattern.real, file, limit)
+        return files
+
+    @property
+    def notes(self) -> list[str]:
+        """A line for each file that cannot be read."""
+        return [
+            f"not watched: {ascii(file)[1:-1]}, because it {why}"
+            for file, why in self.unwatched.items()
+        ]
 
     def places(self) -> dict[str, bool]:
         """Return the paths whose state changes if a watched file appears, changes or goes, each
         with whether something was found there.
         """
-        found = self.found
-        there = [*found.folders, *(str(watched.path) for watched in found.files.values())]
+        there = [*(str(watched.path) for watched in self.files.values()), *self._folders]
         starts = [str(pattern.start) for pattern in self._patterns]
-        unread = [str(self._path_of(file)) for file in found.unwatched]
+        unread = [str(self._path_of(file)) for file in self.unwatched]
         return {**dict.fromkeys([*starts, *unread], False), **dict.fromkeys(there, True)}
 
     def pathspecs(self) -> list[str]:
@@ -211,7 +200,7 @@ class Table:
         is_below = path.is_relative_to(self._home)
         return f"~/{path.relative_to(self._home).as_posix()}" if is_below else str(path)
 
-    def _paths_of(self, pattern: _Pattern, found: Found) -> Iterator[Path]:
+    def _paths_of(self, pattern: _Pattern) -> Iterator[Path]:
         if "*" not in pattern.load.pattern:
             if os.path.lexists(pattern.start):
                 yield pattern.start
@@ -220,11 +209,11 @@ class Table:
         def refuse(error: OSError) -> None:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 reason = f"cannot be read ({error.strerror})"
-                found.unwatched[self._name_of(Path(error.filename))] = reason
+                self.unwatched[self._name_of(Path(error.filename))] = reason
 
         files = 0
         for folder, folders, names in os.walk(pattern.start, onerror=refuse):
-            found.folders.append(folder)
+            self._folders.append(folder)
             folders.sort()
             for name in sorted(names):
                 path = Path(folder, name)
@@ -233,10 +222,10 @@ class Table:
                     yield path
             if files > _MOST_FILES:
                 start = self._name_of(pattern.start)
-                found.unwatched[start] = f"has more than {_MOST_FILES:,} files"
+                self.unwatched[start] = f"has more than {_MOST_FILES:,} files"
                 return
 
-    def _admitted(self, pattern: _Pattern, path: Path, found: Found) -> Path | None:
+    def _admitted(self, pattern: _Pattern, path: Path) -> Path | None:
         """Return the path of a file without links; None for one that is not read, with the
         reason.
         """
@@ -247,7 +236,7 @@ class Table:
             status = real.stat()
         except (OSError, RuntimeError) as error:
             why = getattr(error, "strerror", None) or error
-            found.unwatched[file] = f"cannot be read ({why})"
+            self.unwatched[file] = f"cannot be read ({why})"
             return None
         if stat.S_ISDIR(status.st_mode):
             return None
@@ -261,7 +250,7 @@ class Table:
         elif status.st_size > MAX_BYTES:
             fault = "has more than 1 MB"
         if fault:
-            found.unwatched[file] = fault
+            self.unwatched[file] = fault
         return None if fault else real
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from reflector.events.memory import CHECKOUT, COMMIT, GIT, MERGE, STASH
 from reflector.files import read_bounded
-from reflector.git import git_says, repository
+from reflector.git import GitUnavailable, git_says, read_blobs, repository
 from reflector.memory.files import MAX_BYTES
 from reflector.memory.looks import NO_FILE, UNSEEN_CONTENT, Content, content_of
 from reflector.memory.new_change import Author, NewChange
@@ -27,14 +27,14 @@ _MOST_MOVES = 500
 _MOST_COMMITS = 1_000
 _MOST_BYTES = 1 << 24
 _MAX_AUTHOR = 120
-_MOVE = re.compile(r"^(\w+) (\w+) [^\n\t]*> (\d+) [+-]\d{4}\t?([^\n]*)$", re.MULTILINE)
+_MOVE = r"(?m)^(\w+) (\w+) [^\n\t]*> (\d+) [+-]\d{4}\t?([^\n]*)$"
 _MAX_REFLOG = 1 << 24
 #: Openings of a line of the reflog: HEAD has commits that it did not have before, made here or by
 #: others; everything else is a checkout. Some checkouts write a file whatever it contained.
-_BRINGS_COMMITS = re.compile(
+_BRINGS_COMMITS = (
     r"commit|cherry-pick|revert|am:|merge|pull|rebase[^:]*\((?:pick|continue|reword|fixup|squash)"
 )
-_FORCES = re.compile(r"reset|checkout|rebase")
+_FORCES = ("reset", "checkout", "rebase")
 _LOG = (
     *("log", "--topo-order", "--name-only", "-c", "-z", "--relative", "--no-renames"),
     *(f"--max-count={_MOST_COMMITS}", "--format=%x01%x00%H%x00%P%x00%ct%x00%an%x00%cn%x00"),
@@ -42,7 +42,6 @@ _LOG = (
 #: What `_LOG` prints before the parts of a commit. Parts end with a null byte, which neither a name
 #: nor a path contains.
 _COMMIT = b"\x01"
-_BLOB = re.compile(rb"([0-9a-f]+) blob (\d+)")
 #: Contents with the line ends of this machine, by those with the line ends of git.
 _Here = Mapping[bytes | None, bytes | None]
 
@@ -80,11 +79,11 @@ class Repository:
         listed = self._ask("ls-files", "-z", "--", *_literal(files)) if files else b""
         return {os.fsdecode(name) for name in listed.split(b"\0") if name}
 
-    def _ask(self, *arguments: str, given: bytes = b"") -> bytes:
+    def _ask(self, *arguments: str) -> bytes:
         """Return what git prints, nothing if there is no repository or git refuses."""
         if self._root is None or self._logs is None:
             return b""
-        return git_says(self._root, *arguments, given=given) or b""
+        return git_says(self._root, *arguments) or b""
 
     def _reflog(
         self, name: str, start: int = 0, end: int | None = None
@@ -96,7 +95,7 @@ class Repository:
         with suppress(OSError):
             log = read_bounded(self._logs / name, _MAX_REFLOG) if self._logs else b""
         text = log[start if start <= len(log) else 0 : end].decode("utf-8", "replace")
-        moves = _MOVE.findall(text)[-_MOST_MOVES:]
+        moves = re.findall(_MOVE, text)[-_MOST_MOVES:]
         return [(old, new, int(time), subject) for old, new, time, subject in moves]
 
     @property
@@ -105,10 +104,6 @@ class Repository:
         with suppress(OSError):
             return (self._logs / "HEAD").stat().st_size if self._logs else 0
         return 0
-
-    def former_heads(self, end: int) -> set[str]:
-        """Return the commits that HEAD had when its reflog had a size."""
-        return {commit for move in self._reflog("HEAD", 0, end) for commit in move[:2]}
 
     def moves(
         self, files: Collection[str], start: int, known: Iterable[bytes | None] = ()
@@ -127,20 +122,22 @@ class Repository:
             for file in files
         )
         contents = self._contents(names, here)
-        moves = []
+        heads = {commit for move in self._reflog("HEAD", 0, start) for commit in move[:2]}
+        moves: list[Move] = []
         for old, new, time, subject in entries:
-            brings_commits = _BRINGS_COMMITS.match(subject) is not None
-            forces = _FORCES.match(subject) is not None
+            brings_commits = new not in heads and re.match(_BRINGS_COMMITS, subject) is not None
+            heads |= {old, new}
             author = self._author(old, new, time)
             for file in files:
                 before = contents.get(_name(old, file))
                 after = contents.get(_name(new, file))
                 if before is None or after is None:
                     continue
-                move = Move(file, author, time, before, after, forces and not brings_commits)
+                forces = not brings_commits and subject.startswith(_FORCES)
+                move = Move(file, author, time, before, after, forces)
                 if brings_commits and before != after:
                     moves.append(self._with_commits(move, old, here))
-                elif before != after or (move.forces and after != NO_FILE):
+                elif before != after or _rewrites(move, subject, moves):
                     moves.append(move)
         return moves
 
@@ -163,21 +160,21 @@ class Repository:
         self,
         places: Iterable[str],
         revisions: str = "HEAD",
-        recorded: Collection[tuple[str, str]] = (),
+        known: Collection[tuple[str, ...]] = (),
         here: _Here = MappingProxyType({}),
     ) -> list[NewChange]:
         """Return the newest changes of files in commits, oldest first. A merge is one only if the
         file differs from all its parents.
 
         places    the files, as pathspecs of git
-        recorded  the files and commits that are passed over
+        known     the files and commits that are passed over
         here      contents with the line ends of this machine, by those with the line ends of git
         """
         listed = self._ask(*_LOG, revisions, "--", *places)
         changes = [
             change
             for change in _changes(listed)
-            if (change.file, change.author.commit) not in recorded
+            if (change.file, change.author.commit) not in known
         ]
         names = [name for change in changes for name in _names(change)]
         contents = self._contents(names, here)
@@ -192,34 +189,26 @@ class Repository:
         """Return the contents of files of commits, such as `HEAD:./CLAUDE.md`, the first ones whose
         bytes together are not too many, without those above 1 MB.
         """
-        asked = [name for name in dict.fromkeys(names) if "\n" not in name]
-        if not asked:
+        asked = {os.fsencode(name): name for name in names}
+        if self._root is None or not asked:
             return {}
-        heads = self._ask("cat-file", "--batch-check", given=_lines(map(os.fsencode, asked)))
-        oids: dict[str, bytes] = {}
-        sizes: dict[bytes, int] = {}
-        bytes_left = _MOST_BYTES
-        for name, head in zip(asked, heads.splitlines(), strict=False):
-            blob = _BLOB.fullmatch(head)
-            oid = blob[1] if blob else b""
-            size = int(blob[2]) if blob else 0
-            if size > MAX_BYTES:
-                continue
-            bytes_left -= size if oid not in sizes else 0
-            if bytes_left < 0:
-                break
-            oids[name] = oid
-            sizes[oid] = size
-        sizes.pop(b"", None)
-        output = self._ask("cat-file", "--batch", given=_lines(sizes))
-        contents = {b"": NO_FILE}
-        end = 0
-        for oid, size in sizes.items():
-            start = output.index(b"\n", end) + 1
-            end = start + size + 1
-            content = output[start : end - 1]
-            contents[oid] = content_of(here.get(_unix(content), content))
-        return {name: contents[oid] for name, oid in oids.items()}
+        blobs: Mapping[bytes, bytes | None] = {}
+        with suppress(GitUnavailable):
+            blobs = read_blobs(self._root, asked, MAX_BYTES, _MOST_BYTES)
+        return {
+            asked[name]: content_of(here.get(_unix(content), content))
+            for name, content in blobs.items()
+        }
+
+
+def _rewrites(move: Move, subject: str, earlier: Iterable[Move]) -> bool:
+    """Return whether a move writes a file that both of its commits have alike, as `reset --hard`
+    does; it need not write one that was just committed.
+    """
+    is_committed = any(
+        (each.file, each.after) == (move.file, move.after) and not each.forces for each in earlier
+    )
+    return subject.startswith("reset") and move.after != NO_FILE and not is_committed
 
 
 def _changes(listed: bytes) -> Iterator[NewChange]:
@@ -254,10 +243,6 @@ def _names(change: NewChange) -> list[str]:
 
 def _unix(content: bytes | None) -> bytes | None:
     return content and content.replace(b"\r\n", b"\n")
-
-
-def _lines(lines: Iterable[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
 
 
 def _literal(files: Iterable[str]) -> Iterator[str]:

@@ -7,10 +7,10 @@ is None, and nothing is guessed. Line ends stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
@@ -24,8 +24,6 @@ _HIDDEN = "[redacted]"
 #: Stand for lines above the first one and below the last one.
 _START = "\0start"
 _END = "\0end"
-#: A tag, and the first and last line of a part in both versions of a file.
-_Opcode = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
 
 class Numbered(NamedTuple):
@@ -55,28 +53,31 @@ class _Matcher(SequenceMatcher[str]):
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__(None, old, new)
-        self._replaced: _Opcode = ("replace", 0, len(old), 0, len(new))
+        self._lengths = (len(old), len(new))
 
-    def get_opcodes(self) -> list[_Opcode]:
-        _, _, old_length, _, new_length = self._replaced
-        if old_length * new_length > _MOST_COMPARED:
-            return [self._replaced]
-        return super().get_opcodes()
+    def get_matching_blocks(self) -> list[Match]:
+        if prod(self._lengths) > _MOST_COMPARED:
+            return [Match(*self._lengths, 0)]
+        return super().get_matching_blocks()
+
+    def changed(self) -> list[tuple[slice, slice]]:
+        """Return the parts of both versions that differ."""
+        return [
+            (slice(start, end), slice(new_start, new_end))
+            for tag, start, end, new_start, new_end in self.get_opcodes()
+            if tag != "equal"
+        ]
 
 
 def line_change(before: bytes | None, after: bytes | None) -> LineChange:
     """Return the lines that lead from one content of a file to the next; None for no file."""
     old = masked_lines(before or b"")
     new = masked_lines(after or b"")
-    changed = _changed(_Matcher(_bare(before or b""), _bare(after or b"")))
+    changed = _Matcher(_bare(before or b""), _bare(after or b"")).changed()
     return LineChange(
-        [line for _, _, _, start, end in changed for line in new[start:end]],
-        [line for _, start, end, _, _ in changed for line in old[start:end]],
+        [line for _, part in changed for line in new[part]],
+        [line for part, _ in changed for line in old[part]],
     )
-
-
-def _changed(matcher: _Matcher) -> list[_Opcode]:
-    return [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"]
 
 
 @lru_cache(maxsize=2)  # a version is the one after a commit, and before the next one
@@ -136,18 +137,16 @@ def cut(text: str) -> str:
     return text[:_MAX_LINE] + "…" * (len(text) > _MAX_LINE)
 
 
-@dataclass(slots=True)
-class Hunk:
+class Hunk(NamedTuple):
     """Lines beside each other that a change replaced.
 
-    before, after    the numbers of their first lines, from 0, in the file before and after
+    after            the number of the first one in the file after the change, from 0
     removed, added   the lines
     """
 
-    before: int
     after: int
-    removed: list[str] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
+    removed: list[str]
+    added: list[str]
 
 
 def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]]) -> list[Hunk]:
@@ -156,7 +155,7 @@ def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]
     new = dict(added)
     hunks = []
     if 0 in old or 0 in new:  # the numbers are not known
-        return [Hunk(-1, -1, [text for _, text in removed], [text for _, text in added])]
+        return [Hunk(-1, [text for _, text in removed], [text for _, text in added])]
     old_at = new_at = 1
     while old or new:
         distance = min([*(line - old_at for line in old), *(line - new_at for line in new)])
@@ -164,7 +163,7 @@ def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]
             return []  # the numbers contradict each other
         old_at += distance
         new_at += distance
-        hunk = Hunk(old_at - 1, new_at - 1)
+        hunk = Hunk(new_at - 1, [], [])
         while old_at in old:
             hunk.removed.append(old.pop(old_at))
             old_at += 1
@@ -179,8 +178,8 @@ def hunks_between(before: bytes, after: bytes) -> list[Hunk]:
     """Return the hunks of a change from both versions of a file."""
     old = split(before)
     new = split(after)
-    changed = _changed(_Matcher(old, new))
-    return [Hunk(at, to, old[at:end], new[to:last]) for _, at, end, to, last in changed]
+    changed = _Matcher(old, new).changed()
+    return [Hunk(to.start, old[part], new[to]) for part, to in changed]
 
 
 def split(content: bytes) -> list[str]:
@@ -202,8 +201,8 @@ def without_change(before: bytes, after: bytes, now: bytes) -> bytes | None:
     versions = ([_START, *split(content), _END] for content in (after, now))
     places = {
         start + offset: now_start + offset
-        for tag, start, end, now_start, _ in _Matcher(*versions).get_opcodes()
-        for offset in range(end - start if tag == "equal" else 0)
+        for start, now_start, size in _Matcher(*versions).get_matching_blocks()
+        for offset in range(size)
     }
     for hunk in reversed(hunks_between(before, after)):
         start = _start_of(hunk, places)

@@ -15,7 +15,7 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from math import inf
@@ -24,9 +24,8 @@ from typing import NamedTuple
 
 from reflector.events.event import NewEvent
 from reflector.events.memory import UNSEEN
-from reflector.files import write_durably
-from reflector.handover import open_own, read_own, state_of
-from reflector.memory.files import Found, Watched
+from reflector.handover import read_own, state_of, write_own
+from reflector.memory.files import Table, Watched
 from reflector.memory.places import settled_state
 from reflector.project import Project
 
@@ -83,9 +82,8 @@ class Seen(NamedTuple):
     reflog: int = 0
 
 
-@dataclass(slots=True)
 class Looks:
-    """The last looks of one store.
+    """The last looks of one store; a file of another form counts as none.
 
     files   the look at each file, by its name in the ledger
     seen    the looks at the files of each project, by its folder
@@ -93,53 +91,51 @@ class Looks:
     filled  the folders of the projects whose past the ledger has
     """
 
-    files: dict[str, Look] = field(default_factory=dict)
-    seen: dict[str, Seen] = field(default_factory=dict)
-    events: list[NewEvent] = field(default_factory=list)
-    filled: list[str] = field(default_factory=list)
-
-    @classmethod
-    def load(cls, project: Project) -> Looks:
-        """Return the looks that are kept of a store; a file of another form counts as none."""
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.files: dict[str, Look] = {}
+        self.seen: dict[str, Seen] = {}
+        self.events: list[NewEvent] = []
+        self.filled: list[str] = []
         kept = project.read_kept(_LOOKS)
-        try:
+        with suppress(TypeError, KeyError, AttributeError):
             files = {name: Look(*look) for name, look in kept["files"].items()}
             seen = {root: Seen(*times) for root, times in kept["seen"].items()}
             events = [NewEvent(**event) for event in kept["events"]]
-            return cls(files, seen, events, kept["filled"])
-        except (TypeError, KeyError, AttributeError):
-            return cls()
+            self.filled += kept["filled"]
+            self.files = files
+            self.seen = seen
+            self.events = events
 
-    def unread(self, file: str) -> Look | None:
-        """Return the look at a folder of a file that could not be read, None if there is none."""
+    def before(self, file: str, seen_at: float) -> Look:
+        """Return the look at a new file: none was there, unless its folder could not be read."""
         looks = (self.files.get(str(folder)) for folder in Path(file).parents)
-        return next((look for look in looks if look and look.digest == UNSEEN), None)
+        is_unread = any(look and look.digest == UNSEEN for look in looks)
+        return Look(UNSEEN if is_unread else "", seen_at)
 
-    def keep_unread(self, found: Found, now: float) -> None:
-        """Keep a look at each file or folder that cannot be read, so that it does not count as new
-        when it can.
-        """
-        for file in found.unwatched:
-            last = self.files.get(file)
-            if last is None or not last.digest:
-                self.files[file] = Look(UNSEEN, now)
-
-    def save(self, project: Project) -> None:
+    def save(self) -> None:
         """Keep the looks and the events. Raises OSError, and nothing has changed."""
-        write_durably(open_own(str(project.root)), json.dumps(asdict(self)).encode(), _LOOKS)
+        kept = {
+            "files": self.files,
+            "seen": self.seen,
+            "events": list(map(asdict, self.events)),
+            "filled": self.filled,
+        }
+        write_own(str(self._project.root), _LOOKS, json.dumps(kept).encode())
 
 
 class Difference(NamedTuple):
-    """A watched file with another content than at the last look, or one that is looked at for the
-    first time: then `before` is its look of now.
+    """The contents of a watched file at the last look and now, which are the same for a file that
+    is looked at for the first time.
 
-    latest  the time before which the file was changed
+    since, until  the times between which it was changed
     """
 
     watched: Watched
-    before: Look
-    content: Content
-    latest: float
+    before: Content
+    after: Content
+    since: float
+    until: float
 
 
 def plain_digest(content: bytes | None) -> str:
@@ -168,52 +164,57 @@ def _secret(project: Project) -> bytes:
     secret = kept_secret(project)
     if not secret:
         secret = os.urandom(32).hex().encode()
-        write_durably(open_own(str(project.root)), secret, _SECRET)
+        write_own(str(project.root), _SECRET, secret)
     return secret
 
 
-class Compared(NamedTuple):
-    """The result of a comparison: changed and new files, and looks at all files of the table."""
-
-    differences: Sequence[Difference]
-    looks: Mapping[str, Look]
-
-
-def compare(
-    found: Found, gone: Sequence[Watched], before: Looks, root: str, checked_at: float = 0.0
-) -> Compared:
-    """Compare the files of a project that exist, and those that are gone, with the last looks. At
-    the first look, and for a file that is older than the last one, there is nothing to compare. A
-    file that cannot be read keeps its last look.
+def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Difference]:
+    """Return the files of a project that changed since the last looks, or are new, and renew the
+    looks. At the first look, and for a file that is older than the last one, there is nothing to
+    compare. A file that cannot be read keeps its last look.
 
     checked_at  when the files were last as in these looks
     """
-    looks: dict[str, Look] = {}
     differences: list[Difference] = []
-    seen = before.seen.get(root)
+    seen = looks.seen.get(str(table.root))
     seen_at = max(seen.last, checked_at) if seen else inf
-    for watched in (*found.files.values(), *gone):
-        last = before.files.get(watched.file)
-        last = last and last._replace(at=max(last.at, checked_at))
+    now = time.time()
+    for watched in (*table.files.values(), *_gone(table, looks)):
+        last = looks.files.get(watched.file)
         now = time.time()
         try:
             status = watched.path.stat()
             if last is not None and last.state == state_of(status):
-                looks[watched.file] = last._replace(at=now)
+                looks.files[watched.file] = last._replace(at=now)
                 continue
             content = content_of(watched.read())
-            look = Look(content.digest, now, settled_state(status, now))
-            latest = min(now, status.st_ctime)
+            state = settled_state(status, now)
+            until = min(now, status.st_ctime)
         except FileNotFoundError:
             content = NO_FILE
-            look = Look("", now)
-            latest = now
+            state = ""
+            until = now
         except OSError as error:
-            found.unwatched[watched.file] = f"cannot be read ({error.strerror})"
+            table.unwatched[watched.file] = f"cannot be read ({error.strerror})"
             continue
-        looks[watched.file] = look
-        if last is None and latest > seen_at:
-            last = before.unread(watched.file) or Look("", seen_at)
-        if last is None or last.digest != look.digest:
-            differences.append(Difference(watched, last or look, content, latest))
-    return Compared(differences, looks)
+        look = Look(content.digest, now, state)
+        if last is None:
+            last = looks.before(watched.file, seen_at) if until > seen_at else look
+        looks.files[watched.file] = look
+        if last.digest != look.digest or last is look:
+            since = max(last.at, checked_at)
+            differences.append(Difference(watched, Content(last.digest), content, since, until))
+    for file in table.unwatched:  # none of them counts as new when it can be read
+        if file not in looks.files or not looks.files[file].digest:
+            looks.files[file] = Look(UNSEEN, now)
+    return differences
+
+
+def _gone(table: Table, looks: Looks) -> list[Watched]:
+    """Return the watched files of the last look that were not found, and may be gone."""
+    missing = [
+        file
+        for file in looks.files
+        if file not in table.files and not any(map(Path(file).is_relative_to, table.unwatched))
+    ]
+    return list(filter(None, map(table.watch_of, missing)))

@@ -10,14 +10,18 @@ the contents are those of its commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
-from reflector.events.memory import AGENT, UNKNOWN, YOU
-from reflector.memory.calls import Call, Sitting
+from reflector.events.memory import LOOK, UNKNOWN, YOU
+from reflector.memory.calls import MAX_ID, Call, Transcript
 from reflector.memory.git_changes import Move
-from reflector.memory.looks import Content
-from reflector.memory.new_change import Author
+from reflector.memory.looks import UNSEEN_CONTENT, Content, Difference
+from reflector.memory.new_change import Author, NewChange
+from reflector.text.bounds import clean
+from reflector.transcripts.reading import session_named_in
 
 Evidence = Call | Move
 #: Attempts to find an order of the steps that leads to the present content.
@@ -30,49 +34,19 @@ _LATE_S = 0.999
 _MOST_EVIDENCE = 300
 
 
-class Step(NamedTuple):
-    """One change of a file: the content that it leads to, its author and its time.
-
-    before  the content before a commit, which is that of its parent; else that of the step before
-    """
-
-    after: Content
-    author: Author
-    time: float
-    before: Content | None = None
+@lru_cache(maxsize=64)  # a replay asks often
+def _session_of(path: Path) -> str:
+    return clean(session_named_in(path), MAX_ID)
 
 
-class Question(NamedTuple):
-    """A difference between two looks, and the sessions that may have made it.
-
-    since, until  the times between which the file was changed
-    """
-
-    before: Content
-    after: Content
-    since: float
-    until: float
-    sittings: Sequence[Sitting]
-
-    def is_unchanged_since(self, moment: float) -> bool:
-        """Return whether nothing wrote the file after a moment; a deletion leaves no time."""
-        return not self.after.digest or self.until <= moment + _CLOCK_S
-
-    def gap(self, after: Content, until: float) -> Step:
-        """Return the change to a content that no evidence explains."""
-        active = [each for each in self.sittings if each.is_active(self.since, until)]
-        author = Author(YOU)
-        if active:
-            newest = max(active, key=lambda sitting: sitting.ended)
-            author = Author(UNKNOWN, session=newest.session)
-        return Step(after, author, until)
-
-
-def steps_of(question: Question, evidence: Sequence[Evidence]) -> list[Step]:
+def steps_of(
+    difference: Difference, evidence: Iterable[Evidence], sessions: Sequence[Transcript]
+) -> list[NewChange]:
     """Return the changes that lead from one look to the next, oldest first; the last one has the
-    present content.
+    present content. Only commits have the content before them.
     """
-    newest = sorted(evidence, key=_time)[-_MOST_EVIDENCE:]
+    concerning = (each for each in evidence if _may_explain(each, difference))
+    newest = sorted(concerning, key=_time)[-_MOST_EVIDENCE:]
     # The clock of git has whole seconds: a move may be before or after a call of its second.
     late = [
         each._replace(time=each.time + _LATE_S) if isinstance(each, Move) else each
@@ -80,26 +54,31 @@ def steps_of(question: Question, evidence: Sequence[Evidence]) -> list[Step]:
     ]
     for has_gaps in (False, True):
         for ordered in (sorted(late, key=_time), newest):
-            replay = _Replay(question, ordered, has_gaps=has_gaps)
-            steps = replay.steps_from(_State(0, question.before))
+            replay = _Replay(difference, ordered, sessions, has_gaps=has_gaps)
+            steps = replay.steps_from(_State(0, difference.before))
             if steps:
                 return steps
-    return [question.gap(question.after, question.until)]
+    return [replay.gap(difference.after, difference.until)]
+
+
+def _may_explain(evidence: Evidence, difference: Difference) -> bool:
+    if evidence.file != difference.watched.file:
+        return False
+    return isinstance(evidence, Move) or evidence.is_after(difference.since)
 
 
 def _time(evidence: Evidence) -> float:
     return evidence.time
 
 
-def _by_agent(call: Call, after: Content) -> Step:
-    author = Author(AGENT, call.agent, call.session, call.id)
-    return Step(after, author, call.time)
+def _step(evidence: Evidence, after: Content) -> NewChange:
+    return NewChange(evidence.file, UNSEEN_CONTENT, after, evidence.author, evidence.time, LOOK)
 
 
-def _moved(move: Move) -> list[Step]:
+def _moved(move: Move) -> list[NewChange]:
     """Return the steps of a move of HEAD: one for each commit that it brought."""
-    commits = [Step(each.after, each.author, move.time, each.before) for each in move.commits]
-    return commits or [Step(move.after, move.author, move.time)]
+    commits = [commit._replace(time=move.time) for commit in move.commits]
+    return commits or [_step(move, move.after)]
 
 
 class _State(NamedTuple):
@@ -114,7 +93,7 @@ class _State(NamedTuple):
 
 
 #: Steps, and the state that they lead to.
-_Way = tuple[Sequence[Step], _State]
+_Way = tuple[Sequence[NewChange], _State]
 
 
 class _Replay:
@@ -123,15 +102,34 @@ class _Replay:
     has_gaps  there may be changes between the evidence
     """
 
-    def __init__(self, question: Question, evidence: Sequence[Evidence], *, has_gaps: bool) -> None:
-        self._question = question
+    def __init__(
+        self,
+        difference: Difference,
+        evidence: Sequence[Evidence],
+        sessions: Sequence[Transcript],
+        *,
+        has_gaps: bool,
+    ) -> None:
+        self._difference = difference
         self._evidence = evidence
+        self._sessions = sessions
         self._has_gaps = has_gaps
         self._attempts = _MOST_ATTEMPTS
         self._failed: set[_State] = set()
-        self._before = _befores(question.after, evidence)
+        self._before = _befores(difference.after, evidence)
 
-    def steps_from(self, state: _State) -> list[Step] | None:
+    def gap(self, after: Content, until: float) -> NewChange:
+        """Return the change to a content that no evidence explains."""
+        file = self._difference.watched.file
+        since = self._difference.since
+        active = [session for session in self._sessions if session.is_active(since, until)]
+        author = Author(YOU)
+        if active:
+            newest = max(active, key=lambda session: session.ended)
+            author = Author(UNKNOWN, session=_session_of(newest.path))
+        return NewChange(file, UNSEEN_CONTENT, after, author, until, LOOK)
+
+    def steps_from(self, state: _State) -> list[NewChange] | None:
         """Return the steps from a state to the present content, None if there are none."""
         if state in self._failed or self._attempts <= 0:
             return None
@@ -145,15 +143,17 @@ class _Replay:
         self._failed.add(state)
         return None
 
-    def _end(self, state: _State) -> list[Step] | None:
-        question = self._question
+    def _end(self, state: _State) -> list[NewChange] | None:
+        after = self._difference.after
+        until = self._difference.until
         call = state.opaque
-        if state.content == question.after:
+        if state.content == after:
             return []
-        if call is not None and question.is_unchanged_since(call.time):
-            return [_by_agent(call, question.after)]
-        is_gap = self._has_gaps and call is None
-        return [question.gap(question.after, question.until)] if is_gap else None
+        if call is None:
+            return [self.gap(after, until)] if self._has_gaps else None
+        # Nothing wrote the file after the call; a deletion leaves no time.
+        is_last = not after.digest or until <= call.time + _CLOCK_S
+        return [_step(call, after)] if is_last else None
 
     def _ways(self, state: _State, evidence: Evidence) -> Iterator[_Way]:
         """Yield the ways on from a state, the most likely one first."""
@@ -188,16 +188,16 @@ class _Replay:
         for hidden, before in self._starts(state, call):
             after = call.apply(before)
             if after is not None:
-                changed = [_by_agent(call, after)] if after != before else []
+                changed = [_step(call, after)] if after != before else []
                 yield [*hidden, *changed], _State(skipped.place, after)
-        opaque = state.opaque
-        if opaque is not None and opaque.session == call.session and call.content is None:
+        by_opaque = state.opaque.author.session if state.opaque is not None else None
+        if by_opaque == call.author.session and call.content is None:
             yield [], skipped._replace(opaque=call)
         # A call whose result is there already may have been seen by the last look.
         if state.content is not None and call.content is None and call.is_seen_in(state.content):
             yield [], skipped
 
-    def _starts(self, state: _State, call: Call) -> Iterator[tuple[list[Step], Content]]:
+    def _starts(self, state: _State, call: Call) -> Iterator[tuple[list[NewChange], Content]]:
         """Yield the contents that a call may have changed, and the hidden step to each."""
         if state.content is not None:
             start = call.starts_at(state.content)
@@ -210,11 +210,11 @@ class _Replay:
         if call.content is not None:
             yield [], call.former
 
-    def _hidden(self, state: _State, after: Content, until: float) -> Step:
+    def _hidden(self, state: _State, after: Content, until: float) -> NewChange:
         """Return the change by an opaque call or in a gap."""
         if state.opaque is not None:
-            return _by_agent(state.opaque, after)
-        return self._question.gap(after, until)
+            return _step(state.opaque, after)
+        return self.gap(after, until)
 
 
 def _befores(after: Content, evidence: Sequence[Evidence]) -> list[Content | None]:

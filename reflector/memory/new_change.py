@@ -51,6 +51,11 @@ class NewChange(NamedTuple):
     undid: Sequence[str] = ()
 
     @property
+    def is_gits(self) -> bool:
+        """Whether it is that of a commit, which has the content of its parent before."""
+        return self.author.by in (COMMIT, MERGE)
+
+    @property
     def kind(self) -> str:
         if not self.after.digest:
             return "deleted"
@@ -63,7 +68,6 @@ def event_of(project: Project, change: NewChange, *, is_tracked: bool) -> NewEve
     is_tracked  whether git tracks the file
     """
     author = change.author
-    is_gits = author.by in (COMMIT, MERGE)
     before, after = (
         digest_in_ledger(project, content.digest, is_tracked=is_tracked)
         for content in (change.before, change.after)
@@ -77,13 +81,13 @@ def event_of(project: Project, change: NewChange, *, is_tracked: bool) -> NewEve
         "before": before,
         "after": after,
         **(lines or LineChange()).facts,
-        "source": GIT if is_gits else change.source,
+        "source": GIT if change.is_gits else change.source,
         **author._asdict(),
     }
     if change.undid:
         data["undid"] = list(change.undid)
     key = [change.file, author.commit]
-    if not is_gits:
+    if not change.is_gits:
         key = [change.file, before, after, author.session, author.call or drawn()]
     return NewEvent(
         MEMORY_CHANGED,

@@ -14,16 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.files import write_durably
-from reflector.handover import PLACES, has_changed_places, open_own, read_own, state_of
+from reflector.handover import PLACES, has_changed_places, read_own, state_of, write_own
 from reflector.locate import own_folder
 from reflector.project import Project
 
 if TYPE_CHECKING:
     from reflector.memory.files import Scope
 
-#: The versions that an undo is about to write, in the user's own folder.
-JOURNAL = "undo.json"
 _ABSENT = "-"
 #: Differs from each state.
 _UNSETTLED = "?"
@@ -61,11 +58,6 @@ def checked_at(project: Project) -> float:
     return 0.0
 
 
-def is_interrupted(project: Project) -> bool:
-    """Return whether an undo of this project was interrupted."""
-    return _path(project, JOURNAL).exists()
-
-
 def settled_state(status: os.stat_result, now: float) -> str:
     """Return the state of a file that is looked at; one that differs from each state if the next
     change may leave the same one.
@@ -80,7 +72,7 @@ def leave_places(project: Project, places: Mapping[str, bool], began: float) -> 
     places  whether the look found something at each path
     began   the time at which the look began
     """
-    states = {str(_path(project, JOURNAL)): _ABSENT}
+    states: dict[str, str] = {}
     for path, was_there in places.items():
         try:
             states[path] = settled_state(Path(path).stat(), began)
@@ -89,7 +81,7 @@ def leave_places(project: Project, places: Mapping[str, bool], began: float) -> 
     lines = [_words(project), *(f"{state}\t{path}" for path, state in states.items())]
     text = "".join(f"{line}\n" for line in lines if "\n" not in line)
     with suppress(OSError):
-        write_durably(open_own(str(project.root)), os.fsencode(text), PLACES)
+        write_own(str(project.root), PLACES, os.fsencode(text))
         os.utime(_path(project), (began, began))
 
 
@@ -97,5 +89,5 @@ def _words(project: Project) -> str:
     return " ".join(scopes_of(project)) or "off"
 
 
-def _path(project: Project, name: str = PLACES) -> Path:
-    return Path(own_folder(str(project.root)) or "/nonexistent", name)
+def _path(project: Project) -> Path:
+    return Path(own_folder(str(project.root)) or "/nonexistent", PLACES)

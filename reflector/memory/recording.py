@@ -7,24 +7,22 @@ disk is full, nothing is half written, and the next drain compares again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from reflector.events.event import MEMORY_CHANGED, NewEvent
-from reflector.events.memory import CHECKOUT, GIT, LOOK
+from reflector.events.memory import GIT
 from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_versions
-from reflector.memory.calls import Call, Sitting, Transcript, sitting_of
-from reflector.memory.files import Scope, Table, Watched
-from reflector.memory.git_changes import Move, Repository
+from reflector.memory.calls import Call, Transcript, calls_of
+from reflector.memory.files import Scope, Table
+from reflector.memory.git_changes import Repository
 from reflector.memory.looks import Content, Difference, Looks, Seen, compare
-from reflector.memory.naming import Question, steps_of
-from reflector.memory.new_change import Author, NewChange, event_of
+from reflector.memory.naming import steps_of
+from reflector.memory.new_change import NewChange, event_of
 from reflector.playbook_files.mirrors import without_section
 from reflector.project import Project
 
@@ -34,7 +32,6 @@ _SLACK_S = 5.0
 FindTranscripts = Callable[[float], Sequence[Transcript]]
 
 
-@dataclass
 class Recorder:
     """Where changes are recorded: the project's ledger, or the user's for the user's files.
 
@@ -43,29 +40,32 @@ class Recorder:
     root         of the project whose agents load the files
     """
 
-    project: Project
-    open_ledger: Callable[[], Ledger]
-    root: Path
-    scope: Scope
+    def __init__(
+        self, project: Project, open_ledger: Callable[[], Ledger], root: Path, scope: Scope
+    ) -> None:
+        self.project = project
+        self.root = root
+        self.table = Table(root, scope)
+        #: Those of the user are in none.
+        self.repository = Repository(root if scope == "project" else None)
+        self._open_ledger = open_ledger
 
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger of the recorder. Raises LedgerError."""
-        return self.open_ledger()
+        return self._open_ledger()
 
     @cached_property
-    def table(self) -> Table:
-        """The files that agents load or write in the project."""
-        return Table(self.root, self.scope)
-
-    @cached_property
-    def repository(self) -> Repository:
-        """The repository of the files; those of the user are in none."""
-        return Repository(self.root if self.scope == "project" else None)
-
-    def is_recorded(self, event: NewEvent) -> bool:
-        """Return whether the ledger has an event."""
-        return bool(self.ledger.having([event.event_id]))
+    def known(self) -> set[tuple[str, ...]]:
+        """The keys of the recorded changes: file and commit, or file, session and call."""
+        recorded = (event.facts for event in self.ledger.events(types=[MEMORY_CHANGED]))
+        return {
+            (facts["file"], facts["commit"])
+            if facts["source"] == GIT
+            else (facts["file"], facts["session"], facts["call"])
+            for facts in recorded
+            if facts
+        }
 
 
 def record_changes(recorder: Recorder, find: FindTranscripts, checked_at: float) -> list[str]:
@@ -78,23 +78,18 @@ def record_changes(recorder: Recorder, find: FindTranscripts, checked_at: float)
         OSError, LedgerError, ValueError: the next comparison finds the differences again.
     """
     notes: list[str] = []
-    looks = Looks.load(recorder.project)
+    looks = Looks(recorder.project)
     root = str(recorder.root)
     _finish(recorder, looks, notes)
     reflog = recorder.repository.reflog_size
-    found = recorder.table.found
     now = time.time()
-    seen = looks.seen.get(root, Seen(now, now))
-    compared = compare(found, _gone(recorder.table, looks), looks, root, checked_at)
-    events = _events_of(recorder, compared.differences, seen.reflog, find)
-    looks.files.update(compared.looks)
-    last = max((look.at for look in compared.looks.values()), default=now)
-    looks.keep_unread(found, last)
-    looks.seen[root] = Seen(seen.first, last, reflog)
-    looks.events = events
-    looks.save(recorder.project)
+    first, _, seen_reflog = looks.seen.get(root, Seen(now, now))
+    differences = _differences(recorder, looks, checked_at)
+    looks.seen[root] = Seen(first, now, reflog)
+    looks.events = _events_of(recorder, differences, seen_reflog, find)
+    looks.save()
     _finish(recorder, looks, notes)
-    return [*notes, *found.notes]
+    return [*notes, *recorder.table.notes]
 
 
 def _finish(recorder: Recorder, looks: Looks, notes: list[str]) -> None:
@@ -102,7 +97,7 @@ def _finish(recorder: Recorder, looks: Looks, notes: list[str]) -> None:
     if looks.events:
         append_new(recorder, looks.events, notes)
         looks.events = []
-        looks.save(recorder.project)
+        looks.save()
 
 
 def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str]) -> None:
@@ -123,59 +118,18 @@ def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str])
     recorder.ledger.append([event for event in sound if event.event_id not in recorded])
 
 
-def _gone(table: Table, looks: Looks) -> list[Watched]:
-    """Return the watched files of the last look that were not found, and may be gone."""
-    missing = [
-        file
-        for file in looks.files
-        if file not in table.found.files
-        and not any(map(Path(file).is_relative_to, table.found.unwatched))
-    ]
-    return list(filter(None, map(table.watch_of, missing)))
-
-
-def _events_of(
-    recorder: Recorder, differences: Sequence[Difference], reflog: int, find: FindTranscripts
-) -> list[NewEvent]:
-    """Return the events of the differences, and keep the bytes. Raises OSError.
-
-    reflog  the size of the reflog at the last look
-    """
-    changed = _changed(recorder.project, differences)
-    if not changed:
-        return []
-    since = min(difference.before.at for difference, _ in changed)
-    files = [difference.watched.file for difference, _ in changed]
-    contents = [
-        each.bytes for difference, before in changed for each in (difference.content, before)
-    ]
-    sittings = [sitting_of(transcript, recorder.table) for transcript in find(since - _SLACK_S)]
-    records = _Records(
-        [sitting for sitting in sittings if sitting.is_here or sitting.calls],
-        recorder.repository.moves(files, reflog, contents),
-        recorder.repository.former_heads(reflog),
-        known_calls(recorder.ledger),
-        recorder.repository.tracked(files),
-    )
-    return [
-        event
-        for difference, before in changed
-        for event in _steps(recorder, difference, before, records)
-    ]
-
-
-def _changed(
-    project: Project, differences: Sequence[Difference]
-) -> list[tuple[Difference, Content]]:
-    """Return the files that changed, with their contents before, and keep all contents."""
-    keep_versions(project, [difference.content.bytes for difference in differences])
+def _differences(recorder: Recorder, looks: Looks, checked_at: float) -> list[Difference]:
+    """Return the files that changed, and keep all new contents. Raises OSError."""
+    project = recorder.project
+    seen = compare(recorder.table, looks, checked_at)
+    keep_versions(project, [each.after.bytes for each in seen])
     versions = Versions(project)
-    befores = [versions.content(difference.before.digest) for difference in differences]
-    return [
-        (difference, before)
-        for difference, before in zip(differences, befores, strict=True)
-        if before != difference.content and not _is_mirrored(before, difference.content)
+    changed = [
+        each._replace(before=versions.content(each.before.digest))
+        for each in seen
+        if each.before != each.after
     ]
+    return [each for each in changed if not _is_mirrored(each.before, each.after)]
 
 
 def _is_mirrored(before: Content, after: Content) -> bool:
@@ -186,68 +140,62 @@ def _is_mirrored(before: Content, after: Content) -> bool:
     return before.is_known and texts[0] != texts[1] and len(set(map(without_section, texts))) == 1
 
 
-class _Records(NamedTuple):
-    """Everything on record since the last look: sessions, moves of HEAD, the commits that it had
-    before, the calls that the log has already, by their file, session and id, and the files that
-    git tracks.
-    """
-
-    sittings: Sequence[Sitting]
-    moves: Sequence[Move]
-    former_heads: Collection[str]
-    known: Collection[tuple[str, str, str]]
-    tracked: Collection[str]
-
-    def calls_of(self, file: str, since: float) -> list[Call]:
-        """Return the calls that may explain a change of a file."""
-        calls = [call for sitting in self.sittings for call in sitting.calls]
-        return [
-            call
-            for call in calls
-            if call.watched.file == file
-            and call.is_after(since)
-            and (file, call.session, call.id) not in self.known
-        ]
-
-
-def known_calls(ledger: Ledger) -> set[tuple[str, str, str]]:
-    """Return the file, session and call of each recorded change by an agent."""
-    recorded = (event.facts for event in ledger.events(types=[MEMORY_CHANGED]))
-    return {(facts["file"], facts["session"], facts["call"]) for facts in recorded if facts}
-
-
-def _steps(
-    recorder: Recorder, difference: Difference, before: Content, records: _Records
+def _events_of(
+    recorder: Recorder, differences: Sequence[Difference], reflog: int, find: FindTranscripts
 ) -> list[NewEvent]:
-    """Return the events of one difference, oldest first. Raises OSError."""
-    file = difference.watched.file
-    since = difference.before.at
-    question = Question(before, difference.content, since, difference.latest, records.sittings)
-    moves = [move for move in records.moves if move.file == file]
-    steps = steps_of(question, [*records.calls_of(file, since), *moves])
-    keep_versions(recorder.project, [step.after.bytes for step in steps])
-    is_tracked = file in records.tracked or bool(moves)
-    events: dict[str, NewEvent] = {}
-    heads = set(records.former_heads)
-    for step, following in zip(steps, [*steps[1:], None], strict=True):
-        if step.before is None and before == step.after:
-            continue
-        at = min(step.time, difference.latest)
-        change = NewChange(file, step.before or before, step.after, step.author, at, LOOK)
-        event = event_of(recorder.project, change, is_tracked=is_tracked)
-        is_gits = event.data["source"] == GIT
-        was_here = step.author.commit in heads
-        if is_gits and (event.event_id in events or recorder.is_recorded(event)):
-            if following is not None and following.before is not None:
-                continue  # the log has this commit, and the next one follows
-            heads.add(step.author.commit)
-            if not was_here:
-                before = step.after
-                continue  # another machine recorded it
-            author = Author(CHECKOUT, commit=step.author.commit)
-            change = change._replace(before=before, author=author)
-            event = event_of(recorder.project, change, is_tracked=is_tracked)
-        heads.add(step.author.commit)
-        events[event.event_id] = event
+    """Return the events of the differences, and keep the bytes. Raises OSError.
+
+    reflog  the size of the reflog at the last look
+    """
+    if not differences:
+        return []
+    files = [each.watched.file for each in differences]
+    sessions, calls = _calls(recorder, differences, find)
+    contents = [each.bytes for one in differences for each in (one.before, one.after)]
+    moves = recorder.repository.moves(files, reflog, contents)
+    tracked = {*recorder.repository.tracked(files), *(move.file for move in moves)}
+    events = []
+    for difference in differences:
+        steps = steps_of(difference, [*calls, *moves], sessions)
+        keep_versions(recorder.project, [step.after.bytes for step in steps[:-1]])
+        is_tracked = difference.watched.file in tracked
+        events += [
+            event_of(recorder.project, change, is_tracked=is_tracked)
+            for change in _new(recorder, difference, steps)
+        ]
+    return events
+
+
+def _calls(
+    recorder: Recorder, differences: Sequence[Difference], find: FindTranscripts
+) -> tuple[list[Transcript], list[Call]]:
+    """Return the sessions that may have changed the files, and their calls that the log does not
+    have.
+    """
+    sessions: list[Transcript] = []
+    new_calls: list[Call] = []
+    for transcript in find(min(each.since for each in differences) - _SLACK_S):
+        may_write = transcript.may_write((each.watched for each in differences), recorder.table)
+        calls = calls_of(transcript, recorder.table) if may_write else []
+        new_calls += [call for call in calls if call.key not in recorder.known]
+        if transcript.is_here or calls:
+            sessions.append(transcript)
+    return sessions, new_calls
+
+
+def _new(
+    recorder: Recorder, difference: Difference, steps: Sequence[NewChange]
+) -> Iterator[NewChange]:
+    """Yield the steps as they are recorded: each from the content before it, except for commits,
+    and without the commits that the log has.
+    """
+    before = difference.before
+    for step in steps:
+        time = min(step.time, difference.until)
+        key = (step.file, step.author.commit)
+        if not step.is_gits and step.after != before:
+            yield step._replace(before=before, time=time)
+        elif step.is_gits and key not in recorder.known:
+            recorder.known.add(key)
+            yield step._replace(time=time)
         before = step.after
-    return list(events.values())

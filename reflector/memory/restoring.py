@@ -1,27 +1,21 @@
 """Takes back changes of watched files: each file is written completely, and all of them or none.
 
-Invariant: a file that changed since then is not written. The versions to write are noted in the
-user's own folder before the first file is replaced, so the next command finishes an interrupted
-undo. No link out of the file's folder is followed.
+Invariant: a file that changed since then is not written, and no link out of the file's folder is
+followed. If a crash interrupts an undo, each file has one of both versions, and the next look
+records those that were written.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass, replace
 from shlex import quote
-from typing import NamedTuple
 
 from reflector.events.event import NewEvent
 from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
-from reflector.files import Changed, replace_in, write_durably
-from reflector.git import git_says
-from reflector.handover import open_own
+from reflector.files import Changed, replace_in
 from reflector.memory.bytes import Versions, keep_versions
 from reflector.memory.changes import Change, Store
 from reflector.memory.files import Watched, shown_name
@@ -32,10 +26,8 @@ from reflector.memory.lines import (
     without_change,
     without_lines,
 )
-from reflector.memory.looks import Content, Look, Looks, content_of, plain_digest
+from reflector.memory.looks import Look, Looks, content_of, plain_digest
 from reflector.memory.new_change import Author, NewChange, event_of
-from reflector.memory.places import JOURNAL, is_interrupted
-from reflector.project import Project
 from reflector.refusal import Refusal
 
 #: Lines of a difference that a refusal shows.
@@ -73,6 +65,12 @@ class Restored:
     def places(self) -> list[str]:
         """The places of the changes that this undoes."""
         return [change.place for change in self.undone]
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether git tracks the file, as far as the changes show."""
+        digests = [digest for each in self.undone for digest in (each.before, each.after)]
+        return not any(digest.startswith("k") for digest in digests)
 
     @property
     def difference(self) -> list[str]:
@@ -154,25 +152,6 @@ def _begun(change: Change) -> Restored:
     return Restored(change.store, change.file, now, now)
 
 
-def _version(change: Change) -> bytes | None:
-    """Return the version before a change, as it was kept or as git has it; None for no file, or if
-    neither has it. Raises UndoRefused for a change that brought a file with a commit.
-    """
-    commit = change.fact("commit")
-    if commit and not change.before:
-        raise UndoRefused(
-            f"{change.file} came with commit {commit[:7]}, so taking back change {change.place} "
-            f"would remove the whole file. To remove it: git rm {quote(change.file)}"
-        )
-    versions = change.store.versions
-    kept = versions.read(change.before)
-    if kept is None and commit:
-        root = change.store.project.root
-        committed = git_says(root, "cat-file", "blob", f"{commit}^:./{change.file}")
-        return committed if versions.is_version(change.before, committed) else None
-    return kept
-
-
 def _without(change: Change, content: bytes | None) -> bytes | None:
     """Return a content as it was before a change, or else without the lines of it; None for no
     file.
@@ -182,11 +161,17 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
     """
     versions = change.store.versions
     is_after = versions.is_version(change.after, content)
-    if is_after:
-        version = _version(change)
-        if version is not None or not change.before:
-            return version
     name = change.shown
+    if is_after:
+        commit = change.fact("commit")
+        if commit and not change.before:
+            raise UndoRefused(
+                f"{name} came with commit {commit[:7]}, so taking back change {change.place} "
+                f"would remove the whole file. To remove it: git rm {quote(name)}"
+            )
+        version = change.content("before")
+        if version.is_known:
+            return version.bytes
     if content is None:
         raise UndoRefused(
             f"{name} does not exist, so the lines of change {change.place} are not in it"
@@ -212,9 +197,9 @@ def _without_lines(change: Change, content: bytes) -> bytes | None:
     """Return a content without the lines of a change, None if they are not there. Raises
     UndoRefused.
     """
-    before, after = (change.store.versions.read(digest) for digest in (change.before, change.after))
-    if before is not None and after is not None:
-        return without_change(before, after, content)
+    before, after = map(change.content, ("before", "after"))
+    if before.bytes is not None and after.bytes is not None:
+        return without_change(before.bytes, after.bytes, content)
     removed = change.lines("removed")
     added = change.lines("added")
     hunks = hunks_of(removed, added)
@@ -271,187 +256,74 @@ def _content(watched: Watched) -> bytes | None:
     return None
 
 
-class _Writing(NamedTuple):
-    """A file that is about to be written, with its content at present and then, and the change."""
-
-    store: Store
-    event: NewEvent
-    now: Content
-    then: Content
-
-    @property
-    def watched(self) -> Watched:
-        """The file on this machine. Raises UndoRefused."""
-        return _watched(self.store, self.event.data["file"])
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the bytes of both contents are known."""
-        return self.now.is_known and self.then.is_known
-
-    @property
-    def backwards(self) -> _Writing:
-        """The same with the contents exchanged."""
-        return self._replace(now=self.then, then=self.now)
-
-    def has(self, content: Content) -> bool:
-        """Return whether the file has a content."""
-        with suppress(OSError):
-            return _content(self.watched) == content.bytes
-        return False
-
-
-def restore(home: Project, planned: Sequence[Restored]) -> list[Restored]:
+def restore(planned: Sequence[Restored]) -> list[Restored]:
     """Write files as planned, all of them or none, and return them with the places of their
     changes.
 
-    home  the project whose own folder notes the changes until all are written
-
     Raises:
-        UndoRefused: a version of a file cannot be kept, or an undo waits to be finished.
+        UndoRefused: a version of a file cannot be kept.
         Changed, OSError: a file changed meanwhile or cannot be written; none is then.
     """
-    if is_interrupted(home):
-        raise UndoRefused("an undo was interrupted and could not be finished; free some space")
-    writings = list(map(_writing, planned))
-    notes = [(writing.store.project.is_users, asdict(writing.event)) for writing in writings]
-    folder = open_own(str(home.root))
-    write_durably(folder, json.dumps(notes).encode(), JOURNAL)
+    events = list(map(_event_of, planned))
+    written: list[Restored] = []
     try:
-        _write_all(writings)
+        for version in planned:
+            _write(version)
+            written.append(version)
     except BaseException:
-        Path(folder, JOURNAL).unlink(missing_ok=True)
+        for version in written:
+            with suppress(Changed, OSError):
+                _write(replace(version, now=version.then, then=version.now))
         raise
-    places = _record(home, writings)
-    return [replace(each, place=place) for each, place in zip(planned, places, strict=True)]
+    return [
+        replace(version, place=_record(version, event))
+        for version, event in zip(planned, events, strict=True)
+    ]
 
 
-def _writing(version: Restored) -> _Writing:
-    """Return a planned file with its change; both versions of it are kept. Raises UndoRefused."""
+def _event_of(version: Restored) -> NewEvent:
+    """Return the change of a planned file; both versions of it are kept. Raises UndoRefused."""
     project = version.store.project
+    now = content_of(version.now)
+    then = content_of(version.then)
     keep_versions(project, [version.then, version.now])
-    change = NewChange(
-        version.file,
-        content_of(version.now),
-        content_of(version.then),
-        Author(YOU),
-        time.time(),
-        UNDO,
-        undid=[change.event.event_id for change in version.undone],
-    )
-    digests = [digest for each in version.undone for digest in (each.before, each.after)]
-    is_tracked = not any(digest.startswith("k") for digest in digests)
-    writing = _noted(version.store, event_of(project, change, is_tracked=is_tracked))
-    if not writing.is_kept:
+    if not all(map(Versions(project).has, (now.digest, then.digest))):
         raise UndoRefused(
             f"the current version of {version.file} cannot be saved, so nothing was written. Free "
             "some space, or: reflector config set --global memory_keep 200"
         )
-    return writing
+    undid = [change.event.event_id for change in version.undone]
+    change = NewChange(version.file, now, then, Author(YOU), time.time(), UNDO, undid=undid)
+    return event_of(project, change, is_tracked=version.is_tracked)
 
 
-def finish(home: Project, stores: Iterable[Store]) -> list[str]:
-    """Finish an undo that a crash interrupted, and return the names of its files. If a file has
-    neither of the two contents, none is changed, and those that were written become as they were.
-    """
-    notes = _notes(home)
-    writings = [writing for writing in _noted_in(stores, notes) if writing.is_kept]
-    written = [writing for writing in writings if writing.has(writing.then)]
-    unwritten = [writing for writing in writings if writing not in written]
-    is_certain = len(writings) == len(notes)
-    if is_certain and all(writing.has(writing.now) for writing in unwritten):
-        _write_all(unwritten)
-    elif not any(each.store.ledger.having([each.event.event_id]) for each in writings):
-        _write_all([writing.backwards for writing in written])
-        writings = []
-    _record(home, writings)
-    return [writing.event.data["file"] for writing in writings]
-
-
-def _noted(store: Store, event: NewEvent) -> _Writing:
-    """Return the file of a change with its contents, as far as they are kept."""
-    versions = Versions(store.project)
-    now, then = (versions.content(event.data[name]) for name in ("before", "after"))
-    return _Writing(store, event, now, then)
-
-
-def _notes(home: Project) -> list[tuple[bool, NewEvent]]:
-    """Return the changes that were noted, each with whether it is of the user's own files; none of
-    a journal that is damaged or has the form of an earlier version.
-    """
-    try:
-        notes = [(bool(is_users), NewEvent(**event)) for is_users, event in home.read_kept(JOURNAL)]
-        return [note for note in notes if isinstance(note[1].data.get("file"), str)]
-    except (TypeError, ValueError, AttributeError):
-        return []
-
-
-def _noted_in(
-    stores: Iterable[Store], notes: Sequence[tuple[bool, NewEvent]]
-) -> Iterator[_Writing]:
-    """Yield the watched files of an undo that was noted, and of its ledger."""
-    for store in stores:
-        for is_users, event in notes:
-            if store.project.is_users == is_users and store.watched(event.data["file"]):
-                yield _noted(store, event)
-
-
-def _write_all(writings: Sequence[_Writing]) -> None:
-    """Replace each file.
-
-    Raises:
-        Changed, OSError: as `restore`; the files have their former content then.
-    """
-    for writing in writings:
-        _look_again(writing)
-    replaced: list[_Writing] = []
-    try:
-        for writing in writings:
-            _write(writing)
-            replaced.append(writing)
-    except BaseException:
-        for writing in replaced:
-            with suppress(Changed, OSError):
-                _write(writing.backwards)
-        raise
-
-
-def _write(writing: _Writing) -> None:
+def _write(version: Restored) -> None:
     """Replace a file by its planned version, if it is still as it was read."""
-    watched = writing.watched
+    watched = _watched(version.store, version.file)
     name = watched.path.name
-    with watched.open_folder(make=writing.then.bytes is not None) as folder:
-        if writing.then.bytes is None:
-            _look_again(writing)
+
+    def last_look() -> None:
+        if _content(watched) != version.now:
+            raise Changed(f"{version.file} was changed since it was read; nothing was written")
+
+    with watched.open_folder(make=version.then is not None) as folder:
+        if version.then is None:
+            last_look()
             folder.remove(name)
             folder.sync()
         else:
-            new_mode = 0o600 if writing.event.data["after"].startswith("k") else 0o644
-            last_look = partial(_look_again, writing)
-            replace_in(folder, name, writing.then.bytes, None, last_look, new_mode)
+            new_mode = 0o644 if version.is_tracked else 0o600
+            replace_in(folder, name, version.then, None, last_look, new_mode)
 
 
-def _look_again(writing: _Writing) -> None:
-    if _content(writing.watched) != writing.now.bytes:
-        file = writing.event.data["file"]
-        raise Changed(f"{file} was changed since it was read; nothing was written")
-
-
-def _record(home: Project, writings: Sequence[_Writing]) -> list[str]:
-    """Record what was written, each file once however often this is repeated; return the places."""
-    places = []
-    for writing in writings:
-        (appended,) = writing.store.ledger.append([writing.event])
-        _note_look(writing)
-        places.append(writing.store.place_of(appended.position))
-    Path(open_own(str(home.root)), JOURNAL).unlink(missing_ok=True)
-    return places
-
-
-def _note_look(writing: _Writing) -> None:
-    """Make the next look compare the file with what was written."""
-    project = writing.store.project
-    looks = Looks.load(project)
-    look = Look(plain_digest(writing.then.bytes), time.time())
-    looks.files[writing.event.data["file"]] = look
-    looks.save(project)
+def _record(version: Restored, event: NewEvent) -> str:
+    """Record a file that was written, and return the place of the change. The next look compares
+    the file with what was written, and appends the event if a crash keeps the ledger from it.
+    """
+    project = version.store.project
+    looks = Looks(project)
+    looks.files[version.file] = Look(plain_digest(version.then), time.time())
+    looks.events.append(event)
+    looks.save()
+    (appended,) = version.store.ledger.append([event])
+    return version.store.place_of(appended.position)

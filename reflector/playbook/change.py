@@ -13,8 +13,8 @@ bullet.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Self
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from .admissible import MAX_COUNT
 from .bullet import Bullet
@@ -29,8 +29,7 @@ MAX_SOURCES = 20
 Bullets = Mapping[str, BulletRow]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One change of one bullet, or a merge of several. `KINDS` describes the kinds.
 
     name     the bullet; None for a bullet that gets its name when the change is made
@@ -48,8 +47,7 @@ class Change:
 
     def to_data(self) -> dict[str, Any]:
         """Return the change as events and JSON hold it, without absent fields."""
-        fields = {field: getattr(self, field) for field in self.__slots__}
-        fields["names"] = list(self.names) or None
+        fields = {**self._asdict(), "names": list(self.names) or None}
         return {field: value for field, value in fields.items() if value is not None}
 
     @classmethod
@@ -58,7 +56,7 @@ class Change:
 
         Raises: KeyError for data without a kind.
         """
-        fields = {field: data.get(field) for field in cls.__slots__ if field != "names"}
+        fields = {field: data.get(field) for field in cls._fields if field != "names"}
         return cls(**{**fields, "kind": data["kind"]}, names=tuple(data.get("names") or ()))
 
     @property
@@ -181,8 +179,7 @@ def _recount_fault(bullets: Bullets, change: Change) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeKind:
+class ChangeKind(NamedTuple):
     """One kind of change: all that the program knows of it.
 
     name          the kind's name in events, proposals and JSON
@@ -212,12 +209,12 @@ class ChangeKind:
     since: int = 1
     undo_order: int = 0
     fields: tuple[str, ...] = ()
-    constants: Mapping[str, object] = field(default_factory=dict)
+    constants: Mapping[str, object] = MappingProxyType({})
     makes_bullet: bool = False
     status: str = ""
     undoes: frozenset[tuple[str, str]] = frozenset()
     both_changed: Literal["ours", "both", ""] = ""
-    event_facts: Mapping[str, object] = field(default_factory=dict)
+    event_facts: Mapping[str, object] = MappingProxyType({})
     place_word: str = "in"
     fault: Callable[[Bullets, Change], str | None] = _not_live
     already: str = ""
@@ -363,5 +360,5 @@ def hidden_changes(before: object, after: object, name: str | None) -> list[Chan
     name  of the bullet that they change; None for one that gets its name when they are made
     """
     fitting = [kind for kind in _HIDDEN_KINDS if kind.fits(after)]
-    changes = [replace(kind.change_to(after), name=name) for kind in fitting]
+    changes = [kind.change_to(after)._replace(name=name) for kind in fitting]
     return [change for change in changes if not change.is_so(before)]

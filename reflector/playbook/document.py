@@ -182,13 +182,13 @@ class _Duplicates(dict[str, Any]):
     twice: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class _NoNumber:
     """NaN, Infinity, and integers so long that converting them would cost more than they can
     mean.
     """
 
-    literal: str
+    def __init__(self, literal: str) -> None:
+        self.literal = literal
 
     def __repr__(self) -> str:
         return self.literal
@@ -216,19 +216,19 @@ class _Entry(NamedTuple):
     counters: tuple[int, int] | None
 
 
-@dataclass(slots=True)
 class Parser:
-    taken: set[str]
-    first: int = 0
-    foreign: bool = False
-    problems: list[Finding] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    entries: list[_Entry] = field(default_factory=list)
-    named_here: set[str] = field(default_factory=set)
-    uncounted: set[str] = field(default_factory=set)
-    places: dict[str, str] = field(default_factory=dict)
-    unnamed_are_kpt: bool = False
-    is_foreign: bool = False
+    def __init__(self, taken: set[str], first: int = 0, *, foreign: bool = False) -> None:
+        self.taken = taken
+        self.first = first
+        self.foreign = foreign
+        self.problems: list[Finding] = []
+        self.notes: list[str] = []
+        self.entries: list[_Entry] = []
+        self.named_here: set[str] = set()
+        self.uncounted: set[str] = set()
+        self.places: dict[str, str] = {}
+        self.unnamed_are_kpt = False
+        self.is_foreign = False
 
     def problem(self, where: str, fault: str, value: str, way_out: str) -> None:
         self.problems.append(Finding("playbook", where, fault, way_out, value))

@@ -176,7 +176,7 @@ _CAPITALISED = r"(?<=[\w,] )[A-Z]\w+"
 _NO = "¬"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Pair:
     """Two live bullets, the better one first, and why they meet.
 

@@ -7,12 +7,12 @@ permanently.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .bullet import Bullet
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A bullet with everything that its counters rest on; removed ones stay as tombstones.
 
     Each field is a column of the table of bullets: the projection writes it, and `verify` compares

@@ -46,7 +46,7 @@ def edits_between(
     for name, bullet in after.items():
         old_bullet = before.get(name)
         if name in unnamed:
-            edits.append(replace(added(bullet), name=None))
+            edits.append(added(bullet)._replace(name=None))
         elif old_bullet is None:
             edits.append(added(bullet))
         else:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
-from reflector.changes.erase import returning_texts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
@@ -160,7 +159,7 @@ class _Intake:
         name = self._names.give(edit.name, section)
         if row is not None and is_older(row, edit):
             return _added(added(come_back(row, name)), self._actor)
-        return _added(replace(edit, name=name), self._actor)
+        return _added(edit._replace(name=name), self._actor)
 
 
 def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
@@ -170,7 +169,11 @@ def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
     erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
     revisions = [edit for edit in edits if edit.kind == "revise"]
     texts = {str(edit.name): str(edit.text) for edit in revisions if edit.name in erased}
-    return returning_texts(ledger, base.position, texts) if texts else set()
+    if not texts:
+        return set()
+    from reflector.changes.erase import returning_texts
+
+    return returning_texts(ledger, base.position, texts)
 
 
 def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> TwoVersions:
@@ -346,7 +349,7 @@ class _Version:
         self.edits = merges_undone(edits, self._rows)
         changes = [edit for edit in self.edits if edit.kind in ("revise", "remove")]
         self._changed_names = {edit.name for edit in changes}
-        self._names = Names(self._rows)
+        self._names = Names([*self._rows, *(bullet.name for bullet in theirs.bullets)])
         #: The new names of bullets that a merge renamed.
         self._new_names: dict[str, str] = {}
 
@@ -362,14 +365,14 @@ class _Version:
         if row is not None:
             return self._with_new_name(row, edit)
         removed = self._rows.get(edit.name or "")
-        if removed is None or not is_older(removed, edit):
-            name = self._names.give(edit.name, section)
-            return _added(added(Bullet(name, section, text)), GIT)
+        if removed is None:
+            return _added(added(Bullet(edit.name or "", section, text)), GIT)
+        if not is_older(removed, edit):
+            return _added(added(Bullet(self._names.next(section), section, text)), GIT)
         # A branch that never removed the bullet says nothing of its removal here.
         if entry_in_file(removed.bullet) not in self._history.removed:
             return None
-        name = self._names.give(edit.name, section)
-        return _added(added(come_back(removed, name)), GIT)
+        return _added(added(come_back(removed, self._names.next(section))), GIT)
 
     def _with_new_name(self, row: BulletRow, edit: Change) -> NewEvent | None:
         """Return the event of a bullet that the version has under another name, if the version
@@ -378,7 +381,6 @@ class _Version:
         if edit.name is None or edit.name in self._rows or row.name not in self._changed_names:
             return None
         self._new_names[row.name] = edit.name
-        self._names.add(edit.name)
         return _added(added(replace(row.bullet, name=edit.name)), GIT)
 
     def changed(self, edit: Change, place: tuple[str | int, ...]) -> list[NewEvent]:

@@ -7,7 +7,6 @@ stores it once. This module does not open a ledger.
 from __future__ import annotations
 
 import shlex
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,8 @@ def read_playbook(path: Path) -> bytes | None:
 
 def content_digest(content: bytes | str) -> str:
     """Return the SHA-256 of a content, in hex."""
+    from hashlib import sha256
+
     return sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 

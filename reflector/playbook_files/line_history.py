@@ -20,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
-from io import BytesIO
 from itertools import chain
 from math import inf
 from operator import itemgetter
@@ -28,7 +27,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from reflector.files import read_bounded, read_ours, write_durably
-from reflector.git import GitUnavailable, ask_git
+from reflector.git import GitUnavailable, ask_git, read_blobs
 from reflector.instructions.units import units_of
 from reflector.locate import AGENT_FILES
 from reflector.playbook.admissible import same_words
@@ -69,7 +68,6 @@ _EMPTY_TREES = {
     40: b"4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: b"6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
-_SIZES = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
 _CHANGED_FILE = re.compile(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0")
 _REFLOG_ENTRY = re.compile(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
 
@@ -141,7 +139,7 @@ def _kept_answers(kept: Path | None) -> dict[str, Any]:
     """Return the answers by the digests of their questions, the last one at the end."""
     try:
         answers = json.loads(read_ours(kept, _MAX_BYTES_OF_ALL) if kept else b"")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return answers if isinstance(answers, dict) else {}
 
@@ -276,20 +274,10 @@ class _Git:
 
     def texts_of(self, blobs: Iterable[bytes]) -> Mapping[bytes, Set[str]]:
         """Return the advice in each of these blobs that can be read."""
-        left = _MAX_BYTES_OF_ALL
-        sizes: dict[bytes, int] = {}
-        for line in self._ask(*_SIZES, given=blobs).splitlines():
-            name, size = line.split()
-            if size != b"missing" and int(size) <= min(MAX_BYTES, left):
-                sizes[name] = int(size)
-                left -= int(size)
-        answer = BytesIO(self._ask("cat-file", "--batch", given=sizes))
-        texts: dict[bytes, Set[str]] = {}
-        for name, length in sizes.items():
-            answer.readline()
-            texts[name] = texts_in(answer.read(length))
-            answer.readline()
-        return texts
+        contents = read_blobs(self._top, blobs, MAX_BYTES, _MAX_BYTES_OF_ALL)
+        return {
+            blob: texts_in(content) for blob, content in contents.items() if content is not None
+        }
 
 
 def _read_reflog(path: Path) -> bytes:

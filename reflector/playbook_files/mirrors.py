@@ -30,7 +30,6 @@ from reflector.locate import AGENT_FILES
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
-from reflector.playbook.markdown import load_markdown
 from reflector.playbook.names import SECTIONS, by_number
 from reflector.playbook_files.admission import unfit
 from reflector.playbook_files.edits import Base, EditedFile, take_in_turn
@@ -276,6 +275,8 @@ def _fault(base: Base, marked: Marked, loaded: Loaded) -> object | None:
 
 def _load(ledger: Ledger, project: Project, base: Base, section: Marked) -> Loaded:
     """Return the bullets of a section that was written from a state of the playbook."""
+    from reflector.playbook.markdown import load_markdown
+
     # Its lines are numbered as in the file, and of what it says of itself nothing is advice.
     body = "\n" * section.line + section.body.replace(_INTRO, "\n\n", 1)
     loaded = load_markdown(body, [row.name for row in ledger.rows()], project.first_number)

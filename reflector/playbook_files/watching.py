@@ -18,8 +18,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import islice, product
@@ -30,15 +29,13 @@ from typing import NamedTuple
 from reflector.changes.apply import advice_fault, bullet_event
 from reflector.events import event as ev
 from reflector.files import read_bounded
-from reflector.instructions.kinds import Kind
-from reflector.instructions.units import units_of
+from reflector.instructions.kind import Kind
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.locate import agent_folder, agent_folders
 from reflector.playbook.admissible import same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded
-from reflector.playbook.markdown import is_markdown, section_meant
 from reflector.playbook.names import Names, is_name
 from reflector.text.words import context_tokens, terms, words_of
 from reflector.transcripts.building import Loads
@@ -100,8 +97,7 @@ class Line(NamedTuple):
         return self.kind == Kind.RULE
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(NamedTuple):
     """The advice of a project's files.
 
     lines     each unit, in the order of the files
@@ -124,8 +120,21 @@ class Advice:
 
 
 def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
-    """Return the advice of the files that the user names, else of those that the user's agents
-    load in a project. Each text is there once.
+    """Return the advice of the files that the user names, else `loaded_advice`, with notes on the
+    files that agents load elsewhere.
+
+    Raises:
+        OSError: a named file cannot be read.
+    """
+    advice = loaded_advice(root, named)
+    return advice if named else advice._replace(omitted=(*advice.omitted, *_elsewhere(root)))
+
+
+def loaded_advice(root: Path, named: Sequence[Path] = ()) -> Advice:
+    """Return the advice of the files that the user's agents load in a project. Each text is there
+    once.
+
+    named  files to read instead
 
     Raises:
         OSError: a named file cannot be read.
@@ -144,8 +153,6 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
         if file.clients:
             clients[file.shown] = file.clients
         omitted += _add_lines(lines, file.shown, text)
-    if not named:
-        unread += _elsewhere(root)
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread), clients)
 
 
@@ -161,6 +168,9 @@ def advice_digest(root: Path) -> str:
 
 def lines_in(file: str, text: str) -> Iterator[Line]:
     """Yield the units of a file's text as lines."""
+    from reflector.instructions.units import units_of
+    from reflector.playbook.markdown import section_meant
+
     for unit in units_of(text):
         section = section_meant(unit.heading) or "oth"
         name = _NAMED.fullmatch(unit.text)
@@ -530,6 +540,8 @@ def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[C
 
     A line that is a part of a bullet of the file, such as one step, stays watched.
     """
+    from reflector.playbook.markdown import is_markdown
+
     bullets = {same_words(bullet.text) for bullet in loaded.bullets}
     lines = lines_in("", raw.decode("utf-8", "replace")) if is_markdown(raw) else ()
     rules = {same_words(line.text) for line in lines if line.kind == Kind.RULE}
@@ -556,6 +568,8 @@ def _like(line: Line, row: BulletRow) -> float:
 
 def likeness(before: str, after: str) -> float:
     """Return the share of words in order that two texts have in common."""
+    from difflib import SequenceMatcher
+
     words_before = terms(same_words(before))
     words_after = terms(same_words(after))
     return SequenceMatcher(None, words_before, words_after, autojunk=False).ratio()

@@ -364,7 +364,7 @@ class Checker(Recorder):
         )
         answer = self.ask_and_store(row, window, partial(self.backend.answer, request), event_of)
         if isinstance(answer, Event):
-            self.spent += spent_on(answer.meta, str(answer.facts["model"])).cost
+            self.spent += spent_on(answer.meta).cost
         return answer
 
     def judge(self, writer: str) -> str:

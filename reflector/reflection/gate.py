@@ -18,13 +18,12 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any
 
-from reflector.config import BACKENDS, Config, users_config
+from reflector.config import Config, users_config
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.files import read_bounded
@@ -32,7 +31,6 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
-from reflector.prices import Usage, cost, spent_on
 
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
@@ -157,12 +155,10 @@ class Gate:
 
     def _address_fault(self) -> str | None:
         """Return why the API may not be asked at its present address, None if it may."""
-        if self.config.backend not in BACKENDS:
-            return None
         from reflector.judges.consent import address_fault
-        from reflector.judges.registry import judge_kind
+        from reflector.judges.registry import kind_of
 
-        kind = judge_kind(self.config.backend)
+        kind = kind_of(self.config)
         if kind.address is None:
             return None
         address = kind.address(self.config)
@@ -300,15 +296,13 @@ class Gate:
         dollar; 0 for a model without a known one.
         """
         from reflector.judges.protocol import MAX_TOKENS
-        from reflector.judges.registry import judge_kind
+        from reflector.judges.registry import kind_of
+        from reflector.prices import Usage, cost
 
-        config = self.config
-        kind = judge_kind(config.backend) if config.backend in BACKENDS else None
-        if kind is None or kind.priced_model is None:
-            return 0
-        model = kind.priced_model(config, config.judge_client or "claude")
+        kind = kind_of(self.config)
+        model = kind.model(self.config, self.config.judge_client or "claude")
         usage = Usage(output=MAX_TOKENS, cache_write=max(0, tokens - MAX_TOKENS))
-        return int((cost(model, usage) or 0) * _MILLION)
+        return int((cost(kind.prices, model, usage) or 0) * _MILLION)
 
     def settle(self, ledger: Ledger) -> None:
         """Record for the person's other ledgers the tokens that this one took in the end."""
@@ -383,6 +377,8 @@ class Spending:
             OSError: the record cannot be read.
         """
         ledgers = self._ledgers()
+        if not ledgers:
+            return own
         taken, _ = ledgers.pop(_key(origin), (0, 0))
         return max(taken, own) + sum(sum(other) for other in ledgers.values())
 
@@ -460,6 +456,8 @@ def _appended(path: Path) -> FileIO:
 
 
 def _key(origin: str) -> str:
+    from hashlib import sha256
+
     return sha256(origin.encode("utf-8", "replace")).hexdigest()[:32]
 
 
@@ -489,16 +487,17 @@ def dollars_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Return what all reflections of the playbook took since the calendar month (UTC) began, by
     list prices, in millionths of a US dollar. Models without a known price take nothing.
     """
+    from reflector.prices import spent_on
+
     after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
     with ledger.asking() as sql:
-        model = sql.text_at("data", "model")
         query = (
-            f"SELECT meta, {model}, count(*) FROM event "  # noqa: S608
+            "SELECT meta, count(*) FROM event "  # noqa: S608
             f"WHERE playbook_id = ? AND {of_types([ev.REFLECTION_ANSWERED])} AND position > ? "
-            "GROUP BY 1, 2"
+            "GROUP BY meta"
         )
         rows = sql.run(query, after).fetchall()
-    costs = (spent_on(object_in(meta)[0], name or "").cost * times for meta, name, times in rows)
+    costs = (spent_on(object_in(meta)[0]).cost * times for meta, times in rows)
     return int(sum(costs) * _MILLION)
 
 

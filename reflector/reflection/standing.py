@@ -365,7 +365,7 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
             f"session {short} is not judged yet; judge it with `reflector reflect {short}`, "
             f"or stop waiting with `reflector review give-up {short}`"
         )
-    return f"session {short} does not count; to see why, run `reflector log --session {short}`"
+    return f"session {short} does not count; to see why, run `reflector log {short}`"
 
 
 def record_verdict(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from reflector.events.memory import COMMIT, GIT
 from reflector.ledger.store import Ledger
@@ -42,8 +43,7 @@ class FileLines:
             self._gone[text] -= is_back
 
 
-@dataclass(frozen=True, slots=True)
-class NearLimit:
+class NearLimit(NamedTuple):
     """A file with nearly as many lines as its agent loads, or more."""
 
     file: str
@@ -51,8 +51,7 @@ class NearLimit:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """The changed files of a period, how many changes were taken back, and the files near the
     limit of their agent; none of these for a past moment.
     """
@@ -76,7 +75,7 @@ def memory_of(project: Project, ledger: Ledger, first: int, last: int, *, is_pas
         if change.event.position > first and change.file and not is_repeated:
             files.setdefault(change.file, FileLines(change.file)).add(change)
             undone += bool(change.undone_at)
-    watched = () if is_past else Table(project.root, "project").found.files.values()
+    watched = () if is_past else Table(project.root, "project").files.values()
     return Memory(list(files.values()), undone, _near_limit(watched))
 
 

@@ -8,10 +8,9 @@ ledger, and `html` prepares them for the page.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.audit.blame import Step
 from reflector.audit.difference import Changed, difference
@@ -42,8 +41,7 @@ MOST_LINKS: Final = 8
 _DAYS: Final = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """The rules that changed since a moment, as it was asked for; those that more than count come
     first.
     """
@@ -52,24 +50,21 @@ class Changes:
     rules: Sequence[Changed]
 
 
-@dataclass(frozen=True, slots=True)
-class Weeks:
+class Weeks(NamedTuple):
     """The sessions by week; `known` of them have a recorded outcome."""
 
     weeks: Sequence[Week]
     known: int
 
 
-@dataclass(frozen=True, slots=True)
-class Judges:
+class Judges(NamedTuple):
     """Verdicts of judges that a person replaced, the newest first; `lost` how many, by judge."""
 
     overruled: Sequence[Step]
     lost: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+class Checks(NamedTuple):
     """What `check` found; `asked` the lines that a judge was asked about, those first of which most
     is known.
     """
@@ -78,8 +73,7 @@ class Checks:
     asked: Sequence[CheckedLine]
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """The rules that sessions were shown.
 
     shown    what took most of the context first
@@ -94,16 +88,14 @@ class Context:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """The trial, and when it was stopped; None while it was not."""
 
     status: TrialStatus
     stopped: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(NamedTuple):
     """The report of now or of a moment.
 
     at         when the last event was recorded
@@ -227,7 +219,7 @@ def _with_history(
     """Return the rules that have steps, with them and their texts."""
     texts = texts_of(ledger, then)
     return [
-        replace(rule, steps=steps[rule.row.name], texts=texts[rule.row.name])
+        rule._replace(steps=steps[rule.row.name], texts=texts[rule.row.name])
         for rule in rules
         if rule.row.name in steps
     ]

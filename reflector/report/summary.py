@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.audit.standing import Standing, verdicts_in
 from reflector.events import event as ev
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """What came between two moments.
 
     begins, ends    ISO 8601
@@ -62,7 +60,7 @@ def _asked(ledger: Ledger, first: int, last: int) -> tuple[int, Decimal]:
     questions = 0
     cost = Decimal(0)
     for answer in ledger.events(types=[ev.REFLECTION_ANSWERED], after=first, upto=last):
-        spent = spent_on(answer.meta, str(answer.facts.get("model") or ""))
+        spent = spent_on(answer.meta)
         questions += spent.tokens > 0
         cost += spent.cost
     return questions, cost

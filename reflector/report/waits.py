@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -30,7 +30,7 @@ class Wait(NamedTuple):
     command: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Waiting:
     """Everything of a kind that waits: how much, the command for all of it, the newest ones."""
 
@@ -47,40 +47,34 @@ def waiting(ledger: Ledger, command: Command) -> list[Waiting]:
         LedgerError: the ledger cannot be read.
     """
     kinds = (
-        ("undecided citations", "review", _undecided(ledger, command)),
-        ("proposals", "review", _proposals(ledger, command)),
-        ("failures", "reflect", _failures(ledger, command)),
+        ("undecided citations", "review", [*_undecided(ledger, command)]),
+        ("proposals", "review", [*_proposals(ledger, command)]),
+        ("failures", "reflect", [*_failures(ledger, command)]),
     )
     return [Waiting(kind, len(waits), command(by), waits[:_ROWS]) for kind, by, waits in kinds]
 
 
-def _undecided(ledger: Ledger, command: Command) -> list[Wait]:
-    waits = []
+def _undecided(ledger: Ledger, command: Command) -> Iterator[Wait]:
     for citation in citations(ledger):
         session = _short(citation.session_id)
         reason = citation.reason if citation.verdict else _NO_VERDICT
-        waits.append(Wait(citation.name, session, reason, command("show", session)))
-    return waits
+        yield Wait(citation.name, session, reason, command("show", session))
 
 
-def _proposals(ledger: Ledger, command: Command) -> list[Wait]:
-    waits = []
+def _proposals(ledger: Ledger, command: Command) -> Iterator[Wait]:
     for proposal in read_proposals(ledger):
         short = proposal.id[:8]
         words = f"{proposal.change.line} ({proposal.reason})"
-        waits.append(Wait(short, proposal.origin, words, command("review approve", short)))
-    return waits
+        yield Wait(short, proposal.origin, words, command("review approve", short))
 
 
-def _failures(ledger: Ledger, command: Command) -> list[Wait]:
-    waits = []
+def _failures(ledger: Ledger, command: Command) -> Iterator[Wait]:
     for window in reversed(ledger.windows_in("failed", "given_up")):
         trouble = trouble_of(ledger.targeting(window.event_id))
         if trouble is not None:
             session = _short(window.session_id)
             message = str((trouble.last.data or {}).get("message"))
-            waits.append(Wait(trouble.stage, session, message, command("reflect", session)))
-    return waits
+            yield Wait(trouble.stage, session, message, command("reflect", session))
 
 
 def _short(session_id: str | None) -> str:

@@ -33,12 +33,17 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
-from reflector.sessions.found_transcripts import FoundTranscript, find_transcripts, is_in_project
+from reflector.sessions.found_transcripts import (
+    FoundTranscript,
+    ended_at,
+    find_transcripts,
+    is_in_project,
+)
 from reflector.sessions.intake import Source
 from reflector.sessions.loaded import tell_recorded
-from reflector.transcripts.heads import last_time, read_head
+from reflector.transcripts.heads import read_head
 from reflector.transcripts.readers import Reader, is_subagents, stores
-from reflector.transcripts.reading import UnknownTranscript, open_session, read_messages
+from reflector.transcripts.reading import UnknownTranscript, read_messages, session_named_in
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -131,18 +136,10 @@ def sessions_of(
         with suppress(OSError):
             if is_subagents(file.path) or not is_in_project(root, file):
                 continue
-            ended = _ended(file.path)
+            ended = ended_at(file.path)
             if ended >= since:
                 dated.append((-ended, str(file.path), file))
     return [file for _, _, file in sorted(dated, key=lambda row: row[:2])]
-
-
-def _ended(path: Path) -> float:
-    """Return when a session ended, as its last record says: the file of a copied home is newer.
-    Raises OSError.
-    """
-    ended = time_of(last_time(path))
-    return path.stat().st_mtime if ended is None else ended.timestamp()
 
 
 def project_sessions(
@@ -189,11 +186,7 @@ def reader_of(file: FoundTranscript) -> Reader:
 
 def session_of(file: FoundTranscript) -> str:
     """Return the id of a transcript's session, by its first records; the file's name without it."""
-    with suppress(OSError, UnknownTranscript), open_session(file.path) as reading:
-        for _ in reading:
-            if session_id := reading.conversation.session_id:
-                return session_id
-    return file.path.stem
+    return session_named_in(file.path) or file.path.stem
 
 
 def _transcripts_in(

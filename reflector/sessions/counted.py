@@ -18,7 +18,7 @@ from reflector.events.fields import pack_keys, unpack_keys
 from reflector.events.registry import fold_in
 from reflector.events.state import Playbook
 from reflector.ledger.store import BulletRow
-from reflector.playbook_files.watching import advice_digest, advice_of
+from reflector.playbook_files.watching import advice_digest, loaded_advice
 from reflector.project import Project
 
 #: The file of the rules as they are counted, in the user's own folder.
@@ -38,7 +38,7 @@ def rules_of(project: Project, rows: Iterable[BulletRow]) -> RuleSet:
             kept = project.read_kept(_RULES)
             if kept["state"] == state:
                 return restored(kept["rules"])
-        lines = [line.text for line in advice_of(project.root).rules]
+        lines = [line.text for line in loaded_advice(project.root).rules]
         rules = rule_set(map(rule_of, [*bullets, *lines]))
         project.keep(_RULES, {"state": state, "rules": list(rules.rules.values())})
         return rules

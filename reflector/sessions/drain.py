@@ -26,7 +26,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.changes.propose import read_proposals, sweep_proposals
 from reflector.config import ConfigError
 from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
@@ -41,7 +40,7 @@ from reflector.playbook_files.playbook_json import FileState, known, sync
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
-from reflector.sessions.last_session import leave_last_session, leave_waiting
+from reflector.sessions.last_session import leave_last_session, leave_waiting, waiting_proposals
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it
 # needs none of that.
@@ -177,8 +176,7 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
         _take_delivery(pipeline, delivery)
     _take_undelivered(pipeline, open_sessions | {delivery.session_id for delivery in deliveries})
     pipeline.finish(retry=retry)
-    known, _ = sweep_proposals(pipeline.ledger)
-    pipeline.waiting = sum(proposal.state == "waiting" for proposal in known)
+    pipeline.waiting = waiting_proposals(pipeline.ledger, sweeps=True)
     pipeline.write()
     waiting = []
     if drained.recorded and pipeline.project.config.asks_model:
@@ -236,7 +234,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
             if is_refused or not _is_without_words(pipeline, delivery, source.path):
                 reason = getattr(error, "strerror", None) or str(error)  # the path stands before it
                 drained.failed.append(spool.Failed(str(source.path), reason))
-                spool.fail(delivery, error)
+                spool.fail(delivery.path, delivery.path.parent, error)
                 return
             # A client may write a subagent's transcript after its end.
             if delivery.event in ("SessionEnd", "SubagentStop") and not source.path.exists():
@@ -325,7 +323,7 @@ def _is_without_words(pipeline: Pipeline, delivery: Delivery, transcript: Path) 
     from reflector.sessions.intake import safe_id
 
     session_id = safe_id(delivery.session_id) if delivery.event == "SessionEnd" else None
-    if session_id is None or spool.has_stop(delivery):
+    if session_id is None or spool.stop_of(delivery):
         return False
     return not pipeline.ledger.windows(session_id)
 
@@ -374,7 +372,7 @@ def open_pipeline(
             if not lost:
                 seen_head.keep_head(project, ledger)
             if pipeline.waiting is None:
-                pipeline.waiting = len(read_proposals(ledger))
+                pipeline.waiting = waiting_proposals(ledger)
             files = 0
             if project.config.memory == "tell":
                 from reflector.sessions.memory_drain import undecided_files
@@ -788,7 +786,7 @@ def refresh_project(project: Project, ledger: Ledger) -> list[str]:
         if spool.pending_for(project.root):
             _take_deliveries(pipeline, "due")
         else:
-            sweep_proposals(pipeline.ledger)
+            waiting_proposals(pipeline.ledger, sweeps=True)
         notes = list(pipeline.notes)
         for failed in pipeline.drained.failed:
             place = (

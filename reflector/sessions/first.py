@@ -32,7 +32,7 @@ from reflector.playbook_files.births import births_of
 from reflector.playbook_files.watching import (
     PLAYBOOK,
     Line,
-    advice_of,
+    loaded_advice,
     playbook_lines,
     watching,
 )
@@ -98,7 +98,7 @@ def due_reading(project: Project) -> DueReading | None:
 
 def _rules(project: Project, ledger: Ledger) -> list[Line]:
     """Return the rules of the files that agents load, then those of the playbook."""
-    advice = advice_of(project.root)
+    advice = loaded_advice(project.root)
     in_playbook = playbook_lines(ledger, advice.lines, first=project.first_number)
     return [*advice.rules, *in_playbook]
 

@@ -9,11 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from reflector.audit.citations import observed, use
-from reflector.ledger.as_of import Past
-from reflector.ledger.errors import LedgerError
-from reflector.playbook.evidence import Votes
-
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
@@ -23,21 +18,27 @@ _SINCE = "2026-11-29"
 _SHOWN = "votes-shown"
 
 
-def former_shares(project: Project) -> list[str]:
-    """Return the changed rules, each with its former and its present numbers; [] once returned."""
-    mark = project.state_dir / _SHOWN
-    if mark.exists() or not project.has_ledger():
+def former_shares(project: Project, ledger: Ledger) -> list[str]:
+    """Return the changed rules, each with its former and its present numbers; [] once they were
+    shown. Raises LedgerError.
+    """
+    if (project.state_dir / _SHOWN).exists():
         return []
-    with suppress(LedgerError, OSError), project.open_ledger() as ledger:
-        first = ledger.at([1])
-        if first and first[0].recorded_at < _SINCE:
-            changes = [*_changes(ledger)]
-            mark.touch()
-            return changes
-    return []
+    first = ledger.at([1])
+    return [*_changes(ledger)] if first and first[0].recorded_at < _SINCE else []
+
+
+def note_shown(project: Project) -> None:
+    """Note that the changed rules were shown, if the state folder can be written."""
+    with suppress(OSError):
+        (project.state_dir / _SHOWN).touch()
 
 
 def _changes(ledger: Ledger) -> Iterator[str]:
+    from reflector.audit.citations import observed, use
+    from reflector.ledger.as_of import Past
+    from reflector.playbook.evidence import Votes
+
     rows = [row for row in ledger.rows() if row.status == "live"]
     past = Past(ledger)
     votes = observed(rows, past, use(ledger, past).bullets)

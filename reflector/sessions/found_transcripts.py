@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
+from reflector.events.event import time_of
 from reflector.project import project_of
-from reflector.transcripts.heads import read_head
+from reflector.transcripts.heads import last_time, read_head
 from reflector.transcripts.readers import is_subagents, stores
 
 _COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
@@ -25,8 +26,7 @@ _COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
 _OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTranscript:
+class FoundTranscript(NamedTuple):
     """A transcript as its head shows it.
 
     cwd         the folder the agent worked in, "" if no record names it
@@ -95,6 +95,14 @@ def look_at(path: Path) -> FoundTranscript:
     return FoundTranscript(path, head.folder, head.started_at or written_at, stat.st_size)
 
 
+def ended_at(path: Path) -> float:
+    """Return when a session ended, as its last record says: the file of a copied home is newer.
+    Raises OSError.
+    """
+    ended = time_of(last_time(path))
+    return path.stat().st_mtime if ended is None else ended.timestamp()
+
+
 def project_hash(root: Path) -> str:
     """Return how Gemini CLI names a project in its chats."""
     return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
@@ -122,15 +130,11 @@ def _is_folder_of(folder: str, root: Path) -> bool:
     return owner == own or (cwd.is_relative_to(own) and not owner.is_relative_to(own))
 
 
-def written_since(time: float, root: Path | None = None) -> Iterator[Path]:
-    """Yield the transcripts that were written since a time, in seconds since the epoch.
-
-    root  the project in which their sessions worked, None for all
-    """
+def written_since(time: float) -> Iterator[Path]:
+    """Yield the transcripts that were written since a time, in seconds since the epoch."""
     for store in stores():
         paths = store.kept.folder.rglob(store.kept.pattern) if store.kept.folder.is_dir() else ()
         for path in paths:
             with suppress(OSError):
-                is_new = path.name not in _OTHER_FILES and path.stat().st_mtime >= time
-                if is_new and (root is None or is_in_project(root, look_at(path))):
+                if path.name not in _OTHER_FILES and path.stat().st_mtime >= time:
                     yield path

@@ -21,13 +21,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector import handover
-from reflector.files import error_words, open_ours, read_ours, write_durably
+from reflector.files import error_words, open_ours, read_ours
 from reflector.judges.prompts import fill, find_template
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.admissible import same_words
@@ -35,16 +34,16 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose, pinned_names
+from reflector.sessions.told import TURN, ranks
 from reflector.text.phrases import counted
 from reflector.text.secrets import quote
-from reflector.transcripts.citations import Telling, telling_of
+from reflector.transcripts.tellings import Telling, telling_of
 from reflector.trials.placebo import placebo_text
 
 if TYPE_CHECKING:
     from reflector.config import Config
     from reflector.embed.lessons.book import LessonBook
     from reflector.ledger.store import Ledger
-    from reflector.ledger.usage import Usage
     from reflector.playbook.document import Loaded
     from reflector.playbook_files.playbook_json import Known
     from reflector.project import Project
@@ -66,26 +65,26 @@ _MOST_LESSONS = 20
 _OWN = "own "
 #: In the user's own folder of the project: the facts of the ranking, and the lessons to show.
 RANKS = "ranks.json"
-#: Texts that were shown, after which other bullets have their turn.
-TURN = 10
 _MAX_RANKS_BYTES = 8 << 20
 _OWN_FILE = ".claude/playbook.json"
 
 
-@dataclass(frozen=True, slots=True)
 class LessonBullet(Bullet):
     """A lesson as it is shown and ranked: its successes and failures are its counters."""
+
+    __slots__ = ()
 
     @property
     def line(self) -> str:
         return f"[lesson {self.name[:8]}] {' '.join(self.text.split())}"
 
 
-@dataclass(frozen=True, slots=True)
 class OwnRule(Bullet):
     """A rule that you wrote into a file before it was moved into the playbook: its section is the
     heading that it had there.
     """
+
+    __slots__ = ()
 
     @property
     def line(self) -> str:
@@ -315,7 +314,7 @@ def _content(stamp: bytes, line: str, rendered: Injection) -> bytes:
 
 def _store(project: str, content: bytes, file: str) -> None:
     try:
-        write_durably(handover.open_own(project), content, file)
+        handover.write_own(project, file, content)
     except (OSError, ValueError) as error:
         if own_folder(project):  # for a user without a home folder `doctor` reports it
             trouble = (
@@ -519,11 +518,6 @@ def _of_ledger(folder: Path) -> Known | None:
         return None
 
 
-def ranks(usage: Usage, pinned: Sequence[str]) -> Standing:
-    """Return the facts of a ranking that sessions gave so far."""
-    return Standing(pinned, usage.told, usage.idle, usage.texts // TURN)
-
-
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
     """Leave the facts of the ranking, and the best lessons, to the sessions that start from now
     on.
@@ -547,7 +541,7 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
     standing = ranks(usage_at(ledger), pinned)
     content = {"of": basis, "told": dict(standing.told), "idle": dict(standing.idle)}
     content["headings"] = headings
-    write_durably(handover.open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
+    handover.write_own(os.fspath(root), RANKS, json.dumps(content).encode())
 
 
 def headings_of(ledger: Ledger) -> dict[str, str]:
@@ -621,17 +615,6 @@ def _kept_ranks(root: Path) -> dict[str, Any]:
     return ranked if isinstance(ranked, dict) else {}
 
 
-def told_text(project: Path) -> str:
-    """Return the text that the next session is shown; "" if none is rendered."""
-    rendered = handover.read_own(os.fspath(project), "injection.txt", 1 << 20)
-    return rendered.decode("utf-8", "replace").split("\n", 4)[-1]
-
-
-def told_names(text: str) -> set[str]:
-    """Return the names of the bullets in a text that sessions are shown."""
-    return set(re.findall(r"^\[([a-z_]+-?\d+)\] (?:helpful=|:: )", text, re.MULTILINE))
-
-
 class ToldBeside(NamedTuple):
     """The number of the user's own bullets beside a project's, and their names that the project
     gave to others.
@@ -648,8 +631,10 @@ def told_beside(project: Project) -> ToldBeside | None:
     if project.is_users:
         return None
     names = _names(Path(user_folder(), _OWN_FILE), USER_FIRST)
+    if not names:
+        return None
     shared = names & _names(project.playbook_json, 0)
-    return ToldBeside(len(names), sorted(shared)) if names else None
+    return ToldBeside(len(names), sorted(shared))
 
 
 def _names(path: Path, first: int) -> set[str]:

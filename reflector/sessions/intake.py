@@ -9,10 +9,10 @@ not count one citation four times.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -29,7 +29,6 @@ from reflector.events.sessions import QUEUED
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.locate import agent_folder
 from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of, window_names
 from reflector.sessions import answers
 from reflector.sessions.counted import counted_event
@@ -39,18 +38,20 @@ from reflector.sessions.opencode_store import is_export
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
-from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
+from reflector.transcripts.citations import BEFORE, FOLLOWED
 from reflector.transcripts.heads import is_whole
 from reflector.transcripts.message import Message
+from reflector.transcripts.readers import transcripts_of
 from reflector.transcripts.reading import Place, Scan, UnknownTranscript, read_messages, scan
+from reflector.transcripts.tellings import Telling
 from reflector.trials.outcome import outcome_event, read_outcome
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID_CHARACTERS = 200
 _MAX_REASON_CHARACTERS = 200
+#: Times in a form that every engine and reader takes.
 #: If a hook names no transcript, only a file that is named by the very id of the session is used.
 _ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-#: Times in a form that every engine and reader takes.
 _PLAIN_TIME = re.compile(r"[ -~]{4}-[ -~]{0,35}")
 #: Texts that one window was shown: at a start, and at each resume and compaction without a window
 #: between them.
@@ -128,23 +129,14 @@ def source_of(delivery: Delivery) -> Source | None:
 
 
 def find_transcript(session_id: str | None) -> Path | None:
-    """Return the newest transcript of a session that is named by its id, where Claude Code, Codex
-    CLI, Copilot CLI and pi keep theirs; None for one that left no file there.
+    """Return the newest transcript of a session that an agent keeps and names by its id, None if
+    there is none.
     """
-    if not session_id or _ID.fullmatch(session_id) is None:
-        return None
-    try:
-        codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-        copilot = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
-        pi = Path(os.environ.get("PI_CODING_AGENT_DIR") or Path.home() / ".pi/agent")
-        paths = [*Path(agent_folder()).expanduser().glob(f"projects/*/{session_id}.jsonl")]
-        paths += sorted(pi.glob(f"sessions/*/*_{session_id}.jsonl"))
-        paths += sorted(codex.glob(f"archived_sessions/rollout-*-{session_id}.jsonl"))
-        paths += sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
-        paths += copilot.glob(f"session-state/{session_id}/events.jsonl")
-    except (OSError, RuntimeError):
-        return None
-    return paths[-1] if paths else None
+    is_id = session_id is not None and _ID.fullmatch(session_id) is not None
+    paths = transcripts_of(str(session_id)) if is_id else ()
+    with suppress(OSError):
+        return max(paths, key=lambda path: path.stat().st_mtime, default=None)
+    return None
 
 
 def take_in(

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector import handover
-from reflector.files import write_durably
+from reflector.events.event import BULLET_PROPOSED, CHANGE_PROPOSED
 from reflector.locate import own_folder
 from reflector.text.bounds import clean
 from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
     from reflector.reflection.recorder import Reflected
 
 _MAX_WORDS_CHARACTERS = 100
@@ -63,7 +64,7 @@ def leave_last_session(
     words = _session_words(windows, best, earlier)
     with suppress(OSError):
         content = f"{words}\n{session_id}\n".encode("utf-8", "replace")
-        write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
+        handover.write_own(str(project), handover.LAST_SESSION, content)
 
 
 def leave_first(
@@ -81,7 +82,7 @@ def leave_first(
         return
     with suppress(OSError):
         content = f"{handover.FIRST}{words}\n".encode("utf-8", "replace")
-        write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
+        handover.write_own(str(project), handover.LAST_SESSION, content)
 
 
 def _written_at(project: Path) -> float:
@@ -92,8 +93,7 @@ def _written_at(project: Path) -> float:
 
 def forget_last_session(project: Path) -> None:
     """Remove the words about the last session, which the start and the status line show."""
-    with suppress(OSError, ValueError):
-        Path(own_folder(str(project)), handover.LAST_SESSION).unlink(missing_ok=True)
+    handover.remove_own(str(project), handover.LAST_SESSION)
 
 
 def _session_words(windows: Sequence[Reflected], best: Reflected, earlier: str) -> str:
@@ -124,6 +124,19 @@ def _verdicts(texts: Iterable[str]) -> Iterable[str]:
     return {match[1]: match[0] for match in matches if match}.values()
 
 
+def waiting_proposals(ledger: Ledger, *, sweeps: bool = False) -> int:
+    """Return the number of proposals that wait for a decision; if it `sweeps`, without those that
+    no longer apply, which it lets fall away. Raises LedgerError.
+    """
+    if not (ledger.has(BULLET_PROPOSED) or ledger.has(CHANGE_PROPOSED)):
+        return 0
+    from reflector.changes.propose import read_proposals, sweep_proposals
+
+    if sweeps:
+        sweep_proposals(ledger)
+    return len(read_proposals(ledger))
+
+
 def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) -> None:
     """Leave how many proposals wait for a decision, and how many memory files an agent changed; no
     file if there is nothing to decide.
@@ -135,6 +148,6 @@ def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) 
     line = f"{words}: {command}\n".encode()
     with suppress(OSError, ValueError):
         if not words:
-            Path(own_folder(str(project)), handover.WAITING).unlink(missing_ok=True)
+            handover.remove_own(str(project), handover.WAITING)
         elif line != handover.read_own(str(project), handover.WAITING, 1000):
-            write_durably(handover.open_own(str(project)), line, handover.WAITING)
+            handover.write_own(str(project), handover.WAITING, line)

@@ -20,7 +20,7 @@ from reflector.events.event import Event, NewEvent, time_of
 from reflector.events.folds import fold_ledger
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.births import Births, Standing, births_of
-from reflector.playbook_files.watching import Line, advice_of, watched_lines, watching
+from reflector.playbook_files.watching import Line, loaded_advice, watched_lines, watching
 from reflector.project import Project
 from reflector.sessions.counted import CountsFold
 from reflector.transcripts.readers import readers
@@ -82,7 +82,7 @@ def loaded_rules(project: Project, ledger: Ledger) -> LoadedRules:
     lines = {str(line.name): line for line in watched_lines(ledger)}
     if not lines:
         return LoadedRules()
-    advice = advice_of(project.root)
+    advice = loaded_advice(project.root)
     in_files = watching(ledger, advice.rules, first=project.first_number).lines
     lines |= {name: line for name, line in in_files.items() if name in lines}
     births = births_of(project.root, [*lines.values(), *advice.lines], project.own_dir)

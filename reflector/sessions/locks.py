@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 
 import reflector.ledger as ledgers
@@ -54,6 +53,8 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
+            from hashlib import sha256
+
             os.close(fd)
             project = sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]
             fd = _open(open_temporary(), f"{project}.{name}")

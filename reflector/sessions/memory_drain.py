@@ -20,14 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
+from reflector.events.event import time_of
 from reflector.files import Changed, error_words
 from reflector.ledger.errors import LedgerError
 from reflector.memory.calls import Transcript
-from reflector.memory.places import checked_at, is_interrupted, leave_places, scopes_of
+from reflector.memory.places import checked_at, leave_places, scopes_of
 from reflector.memory.recording import FindTranscripts, Recorder, record_changes
 from reflector.project import Project
 from reflector.sessions import locks, opencode_store, spool
-from reflector.sessions.found_transcripts import is_in_project, look_at, written_since
+from reflector.sessions.found_transcripts import ended_at, is_in_project, look_at, written_since
 
 _TROUBLE = (LedgerError, ConfigError, OSError, ValueError, Changed)
 _WAITS = "changes to your memory files are not recorded yet: {}"
@@ -41,7 +42,7 @@ def record_memory(project: Project, ledger: Ledger) -> list[str]:
     agreed; return notes for the user. The lock of the project must be held.
     """
     began = time.time()
-    notes = _finish_undo(project, ledger)
+    notes: list[str] = []
     places: dict[str, bool] = {}
     is_whole = True
     for recording, find in _recordings(project, ledger):
@@ -68,7 +69,11 @@ def _recordings(
         recorder = Recorder(project, lambda: ledger, project.root, "project")
         yield nullcontext(recorder), lambda since: _sessions(project, since)
     if "user" in scopes:
-        yield _users_recorder(project.root), lambda since: _anywhere(project, since)
+        # Every session may write the user's files.
+        yield (
+            _users_recorder(project.root),
+            lambda since: [each._replace(is_here=True) for each in _sessions(project, since)],
+        )
 
 
 def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -> list[str]:
@@ -77,7 +82,7 @@ def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -
     """
     from reflector.memory.backfill import fill_back
 
-    named = [_transcript(path, project.root) for path in transcripts]
+    named = [transcript_at(path, project.root) for path in transcripts]
     return _fill(project, ledger, lambda recorder: fill_back(recorder, named))
 
 
@@ -124,39 +129,12 @@ def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
     return [*_fill(project, ledger, fill), *record_memory(project, ledger)]
 
 
-def _finish_undo(project: Project, ledger: Ledger) -> list[str]:
-    """Finish an undo that was interrupted; return notes for the user. The lock of the project must
-    be held.
-    """
-    if not is_interrupted(project):
-        return []
-    from reflector.memory.changes import Store
-    from reflector.memory.restoring import finish
-
-    try:
-        with _users_recorder(project.root) as recorder:
-            stores = [Store(project, ledger)]
-            if recorder.project.has_ledger():
-                stores.append(Store(recorder.project, recorder.ledger))
-            restored = finish(project, stores)
-    except _TROUBLE as error:
-        return [_WAITS.format(error_words(error))]
-    if not restored:
-        return ["an undo was interrupted and changed nothing; see `reflector log --memory`"]
-    return [f"finished an undo that was interrupted: {', '.join(restored)}"]
-
-
 @contextmanager
 def _users_recorder(root: Path) -> Iterator[Recorder]:
     """Hold the lock of the user's store; its ledger is opened if there is something to record."""
     users = Project.of_user()
     with locks.held(users.make_state_dir(), "drain.lock", wait=True), ExitStack() as closing:
         yield Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
-
-
-def _anywhere(project: Project, since: float) -> list[Transcript]:
-    """Return the transcripts as `_sessions` does; every session may write the user's files."""
-    return [each._replace(is_here=True) for each in _sessions(project, since)]
 
 
 def _sessions(project: Project, since: float) -> list[Transcript]:
@@ -174,14 +152,20 @@ def _sessions(project: Project, since: float) -> list[Transcript]:
     ]
     waiting = (Path(each.transcript_path) for each in deliveries if each.transcript_path)
     paths = dict.fromkeys([*waiting, *written_since(since)])
-    return [_transcript(path, project.root) for path in paths]
+    return [transcript_at(path, project.root) for path in paths]
 
 
-def _transcript(path: Path, root: Path) -> Transcript:
+def transcript_at(path: Path, root: Path) -> Transcript:
+    """Return a transcript as its head and its end show it."""
     try:
         seen = look_at(path)
+        ended = ended_at(path)
     except OSError:
         return Transcript(path, str(root))
-    folder = seen.cwd if Path(seen.cwd).is_absolute() else ""
     is_here = is_in_project(root, seen)
-    return Transcript(path, folder or (str(root) if is_here else "/"), is_here)
+    folder = str(root) if is_here else "/"
+    if Path(seen.cwd).is_absolute():
+        folder = seen.cwd
+    # The beginning of a document is not known: its time is that of its file.
+    began = time_of(seen.started_at) if path.suffix != ".json" else None
+    return Transcript(path, folder, is_here, began.timestamp() if began else 0.0, ended)

@@ -15,10 +15,8 @@ from pathlib import Path
 
 from reflector import handover
 from reflector.events import event as ev
-from reflector.files import write_durably
 from reflector.judges import consent
 from reflector.ledger.store import Ledger
-from reflector.locate import own_folder
 from reflector.reflection.window import transcript_of, window_names
 from reflector.transcripts.reading import UnknownTranscript
 
@@ -46,20 +44,14 @@ class Order:
 def keep_order(root: Path, order: Order) -> None:
     """Keep the order of a project. Raises OSError."""
     content = json.dumps(asdict(order)).encode()
-    write_durably(handover.open_own(str(root)), content, handover.ORDER)
+    handover.write_own(str(root), handover.ORDER, content)
 
 
 def live_order(root: Path) -> Order | None:
     """Return the order of a project; None if there is none, or its answer was taken back."""
-    with suppress(ValueError, TypeError, KeyError):
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
         kept = json.loads(handover.read_own(str(root), handover.ORDER, _MOST_BYTES))
-        order = Order(
-            sessions=tuple(map(str, kept["sessions"])),
-            left=tuple(map(str, kept["left"])),
-            choice=str(kept["choice"]),
-            since=float(kept["since"]),
-            tries=int(kept["tries"]),
-        )
+        order = Order(**{**kept, **{name: tuple(kept[name]) for name in ("sessions", "left")}})
         if order.choice and order.choice == consent.chosen().id:
             return order
     return None
@@ -67,8 +59,7 @@ def live_order(root: Path) -> Order | None:
 
 def remove_order(root: Path) -> None:
     """Remove the order of a project, if there is one."""
-    with suppress(OSError, ValueError):
-        Path(own_folder(str(root)), handover.ORDER).unlink(missing_ok=True)
+    handover.remove_own(str(root), handover.ORDER)
 
 
 def held_windows(root: Path, ledger: Ledger) -> set[str]:

@@ -6,6 +6,7 @@ Invariant: reading it records and changes nothing, and uses no network.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,12 +26,13 @@ from reflector.locate import own_folder, user_folder
 from reflector.mistakes import os_error_words
 from reflector.playbook.document import load
 from reflector.playbook_files.kept_copies import kept_of_others, of_another, read_playbook
-from reflector.playbook_files.playbook_json import untaken
-from reflector.playbook_files.watching import watched_lines
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.sessions import locks, spool
-from reflector.sessions.injection import told_beside, told_names, told_text
+from reflector.sessions.former_shares import former_shares
+from reflector.sessions.injection import told_beside
+from reflector.sessions.last_session import waiting_proposals
 from reflector.sessions.seen_head import missed
+from reflector.sessions.told import told_names, told_text
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
@@ -160,6 +162,8 @@ class StatusJson:
     trial: str | None = None
     model: ModelChange | None = None
     upgrade: UpgradeJson | None = None
+    #: The rules whose figures an upgrade changed, in lines; not in JSON.
+    changed: list[str] = field(default_factory=list, repr=False)
 
     @property
     def is_troubled(self) -> bool:
@@ -282,19 +286,18 @@ class _Reading:
             last_event=head.recorded_at if head.position else None,
             counting=ledger.counting(),
         )
-        state.bullets = len(ledger.bullets())
-        state.file_rules = len(watched_lines(ledger))
+        rules = Counter(row.status for row in ledger.rows())
+        state.bullets = rules["live"]
+        state.file_rules = rules["watched"]
         state.windows = ledger.window_states()
         state.month = month_of(ledger, project)
         state.upgrade = self._upgrade()
+        state.changed = former_shares(project, ledger)
         state.trial = self._trial()
         state.failures = [*self._failures(state.windows), *self._unchecked()]
         if lost := missed(project, ledger):
             state.problems.append(f"{lost.message}; {lost.remedy}")
-        if ledger.has(ev.BULLET_PROPOSED) or ledger.has(ev.CHANGE_PROPOSED):
-            from reflector.changes.propose import read_proposals
-
-            state.proposals = len(read_proposals(ledger))
+        state.proposals = waiting_proposals(ledger)
         if "skipped" in state.windows:
             state.waiting_for_budget = len(waiting_for_budget(ledger))
         month_ago = (datetime.now(UTC) - timedelta(days=30)).strftime(_TIME)
@@ -303,6 +306,8 @@ class _Reading:
         state.model = WorkedModels(ledger).change(month_ago)
         # A file that the last question saw was taken as it is.
         if not spool.was_seen(project, spool.current_state(project, ledger)):
+            from reflector.playbook_files.playbook_json import untaken
+
             problems = [f"{project.playbook_json}: {fault}" for fault in untaken(ledger, project)]
             state.problems += [text for text in problems if text not in state.problems]
 

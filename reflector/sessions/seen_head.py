@@ -12,26 +12,28 @@ A missing head is never replaced by a newer one: it stays until the user removes
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from pathlib import Path
 
 from reflector import entries, files
-from reflector.ledger.canonical import PREFIX
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.project import Project
 
-_HEAD = re.compile(rf"^([0-9]{{1,15}}):({PREFIX}[0-9a-f]{{64}})\n\Z", re.MULTILINE)
+_HEAD = r"(?m)^([0-9]{1,15}):(%s[0-9a-f]{64})\n\Z"
 
 
 def newest_seen(project: Project, ledger: Ledger) -> Anchor | None:
     """Return the newest head that was seen here; None if none was, and for a ledger in a file."""
+    if ledger.engine.dialect != "postgresql":
+        return None
+    from reflector.ledger.canonical import PREFIX
+
     try:
         text = files.read_file(str(_file(project, ledger)), 4096).decode("ascii", "replace")
     except OSError:
         return None
-    head = _HEAD.search(text) if ledger.engine.dialect == "postgresql" else None
+    head = re.search(_HEAD % PREFIX, text)
     return None if head is None else Anchor(int(head[1]), head[2])
 
 
@@ -79,6 +81,8 @@ def keep_head(project: Project, ledger: Ledger) -> None:
 
 
 def _file(project: Project, ledger: Ledger) -> Path:
+    from hashlib import sha256
+
     # The default schema has no part in the name.
     schema = [] if ledger.schema == "public" else [ledger.schema]
     identity = "\n".join([ledger.engine.url.place, project.config.playbook, *schema])

@@ -110,7 +110,8 @@ class Delivery(NamedTuple):
     payload: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: a frozen class takes three times as long to define at each start.
+@dataclass
 class Failure:
     """A delivery that could not be recorded; one that is given up is tried again by hand only."""
 
@@ -122,7 +123,7 @@ class Failure:
     failed_at_ns: int = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Spool:
     """The deliveries of hooks: those that wait, and those that cannot be recorded or read.
 
@@ -142,7 +143,7 @@ class Spool:
     oldest_ns: int | None = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Failed:
     """A delivery that could not be recorded, and why."""
 
@@ -157,8 +158,8 @@ def pending_for(project: Path, part: str = "", aside: list[Failed] | None = None
     it in. With `aside`, under `drain.lock`, a record that cannot be read is moved and noted there.
     """
     deliveries = pending(Path(files.state_folder(str(project))) / "spool", part, aside)
-    for state in stand_ins():
-        elsewhere = pending(state / "spool", part, aside)
+    for spool_dir in stand_in_spools():
+        elsewhere = pending(spool_dir, part, aside)
         deliveries += [delivery for delivery in elsewhere if is_of(project, delivery.project)]
     return sorted(deliveries, key=lambda delivery: delivery.received_at_ns)
 
@@ -173,7 +174,7 @@ def look_into(spool_dir: Path) -> Spool:
     names = [path.name for path in _records(spool_dir)]
     times = [int(name[:20]) for name in names if name[:20].isdecimal()]
     parts = ("", "waiting", "unanswered", "failed", "broken")
-    elsewhere = [_records(state / "spool" / part) for state in stand_ins() for part in parts]
+    elsewhere = [_records(folder / part) for folder in stand_in_spools() for part in parts]
     return Spool(
         pending=len(names),
         waiting=len(_records(spool_dir / "waiting")),
@@ -205,12 +206,11 @@ def settle_delivery(delivery: Delivery) -> None:
     files.sync_folder(str(spool_dir))
     if delivery.event == "SessionEnd" and delivery.session_id:
         end(delivery.session_id, spool_dir, delivery.received_at_ns)
-        try:
-            stop = _read_delivery(spool_dir / "waiting" / file_name(delivery.session_id))
-        except (OSError, ValueError):
+        stop = stop_of(delivery)
+        if stop is None or stop.received_at_ns >= delivery.received_at_ns:
             return
         # A newer Stop may take its place meanwhile, and is pending then.
-        claimed = claim(stop) if stop.received_at_ns < delivery.received_at_ns else None
+        claimed = claim(stop)
         if claimed is not None and claimed.received_at_ns == stop.received_at_ns:
             settle_delivery(claimed)
 
@@ -256,19 +256,8 @@ def keep_unanswered(delivery: Delivery) -> None:
     )
 
 
-def has_stop(delivery: Delivery) -> bool:
-    """Return whether a turn of a pending delivery's session ended, and no window of it was
-    recorded yet.
-    """
-    return (delivery.path.parent / "waiting" / file_name(delivery.session_id or "")).exists()
-
-
-def fail(delivery: Delivery, error: Exception) -> Path:
+def fail(path: Path, spool_dir: Path, error: Exception) -> Path:
     """Set a delivery aside with the reason it could not be recorded; returns where it is now."""
-    return _set_aside(delivery.path, delivery.path.parent, error)
-
-
-def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
     folder = Path(files.private_folder(str(spool_dir / "failed")))
     target = folder / path.name
     note = {
@@ -301,7 +290,7 @@ def tidy(project: Path, *, everything: bool = False) -> None:
     """
     own = Path(files.state_folder(str(project))) / "spool"
     sweep_spool(own)
-    for spool_dir in (own, *(state / "spool" for state in stand_ins())):
+    for spool_dir in (own, *stand_in_spools()):
         retry(spool_dir, everything=everything)
 
 
@@ -386,7 +375,7 @@ def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) 
             continue
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
             if aside is not None:
-                moved = _set_aside(path, spool_dir, error)
+                moved = fail(path, spool_dir, error)
                 aside.append(Failed(str(moved), files.error_words(error)))
         except ValueError:
             name = f"{time.time_ns():020d}-{path.name}"

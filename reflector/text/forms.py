@@ -11,7 +11,6 @@ linear.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from collections.abc import Callable
@@ -190,7 +189,7 @@ def _is_basic(match: re.Match[str]) -> bool:
     secret = match["secret"]
     # "Basic functionality" is prose; only what decodes to user:password is a credential.
     try:
-        decoded = base64.b64decode(secret + "=" * (-len(secret) % 4), validate=True)
+        decoded = binascii.a2b_base64(secret + "=" * (-len(secret) % 4), strict_mode=True)
     except (binascii.Error, ValueError):
         return False
     return b":" in decoded and decoded.isascii()

@@ -21,9 +21,9 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from reflector.text import bounds
-from reflector.transcripts.citations import Telling, spread, telling_of
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
+from reflector.transcripts.tellings import Telling, telling_of
 
 #: The names of tools in Claude Code, by their names in other agents in lower case.
 _TOOLS = {
@@ -102,6 +102,9 @@ class Load(NamedTuple):
 
     def files_in(self, folder: Path) -> list[Path]:
         """Return the files below a folder that it names, in the order of their names."""
+        if {*"*?["}.isdisjoint(self.pattern):
+            path = folder / self.pattern
+            return [path] if path.exists() else []
         return sorted(path for path in folder.glob(self.pattern) if path.exists())
 
     def replacement_in(self, folder: Path) -> str:
@@ -237,6 +240,8 @@ def by_model(
     tokens: int = 0,
 ) -> Message:
     """Return a message of the model; `synthetic` if the client wrote it under the model's name."""
+    from reflector.transcripts.citations import spread  # not needed to find the files of an agent
+
     return Message(
         record_key(uuid),
         uuid,

@@ -1,18 +1,15 @@
-"""The bullets that a text cites, and the bullets that our hook showed to a session.
+"""The bullets that a text cites.
 
 Invariant: a citation is written by the model, in its own words. `extract_cited_ids` is the plain
 contract of the classic reflector. The ledger uses `citations_of`, which ignores code, links and a
 repeated playbook, and also reads `[pat-001 wrong: why]`, `[pat-001, mis-001]` and `[pat-001: why]`.
-Bullets count as shown only if a record of the agent marks the text as a hook's output or as its own
-instructions. The same lines in the words of a user, a tool or the model do not count.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from reflector.transcripts.message import Message
 
@@ -60,21 +57,6 @@ _FILE_NAME = re.compile(r"\.\w{1,5}\Z")
 #: Directly after a name: `(` opens a link's target, `[label]` names one; `[mis-002]` is the next
 #: citation.
 _LINK_TAIL = re.compile(rf"\(|(?!{CITED.pattern})\[[^\]\n]+\]", re.ASCII)
-
-#: A bullet and a lesson as the hook prints them (requirements A-08), and the seed of the draw if
-#: some are omitted.
-_BULLET = re.compile(
-    r"^\[((?:pat|mis|pref|ctx|oth)-\d{1,20}|kpt_\d{1,20})\] "
-    r"(?:helpful=\d{1,20} harmful=\d{1,20} )?:: ",
-    re.ASCII | re.MULTILINE,
-)
-_LESSON = re.compile(r"^\[lesson ([0-9a-f]{8})\] ", re.MULTILINE)
-_SEED = re.compile(
-    r"^\(\d+ more (?:bullet|key point)s? w\w+ left out here for length, by draw ([0-9a-f]{8});",
-    re.MULTILINE,
-)
-#: Twice the longest text that our hook prints.
-_MAX_TELLING = 20_000
 
 
 def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
@@ -196,43 +178,3 @@ def _is_link_target(line: str) -> bool:
     is_file = _FILE_NAME.search(target) is not None
     is_title = title == "" or title.lstrip().startswith(("'", '"', "("))
     return (is_address or is_file) and is_title
-
-
-#: Begins the placebo of a trial, which is the last part of a text.
-PLACEBO_HEADING = "## GENERAL NOTES AND FACTS"
-
-
-class Telling(NamedTuple):
-    """The bullets and lessons that one text showed.
-
-    bullets  names
-    lessons  the first 8 digits of their ids
-    digest   SHA-256 in hex: of the text, or of the placebo in it
-    seed     of the draw that chose the bullets, "" if none was omitted
-    """
-
-    bullets: tuple[str, ...]
-    lessons: tuple[str, ...]
-    digest: str
-    seed: str
-
-
-def telling_of(text: str) -> Telling | None:
-    """Return the bullets and lessons that a text of our hook showed; None for another text."""
-    marks = ("] helpful=", "] :: ", "[lesson ", PLACEBO_HEADING)
-    if len(text) > _MAX_TELLING or not any(mark in text for mark in marks):
-        return None
-    text = text.replace("\r\n", "\n").strip()
-    bullets = tuple(dict.fromkeys(_BULLET.findall(text)))
-    lessons = tuple(dict.fromkeys(_LESSON.findall(text)))
-    begin = text.find(PLACEBO_HEADING)
-    if not bullets and not lessons and begin < 0:
-        return None
-    seed = _SEED.search(text)
-    digest = digest_of_text(text[max(0, begin) :])
-    return Telling(bullets, lessons, digest, seed[1] if seed else "")
-
-
-def digest_of_text(text: str) -> str:
-    """Return the SHA-256 of a text that was shown."""
-    return sha256(text.encode("utf-8", "replace")).hexdigest()

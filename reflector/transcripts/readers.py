@@ -9,7 +9,7 @@ one never prevents the reading of such a file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -119,6 +119,17 @@ def stores(among: Sequence[Reader] | None = None) -> list[Store]:
         for reader in (readers() if among is None else among)
         for kept in reader.kept
     ]
+
+
+def transcripts_of(session_id: str) -> Iterator[Path]:
+    """Yield the transcripts of a session that agents keep and name by its id."""
+    ends = (f"-{session_id}", f"_{session_id}")
+    folders = [store.kept for store in stores() if store.kept.folder.is_dir()]
+    for kept in folders:
+        for path in kept.folder.rglob(kept.pattern):
+            name = path.parent.name if path.name == "events.jsonl" else path.stem
+            if name == session_id or name.endswith(ends):
+                yield path
 
 
 def is_subagents(path: Path) -> bool:

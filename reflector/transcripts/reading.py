@@ -39,7 +39,7 @@ from reflector.extensions import error_of, listed_readers
 from reflector.refusal import Refusal
 from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Conversation, content_id, fields, objects, plain_text
-from reflector.transcripts.citations import Telling, called_wrong, citations_of
+from reflector.transcripts.citations import called_wrong, citations_of
 from reflector.transcripts.message import NOT_KEPT, Message, Tally
 from reflector.transcripts.readers import (
     Reader,
@@ -50,6 +50,7 @@ from reflector.transcripts.readers import (
 )
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines, record_key
 from reflector.transcripts.speakers import tag_around
+from reflector.transcripts.tellings import Telling
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -373,6 +374,15 @@ def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
         reading.keeps_whole = True
         reading.conversation.brief = True
         yield reading
+
+
+def session_named_in(path: str | PathLike[str]) -> str:
+    """Return the id of a transcript's session, by its first records; "" if that cannot be read."""
+    with suppress(OSError, UnknownTranscript), open_session(path) as reading:
+        for _ in reading:
+            if session_id := reading.conversation.session_id:
+                return session_id
+    return ""
 
 
 def messages_at(path: str | PathLike[str], places: Mapping[int, int]) -> dict[int, Message]:

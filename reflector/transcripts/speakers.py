@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -143,21 +144,42 @@ def _tags(lists: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"<({'|'.join(map(re.escape, names))}){_ATTRIBUTES}\s?(/?)>", re.IGNORECASE)
 
 
-_BESIDE = _tags(client.beside for client in CLIENTS)
-_ANY = _tags(chain.from_iterable((client.beside, client.instead) for client in CLIENTS))
-_TAGS_INSTEAD = " ".join(client.instead for client in CLIENTS).split()
-_INSTEAD = re.compile(
-    "|".join(
-        (
-            rf"<(?:{'|'.join(map(re.escape, _TAGS_INSTEAD))})(?![\w-])",
-            *chain.from_iterable(client.openings for client in CLIENTS),
-        )
-    ),
-    re.IGNORECASE,
-)
-_PASTED = re.compile(rf"^[ \t]*<({_NAME}){_ATTRIBUTES}\s?(/?)>", re.MULTILINE)
-_MARK = re.compile(rf"</?{_NAME}{_ATTRIBUTES}\s?/?>")
-_OPENED = re.compile(rf"<({_NAME}){_ATTRIBUTES}\s?(/?)>")
+class _Patterns(NamedTuple):
+    """The texts of `CLIENTS`, and tags in general.
+
+    beside   the tags beside a person's words, `any` all tags of `CLIENTS`
+    instead  the beginnings of a text of which a person typed nothing
+    opened   the beginning of any element, `pasted` one at the beginning of a line
+    mark     any tag
+    """
+
+    beside: re.Pattern[str]
+    any: re.Pattern[str]
+    instead: re.Pattern[str]
+    opened: re.Pattern[str]
+    pasted: re.Pattern[str]
+    mark: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    """Return the patterns, which take longer to compile than a short command to run."""
+    tags_instead = " ".join(client.instead for client in CLIENTS).split()
+    beginnings = (
+        rf"<(?:{'|'.join(map(re.escape, tags_instead))})(?![\w-])",
+        *chain.from_iterable(client.openings for client in CLIENTS),
+    )
+    opened = rf"<({_NAME}){_ATTRIBUTES}\s?(/?)>"
+    return _Patterns(
+        _tags(client.beside for client in CLIENTS),
+        _tags(chain.from_iterable((client.beside, client.instead) for client in CLIENTS)),
+        re.compile("|".join(beginnings), re.IGNORECASE),
+        re.compile(opened),
+        re.compile(rf"^[ \t]*{opened}", re.MULTILINE),
+        re.compile(rf"</?{_NAME}{_ATTRIBUTES}\s?/?>"),
+    )
+
+
 #: Lines that are a quotation, a list, code or output.
 _FOREIGN_LINE = re.compile(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
 _FENCED = re.compile(
@@ -172,10 +194,11 @@ def spoken(text: str) -> Speech:
 
     The words of a person are without the additions of their client; other words are whole.
     """
-    typed = without(text, _BESIDE).strip()
-    if not typed or _INSTEAD.match(typed):
+    patterns = _patterns()
+    typed = without(text, patterns.beside).strip()
+    if not typed or patterns.instead.match(typed):
         return Speech("injected", text)
-    typed = without(typed, _ANY).strip()
+    typed = without(typed, patterns.any).strip()
     if not typed:
         return Speech("injected", text)
     return Speech("unknown", text) if tag_around(typed) else Speech("human", typed)
@@ -186,8 +209,9 @@ def tag_around(text: str) -> str:
     text = text.strip()
     first_tag = ""
     position = 0
+    element = _patterns().opened
     while position < len(text):
-        opened = _OPENED.match(text, position)
+        opened = element.match(text, position)
         if opened is None:
             return ""
         first_tag = first_tag or opened[1]
@@ -242,12 +266,12 @@ def without(text: str, tags: re.Pattern[str]) -> str:
 
 def inner(text: str) -> str:
     """Return a text without any tag, with each run of white space as one space."""
-    return " ".join(_MARK.sub(" ", text).split())
+    return " ".join(_patterns().mark.sub(" ", text).split())
 
 
 def outside_tags(text: str) -> str:
     """Return a person's words outside tags that begin a line: a pasted text is not their wish."""
-    return without(text, _PASTED)
+    return without(text, _patterns().pasted)
 
 
 def own_sentences(text: str) -> Iterator[str]:

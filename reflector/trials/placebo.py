@@ -8,10 +8,9 @@ digests.
 from __future__ import annotations
 
 from functools import cache
-from hashlib import sha256
 
 from reflector.resources import resource_dir
-from reflector.transcripts.citations import PLACEBO_HEADING, digest_of_text
+from reflector.transcripts.tellings import PLACEBO_HEADING, digest_of_text
 
 
 @cache
@@ -36,7 +35,7 @@ def placebo_text(length: int) -> str:
 
 def bundled_digest() -> str:
     """Return the SHA-256 of the whole bundled text."""
-    return sha256("\n".join(_lines()).encode()).hexdigest()
+    return digest_of_text("\n".join(_lines()))
 
 
 @cache

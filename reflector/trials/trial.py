@@ -32,15 +32,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from reflector.events import event as ev
 from reflector.events.event import HUMAN, Event, NewEvent, first_origin, identity, time_of
 from reflector.events.folds import fold_ledger
-from reflector.files import write_durably
 from reflector.handover import (
     MAX_TOLD,
     PLACEBO,
     TRIAL,
     TRIAL_HEADS,
     WITHOUT,
-    open_own,
     read_own,
+    write_own,
 )
 from reflector.ledger.append import append, later_than, prepare, utc_now
 from reflector.ledger.canonical import CHAIN, genesis
@@ -658,14 +657,14 @@ def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
         shares += f"+{trial.placebo_draw}"
     note = " ".join([data["key"], shares, str(until), *names]).encode() + b"\n"
     if read_own(os.fspath(root), TRIAL, len(note) + 1) != note:
-        write_durably(open_own(os.fspath(root)), note, TRIAL)
+        write_own(os.fspath(root), TRIAL, note)
     now = utc_now()
     heads = noted(root)
     last = time_of(heads[-1][1]) if heads else None
     if last is None or last < trial.began or last + _NOTED <= (time_of(now) or last):
         heads.append((ledger.head(), now))
         lines = "".join(f"{anchor}  # {time}\n" for anchor, time in heads)
-        write_durably(open_own(os.fspath(root)), lines.encode(), TRIAL_HEADS)
+        write_own(os.fspath(root), TRIAL_HEADS, lines.encode())
 
 
 def noted(root: Path) -> list[tuple[Anchor, str]]:

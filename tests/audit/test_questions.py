@@ -482,11 +482,9 @@ def test_session_story_has_the_states_of_the_table(lived: Ledger) -> None:
 
 
 def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
-    plain, meta = (
-        about(ev.REFLECTION_ANSWERED, window(0, "s-1")),
-        {"input_tokens": 1_000_000, "output_tokens": 0},
-    )
-    for model in ("claude-sonnet-5-5", "unheard-of"):
+    plain = about(ev.REFLECTION_ANSWERED, window(0, "s-1"))
+    for model, price in (("claude-sonnet-5-5", {"cost_usd": "2.000000"}), ("unheard-of", {})):
+        meta = {"input_tokens": 1_000_000, "output_tokens": 0, **price}
         data = {"backend": "anthropic", "model": model, "answer": "x"}
         lived.append(
             [replace(plain, event_id=identity(model), data=data, meta=meta, reflection_id="r9")]

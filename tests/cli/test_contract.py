@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+import reflector as reflector_package
 from reflector.__main__ import main
 from reflector.cli.app import Place, reflector, run
 from reflector.cli.options import NAME, bullet_named
@@ -202,6 +203,18 @@ def test_former_name_exits_2_with_the_new_one(
     inner = getattr(own(name), "commands", {}).get(rest[0]) if rest else None
     options = {option for one in (inner or own(name)).params for option in one.opts}
     assert {word for word in rest if word.startswith("--")} <= options
+
+
+def test_no_message_names_a_former_command() -> None:
+    package = Path(str(reflector_package.__file__)).parent
+    texts = {path: path.read_text("utf-8") for path in package.rglob("*.py")}
+    named = [
+        (path.name, gone)
+        for path, text in texts.items()
+        for gone in FORMER
+        if re.search(rf"`reflector {re.escape(gone)}(?![\w-])", text)
+    ]
+    assert named == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from reflector.config import APIS
 from reflector.judges.agent_clients import JUDGES
 from tests.conftest import first_fast
 from tests.judges.played import Played
@@ -45,7 +46,7 @@ def allowed(agent: Agent) -> set[str]:
 
 
 def test_list_names_every_judge(agent: Agent) -> None:
-    assert [*listed(agent)] == ["claude", "anthropic", "rules"]
+    assert [*listed(agent)] == ["claude", *APIS, "rules"]
     out = agent.call("judge").out
     assert "2.1.331" in out
     assert "Anthropic, by your login" in out
@@ -84,6 +85,14 @@ def test_rules_send_nothing(agent: Agent) -> None:
     add_session(agent)
     rules = listed(agent)["rules"]
     assert (rules["allowed"], rules["tokens"], rules["goes_to"]) == (True, 0, "nobody")
+
+
+def test_recorded_answers_are_listed_with_their_file(agent: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    agent.environ["REFLECTOR_FIXTURES"] = str(path)
+    assert "fixtures" not in listed(agent)
+    path.touch()
+    assert listed(agent)["fixtures"]["allowed"]
 
 
 def test_list_shows_who_is_allowed(agent: Agent) -> None:

@@ -44,9 +44,9 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
 
     class Recorded(output._Column):
-        def __post_init__(self) -> None:
-            names.append(self.name)
-            super().__post_init__()
+        def __init__(self, name: str, cells: list[str]) -> None:
+            names.append(name)
+            super().__init__(name, cells)
 
     monkeypatch.setattr(output, "_Column", Recorded)
     return names

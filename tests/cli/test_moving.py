@@ -57,6 +57,12 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
     ).err
 
 
+@pytest.mark.usefixtures("told")
+def test_import_prints_its_result_once(other: Agent, tmp_path: Path) -> None:
+    loaded = other.call("import", tmp_path / "ledger.ndjson")
+    assert loaded.err.count("imported. Next: reflector list") == 1
+
+
 @pytest.mark.postgres
 def test_ledger_moves_to_a_server_and_back(told: Agent, postgres: Postgres, tmp_path: Path) -> None:
     export = told.call("export", "--format", "ndjson").out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.judges import answers
-from reflector.judges.fixtures import request_sha256
+from reflector.judges.backends.fixtures import request_sha256
 from reflector.judges.rules.judge import RulesBackend
 from reflector.reflection.runner import Runner
 from tests.judges.api import answer

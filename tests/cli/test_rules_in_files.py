@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reflector.hooks.fast import names_shown_in
-from reflector.transcripts.citations import telling_of
+from reflector.transcripts.tellings import telling_of
 from tests.conftest import first_fast
 from tests.judges.api import Api, answer, sound
 from tests.road.agent import Agent
@@ -172,6 +172,22 @@ def test_move_names_repeated_lines(named: Agent) -> None:
         "CLAUDE.md:5 repeats the rule of CLAUDE.md:3, so `adopt` removes both lines" in printed.out
     )
     assert "Moved 2 rules." in printed.out
+
+
+@pytest.mark.parametrize("more", ["", "- Use tabs.\n"], ids=["alone", "with a new rule"])
+def test_undo_of_new_words_restores_the_text(named: Agent, more: str) -> None:
+    before = named.json("list")
+    reworded = TEXT.replace("before you commit", "before each commit") + more
+    (named.project / "CLAUDE.md").write_text(reworded)
+    named.call("adopt", named.project / "CLAUDE.md")
+    after = named.json("list")
+    undone = named.call("undo")
+    assert "Run the linter before you commit." in undone.out
+    assert [(row["name"], row["text"]) for row in named.json("list")] == [
+        (row["name"], row["text"]) for row in before
+    ]
+    named.call("undo", undone.err.split()[-1])
+    assert named.json("list")[1]["text"] == after[1]["text"]
 
 
 def test_undo_of_names_shows_each_rule(named: Agent) -> None:

@@ -302,6 +302,28 @@ def test_path_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_deep_json_in_the_own_folder_is_ignored(agent: Agent) -> None:
+    (agent.project / "CLAUDE.md").write_text("# Rules\n\n- Use tabs.\n")
+    agent.call("adopt", agent.project / "CLAUDE.md")
+    agent.ended(drain=True)
+    for name in ("memory-looks.json", "births.json", "rules.json", "ranks.json"):
+        (agent.own / name).write_text("[" * 5_000)
+    for command in ("log --memory", "check", "list"):
+        agent.call(*command.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"), [("list", "a \\u2192 b"), ("export --format md", "a → b")]
+)
+def test_characters_that_the_locale_lacks_are_printed(
+    agent: Agent, command: str, shown: str
+) -> None:
+    agent.call("add", "pat", "a → b")
+    program = [sys.executable, "-m", "reflector"]
+    environ = agent.env(PYTHONIOENCODING="latin-1")
+    assert shown in agent.run(*command.split(), program=program, env=environ).out
+
+
 GIGABYTE = 1 << 30
 
 

@@ -25,8 +25,8 @@ from subprocess import CompletedProcess
 from typing import Any, ClassVar
 
 from reflector.hooks.install import EVENTS
-from reflector.transcripts.citations import telling_of
 from reflector.transcripts.reading import scan
+from reflector.transcripts.tellings import telling_of
 from tests.client.apis import GenerateApi, MessagesApi, ResponsesApi, Scripted
 from tests.road.agent import PATIENCE, Agent
 

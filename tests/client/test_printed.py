@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reflector.transcripts.citations import PLACEBO_HEADING
+from reflector.transcripts.tellings import PLACEBO_HEADING
 from reflector.trials.draw import is_placebo, is_withheld
 from tests.client.apis import ADVICE, FIX, FIXED, ON, calls, says, step
 from tests.client.client import Client

@@ -3,7 +3,7 @@ the registry.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -226,7 +226,7 @@ def test_idle_type_has_a_reason_for_its_record() -> None:
 
 def test_each_field_of_an_entry_is_a_column() -> None:
     columns = {*sql.tables()["bullet"][0]}
-    held = {one.name for one in fields(Entry)} | {"playbook_id", "helpful", "harmful"}
+    held = {*Entry._fields} | {"playbook_id", "helpful", "harmful"}
     assert held <= columns, (
         f"migrations/schema.sqlite.sql and a migration lack {', '.join(held - columns)}"
     )

@@ -4,6 +4,7 @@ counts and policies.
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +174,26 @@ def _check(
         told,
         *([tag] if counts else []),
     ]
+
+
+@pytest.mark.parametrize("has_more", [False, True], ids=["earlier state", "merge"])
+def test_imported_erasure_leaves_no_text_in_the_file(
+    one: Ledger, two: Ledger, has_more: bool
+) -> None:
+    erased = [added(f"pat-{number:03d}", f"Call JANE DOE, {number}") for number in range(1, 9)]
+    one.append(erased)
+    load_ledger(two, exported(one))
+    if has_more:
+        two.append([added("mis-001", "Only here")])
+    one.redact([event.event_id for event in erased], reason="gdpr", actor="human")
+    taken(two, one)
+    if two.engine.url.is_file:
+        file = Path(two.engine.url.database)
+        assert not [
+            path.name
+            for path in file.parent.glob(f"{file.name}*")
+            if b"JANE DOE" in path.read_bytes()
+        ]
 
 
 def test_watched_line_matches_by_text_not_name(one: Ledger, two: Ledger) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.instructions.kinds import Kind
+from reflector.instructions.kind import Kind
 from reflector.instructions.units import units_of
 from tests.conftest import assert_linear, first_fast
 

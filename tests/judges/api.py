@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pytest_httpserver
 from werkzeug import Request, Response
 
-from reflector.judges.api_settings import ModelSettings
+from reflector.judges.api import ApiSettings, Ask
+from reflector.judges.backends.anthropic import ANTHROPIC
 
 if TYPE_CHECKING:
-    from reflector.judges.messages_api import AnthropicClient
+    from reflector.judges.http_api import HttpClient
 
 KEY = "key-of-the-tests-0001"
 MODEL = "claude-sonnet-5-5"
@@ -127,9 +128,9 @@ class Api:
     """
 
     def __init__(self, server: pytest_httpserver.HTTPServer) -> None:
-        from reflector.judges.messages_api import AnthropicClient  # two seconds for the SDK
+        from reflector.judges.http_api import HttpClient
 
-        self._client = AnthropicClient
+        self._client = HttpClient
         self.url = server.url_for("").rstrip("/")
         self._let_go = threading.Event()
         self.reset()
@@ -145,22 +146,26 @@ class Api:
         self.jitter = 1.0
         self.else_: Behaviour | Callable[[Asked], Behaviour] = sound()
 
-    def client(self, **fields: Any) -> AnthropicClient:
+    def client(self, **fields: Any) -> HttpClient:
         """Who asks it, which may take a while on a busy machine; `fields` replace those of the
         settings.
         """
-        given: dict[str, Any] = {"model": MODEL, "key": KEY, "bearer": False, "base_url": self.url}
+        variable = "ANTHROPIC_AUTH_TOKEN" if fields.pop("bearer", False) else "ANTHROPIC_API_KEY"
+        given: dict[str, Any] = {"api": ANTHROPIC, "model": MODEL, "key": KEY, "base_url": self.url}
+        given["variable"] = variable
         return self.hurried(
-            ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields))
+            ApiSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields))
         )
 
-    def hurried(self, settings: ModelSettings) -> AnthropicClient:
+    def hurried(self, settings: ApiSettings, ask: Ask | None = None) -> HttpClient:
         """A client whose pauses are noted down in `waits` instead of waited for."""
+
+        from reflector.judges.messages_api import ask_once  # two seconds for the SDK
 
         async def sleep(seconds: float) -> None:
             self.waits.append(seconds)
 
-        return self._client(settings, sleep, lambda: self.jitter)
+        return self._client(settings, ask or ask_once, sleep, lambda: self.jitter)
 
     def environ(self, **more: str) -> dict[str, str]:
         """The variables by which a process finds it."""

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from reflector.judges.api_settings import model_settings
-from reflector.judges.messages_api import AnthropicClient
+from reflector.judges.api import api_settings
+from reflector.judges.backends.anthropic import ANTHROPIC
+from reflector.judges.http_api import HttpClient
+from reflector.judges.messages_api import ask_once
 from reflector.judges.model import Reply
 from reflector.judges.protocol import BackendError
 from reflector.prices import Usage
@@ -19,11 +21,11 @@ from tests.conftest import first_fast
 from tests.judges.api import KEY, MODEL, TOO_LONG, Api, Behaviour, error, raw, serving, sound
 
 
-def send(client: AnthropicClient) -> Reply:
+def send(client: HttpClient) -> Reply:
     return asyncio.run(client.send(("before", "after")))
 
 
-def failure(client: AnthropicClient) -> BackendError:
+def failure(client: HttpClient) -> BackendError:
     with pytest.raises(BackendError) as caught:
         send(client)
     return caught.value
@@ -75,12 +77,12 @@ def test_ours_is_the_only_credential_that_is_sent(
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        (None, "set ANTHROPIC_API_KEY"),
+        ("", "set ANTHROPIC_API_KEY"),
         ("sk-ant\nxyz", "such as a line break"),
         ("schlüssel", "set it"),
     ],
 )
-def test_unusable_key_sends_nothing_and_is_not_shown(api: Api, key: str | None, said: str) -> None:
+def test_unusable_key_sends_nothing_and_is_not_shown(api: Api, key: str, said: str) -> None:
     failed = failure(api.client(key=key))
     assert (failed.stage, failed.attempts, api.asked) == ("access", 0, [])
     assert said in str(failed)
@@ -228,7 +230,7 @@ def test_waits_have_a_jitter_of_a_quarter(api: Api, jitter: float, waits: list[f
     api.jitter, api.else_ = jitter, error(500)
     failure(api.client())
     assert api.waits == waits
-    drawn = [AnthropicClient(model_settings()).jitter() for _ in range(2000)]
+    drawn = [HttpClient(api_settings(ANTHROPIC), ask_once).jitter() for _ in range(2000)]
     assert 0.75 <= min(drawn) < 0.8
     assert 1.2 < max(drawn) <= 1.25
 

@@ -12,6 +12,7 @@ import pytest
 
 from reflector.config import Config
 from reflector.events import event as ev
+from reflector.judges.backends.anthropic import PRICES
 from reflector.judges.model import Client, ModelBackend
 from reflector.judges.prompts import find_template
 from reflector.judges.protocol import BackendError, Request
@@ -53,7 +54,7 @@ def long_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def backend(api: Api, settings: Mapping[str, Any] | None = None, **fields: Any) -> ModelBackend:
-    return ModelBackend("anthropic", api.client(**(settings or {})), **fields)
+    return ModelBackend("anthropic", api.client(**(settings or {})), prices=PRICES, **fields)
 
 
 def test_request_has_playbook_session_and_citations_cached_first(api: Api, short: Request) -> None:
@@ -93,7 +94,7 @@ def test_what_the_answer_took_stands_beside_it(api: Api, short: Request) -> None
         "cache_write_tokens": 9,
     }
     about = {"requests": 2, "stop_reason": "end_turn", "request_id": "req_7"}
-    assert meta == tokens | about | {"cost_usd": str(cost(MODEL, Usage(1000, 50, 20, 9)))}
+    assert meta == tokens | about | {"cost_usd": str(cost(PRICES, MODEL, Usage(1000, 50, 20, 9)))}
     given = backend(api).answer(short)
     assert given.model == "gateway/one"
     assert "cost_usd" not in given.meta  # nobody knows its price

@@ -78,7 +78,7 @@ def _fail(*_: object) -> None:
     raise ValueError("odd")
 
 
-@pytest.mark.parametrize("name", ["sitting_of", "steps_of", "compare"])
+@pytest.mark.parametrize("name", ["calls_of", "steps_of", "compare"])
 def test_trouble_of_a_comparison_is_a_note(
     drained: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

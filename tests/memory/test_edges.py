@@ -9,8 +9,9 @@ import pytest
 
 from reflector.events.memory import UNSEEN
 from reflector.memory import looks, recording
-from reflector.memory.files import Found, Table
+from reflector.memory.files import Table
 from reflector.memory.looks import Looks, Seen, compare
+from reflector.project import Project
 from tests.memory.world import World
 
 
@@ -56,16 +57,16 @@ def test_unreadable_file_is_not_new_later(world: World, make: Callable[[Path], N
 def test_file_of_unreadable_folder_is_not_new_later(world: World) -> None:
     folder = world.path(".claude/rules")
     folder.parent.mkdir(exist_ok=True)
-    folder.symlink_to("/etc/hostname/none")
-    found = Found(unwatched={".claude/rules": "cannot be read"})
-    looked = Looks(seen={str(world.root): Seen(1.0, 1.0)})
-    looked.keep_unread(found, 1.0)
-    folder.unlink()
+    looked = Looks(Project.at(world.root))
+    looked.seen[str(world.root)] = Seen(1.0, 1.0)
+    table = Table(world.root, "project")
+    table.unwatched[".claude/rules"] = "cannot be read"
+    compare(table, looked)
     folder.mkdir()
     folder.joinpath("a.md").write_text("x\n")
-    compared = compare(Table(world.root, "project").found, [], looked, str(world.root))
-    befores = {each.watched.file: each.before.digest for each in compared.differences}
-    assert befores == {".claude/rules/a.md": UNSEEN, "CLAUDE.md": ""}
+    (difference,) = compare(Table(world.root, "project"), looked)
+    assert difference.watched.file == ".claude/rules/a.md"
+    assert difference.before.digest == UNSEEN
 
 
 def test_name_with_line_break_is_escaped(world: World) -> None:
@@ -131,7 +132,7 @@ def test_full_disk_records_changes_later(
 ) -> None:
     world.record()
     world.begins().edits("CLAUDE.md", "make test", "make check")
-    name = "keep_versions" if module is recording else "write_durably"
+    name = "keep_versions" if module is recording else "write_own"
     with monkeypatch.context() as full:
         full.setattr(module, name, _full)
         with pytest.raises(OSError, match="No space left on device"):

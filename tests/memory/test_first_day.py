@@ -26,6 +26,12 @@ def test_log_is_filled_at_the_first_question(old: Agent) -> None:
     assert authors == ["commit", "agent", "commit"]
 
 
+def test_first_question_names_the_new_ledger(old: Agent) -> None:
+    started = f"reflector started a ledger for these changes: {old.project}"
+    assert started in old.call("blame", "CLAUDE.md").err
+    assert started not in old.call("blame", "CLAUDE.md").err
+
+
 def test_blame_shows_session_commit_and_words(old: Agent) -> None:
     (line,) = old.json("blame", "CLAUDE.md:4")
     assert line["text"] == "- One file for tests."

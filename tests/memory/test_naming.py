@@ -49,6 +49,18 @@ def test_unexplained_change_of_session_is_unknown(looked: World) -> None:
     assert _authors(looked) == [("CLAUDE.md", "unknown", session.id)]
 
 
+def test_edit_of_a_link_is_the_agents(world: World) -> None:
+    target = world.path("docs/agents.md")
+    target.parent.mkdir()
+    world.path("CLAUDE.md").rename(target)
+    world.path("CLAUDE.md").symlink_to("docs/agents.md")
+    world.record()
+    session = world.begins()
+    session.edits("CLAUDE.md", "make test", "make check")
+    world.record()
+    assert _authors(world) == [("CLAUDE.md", "agent", session.id)]
+
+
 def test_hand_edit_beside_agents_is_told_apart(looked: World) -> None:
     session = looked.begins()
     session.edits("CLAUDE.md", "make test", "make check")
@@ -246,6 +258,29 @@ def test_reset_to_head_is_a_checkout(looked: World) -> None:
     looked.git("reset", "-q", "--hard")
     looked.record()
     assert [event["by"] for event in looked.events()] == ["you", "checkout"]
+
+
+@pytest.mark.parametrize("command", ["checkout -qb side", "reset -q", "reset -q --hard"])
+def test_move_that_kept_a_file_names_nobody(looked: World, command: str) -> None:
+    path = looked.path("CLAUDE.md")
+    path.write_text("# Draft\n")
+    looked.record()
+    path.write_text("# Mine\n")
+    looked.git("commit", "-qam", "mine")
+    looked.git(*command.split())
+    looked.record()
+    assert [event["by"] for event in looked.events()] == ["you", "you"]
+
+
+def test_checkout_of_the_same_file_names_nobody(looked: World) -> None:
+    path = looked.path("CLAUDE.md")
+    committed = path.read_text()
+    path.write_text("# Draft\n")
+    looked.record()
+    path.write_text(committed)
+    looked.git("checkout", "-qb", "side")
+    looked.record()
+    assert [event["by"] for event in looked.events()] == ["you", "you"]
 
 
 def test_committed_change_of_an_agent_is_its_own(looked: World) -> None:

@@ -134,11 +134,11 @@ def long(world: World, asked: Agent) -> Agent:
 
 
 def test_line_of_git_has_its_committer(world: World, long: Agent) -> None:
-    commit = world.git("rev-parse", "HEAD")[:7]
+    commit = world.git("rev-parse", "HEAD").strip()
     path = world.path("AGENTS.md")
     path.write_text(f"- Mine.\n{path.read_text()}")
     (line,) = long.json("blame", "AGENTS.md:590")
-    assert line["origin"] == f"committed by Ana, {commit}"
+    assert (line["written"]["author"], line["written"]["commit"]) == ("Ana", commit)
 
 
 @pytest.mark.parametrize("name", first_fast(1, ["clean", "process"]))
@@ -149,7 +149,7 @@ def test_filter_of_a_repository_is_not_run(world: World, long: Agent, name: str)
     path = world.path("AGENTS.md")
     path.write_text(f"- Mine.\n{path.read_text()}")
     (line,) = long.json("blame", "AGENTS.md:590")
-    assert line["origin"]
+    assert line["written"]["by"] == "commit"
     assert not ran.exists()
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from reflector.files import Changed
+from reflector.ledger.errors import LedgerError
+from reflector.ledger.store import Ledger
 from reflector.memory import restoring
 from reflector.memory.bytes import versions_folder
 from reflector.memory.changes import Store, changes_in
@@ -188,7 +190,7 @@ def _undo_both(agent: Agent) -> None:
             changes = changes_in([Store(project, ledger)])
             by_file = {change.file: change for change in changes}
             last = [by_file[file] for file in ("CLAUDE.md", "AGENTS.md")]
-            restore(project, plan_undo(last, "", only_lines=False))
+            restore(plan_undo(last, "", only_lines=False))
 
 
 def test_session_is_undone_as_a_whole(agent: Agent, two_files: list[Path]) -> None:
@@ -214,135 +216,47 @@ def test_full_disk_leaves_every_file(
         _undo_both(agent)
     assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
     assert not list(agent.project.glob(".*.tmp"))
-    assert not (agent.own / "undo.json").exists()
 
 
-@pytest.mark.parametrize("killed_before", ["_write_all", "_record", "_note_look", "second"])
-def test_killed_undo_is_finished_once(
-    agent: Agent, two_files: list[Path], killed_before: str
+@pytest.mark.parametrize(("killed_before", "restored"), [("_write", 1), ("_record", 2)])
+def test_killed_undo_is_recorded_once(
+    agent: Agent, two_files: list[Path], killed_before: str, restored: int
 ) -> None:
     if (child := os.fork()) == 0:
-        name = "_write" if killed_before == "second" else killed_before
-        real = getattr(restoring, name)
+        real = getattr(restoring, killed_before)
         calls = []
 
         def die(*arguments: object) -> object:
             calls.append(arguments)
-            if len(calls) == 1 + (killed_before == "second"):
+            if len(calls) == 2:
                 os._exit(9)
             return real(*arguments)
 
-        setattr(restoring, name, die)
+        setattr(restoring, killed_before, die)
         _undo_both(agent)
-        os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     _look(agent)
-    assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
-    sources = [change["source"] for change in agent.json("log", "--memory")]
-    assert sources.count("undo") == 2
-    assert sources.count("look") == 3
+    _look(agent)
+    assert [file.read_bytes() for file in two_files].count(BEFORE) == restored
+    changes = agent.json("log", "--memory")
+    assert len(changes) == 3 + restored
+    assert {change["by"] for change in changes} == {"you"}
     assert not list(agent.project.glob(".*.tmp"))
 
 
-def test_file_saved_after_a_crash_stays(agent: Agent, two_files: list[Path]) -> None:
-    if (child := os.fork()) == 0:
-        restoring._write_all = lambda _: os._exit(9)
-        _undo_both(agent)
-    os.waitpid(child, 0)
-    two_files[0].write_bytes(b"saved since\n")
-    _look(agent)
-    assert [file.read_bytes() for file in two_files] == [b"saved since\n", AFTER]
-
-
-def test_recorded_undo_is_not_taken_back(agent: Agent, two_files: list[Path]) -> None:
-    if (child := os.fork()) == 0:
-        restoring._note_look = lambda _: os._exit(9)
-        _undo_both(agent)
-    os.waitpid(child, 0)
-    two_files[0].write_bytes(b"saved since\n")
-    _look(agent)
-    assert [file.read_bytes() for file in two_files] == [b"saved since\n", BEFORE]
-
-
-def test_unfinished_undo_is_not_forgotten(agent: Agent, two_files: list[Path]) -> None:
-    if (child := os.fork()) == 0:
-        write = restoring._write_all
-        restoring._write_all = lambda planned: [write(planned[:1]), os._exit(9)]
-        _undo_both(agent)
-    os.waitpid(child, 0)
-    two_files[0].write_bytes(AFTER)
-    with pytest.raises(restoring.UndoRefused, match="interrupted"):
-        _undo_both(agent)
-    assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
-
-
-@pytest.mark.parametrize("error", [Changed("x"), OSError(errno.ENOSPC, "No space left", "x")])
-def test_undo_that_cannot_be_finished_waits(
-    agent: Agent, two_files: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    if (child := os.fork()) == 0:
-        restoring._write_all = lambda _: os._exit(9)
-        _undo_both(agent)
-    os.waitpid(child, 0)
-
-    def refuse(_: object) -> None:
-        raise error
+@pytest.mark.usefixtures("two_files")
+def test_undo_waits_for_the_ledger(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise LedgerError("locked")
 
     with monkeypatch.context() as failing:
-        failing.setattr(restoring, "_write_all", refuse)
-        assert "are not recorded yet" in agent.call("log", "--memory").err
+        failing.setattr(Ledger, "append", refuse)
+        with pytest.raises(LedgerError, match="locked"):
+            _undo_both(agent)
     _look(agent)
-    assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
-
-
-def test_finished_undo_writes_only_watched_files(agent: Agent, two_files: list[Path]) -> None:
-    if (child := os.fork()) == 0:
-        restoring._write_all = lambda _: os._exit(9)
-        _undo_both(agent)
-    os.waitpid(child, 0)
-    journal = agent.own / "undo.json"
-    journal.write_text(journal.read_text().replace("AGENTS.md", "main.py"))
-    other = agent.project / "main.py"
-    other.write_bytes(AFTER)
-    _look(agent)
-    assert [file.read_bytes() for file in (*two_files, other)] == [AFTER, AFTER, AFTER]
-
-
-def test_lost_version_removes_no_file(agent: Agent, two_files: list[Path]) -> None:
-    if (child := os.fork()) == 0:
-        restoring._write_all = lambda _: os._exit(9)
-        _undo_both(agent)
-    os.waitpid(child, 0)
-    (agent.own / "memory" / plain_digest(BEFORE)).unlink()
-    _look(agent)
-    assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
-
-
-_WITHOUT_FILE = '[[false, {"type": "memory.changed", "event_id": "e", "data": {}, "actor": "a"}]]'
-
-
-@pytest.mark.parametrize(
-    "journal", ['{"tx": "1", "files": []}', "[1]", '[[false, {"x": 1}]]', "x", _WITHOUT_FILE]
-)
-def test_journal_of_another_form_stops_nothing(
-    agent: Agent, two_files: list[Path], journal: str
-) -> None:
-    (agent.own / "undo.json").write_text(journal)
-    assert "an undo was interrupted and changed nothing" in agent.call("log", "--memory").err
-    assert not (agent.own / "undo.json").exists()
-    assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
-
-
-def test_half_an_undo_is_taken_back(agent: Agent, two_files: list[Path]) -> None:
-    if (child := os.fork()) == 0:
-        write = restoring._write_all
-        restoring._write_all = lambda planned: [write(planned[:1]), os._exit(9)]
-        _undo_both(agent)
-    os.waitpid(child, 0)
-    assert two_files[0].read_bytes() == BEFORE
-    two_files[1].write_bytes(b"saved since\n")
-    _look(agent)
-    assert [file.read_bytes() for file in two_files] == [AFTER, b"saved since\n"]
+    sources = [change["source"] for change in agent.json("log", "--memory")]
+    assert sources.count("undo") == 1
+    assert len(sources) == 5
 
 
 def test_file_saved_meanwhile_stays(agent: Agent) -> None:
@@ -353,7 +267,7 @@ def test_file_saved_meanwhile_stays(agent: Agent) -> None:
             planned = plan_undo(changes_in([Store(project, ledger)]), "", only_lines=False)
             file.write_bytes(b"saved meanwhile\n")
             with pytest.raises(Changed):
-                restore(project, planned)
+                restore(planned)
     assert file.read_bytes() == b"saved meanwhile\n"
 
 
@@ -495,7 +409,7 @@ def test_file_that_became_tracked_is_undone(agent: Agent) -> None:
         project = Project.at(agent.project)
         with project.open_ledger() as ledger:
             changes = changes_in([Store(project, ledger)])
-            restore(project, plan_undo(changes, "", only_lines=False))
+            restore(plan_undo(changes, "", only_lines=False))
     assert not file.exists()
 
 

@@ -26,6 +26,7 @@ from reflector.memory.recording import Recorder, record_changes
 from reflector.project import Project
 from reflector.sessions.drain import drain_project
 from reflector.sessions.found_transcripts import written_since
+from reflector.sessions.memory_drain import transcript_at
 
 _GIT = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -205,7 +206,7 @@ class World:
 
     def since(self, time: float) -> list[Transcript]:
         """The transcripts that were written since a time."""
-        return [Transcript(path, str(self.root)) for path in written_since(time)]
+        return [transcript_at(path, self.root) for path in written_since(time)]
 
     def fill(self, scope: Any = "project") -> list[str]:
         """Fill the log from transcripts and commits, as the first question does; return the

@@ -191,6 +191,25 @@ def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Cl
     assert said[1] == ""
 
 
+def test_source_reworded_elsewhere_takes_a_free_name(first: Clone, tmp_path: Path) -> None:
+    first.call("add", "pat", "Read the log.")
+    first.share("Added a bullet")
+    second = cloned(tmp_path, "second")
+    second.call("team")
+    second.call("edit", "pat-001", "Run all tests.")
+    second.call("remove", "pat-002")
+    second.call("add", "pat", "From the second.")
+    second.share("Edited in the second")
+    first.call("merge", "pat-001", "pat-002", "--text", "Merged in the first.")
+    first.publish("Merged two bullets")
+    first.pull("--no-rebase")
+    assert {name: text for name, (text, *_) in first.counts().items()} == {
+        "pat-003": "From the second.",
+        "pat-004": "Merged in the first.",
+        "pat-005": "Run all tests.",
+    }
+
+
 def test_checkout_and_revert_undo_but_stash_does_not(
     first: Clone,
 ) -> None:

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from reflector import format_playbook, run_reflector
 from reflector.embed.ace import _result
-from reflector.judges.api_settings import DEFAULT_MODEL, model_settings
+from reflector.judges.api import api_settings
+from reflector.judges.backends.anthropic import ANTHROPIC
 from tests.building import ANSWERS, entry, playbook
 from tests.conftest import examples
 from tests.judges.api import KEY, Api, Behaviour, error, raw, sound
@@ -43,7 +44,7 @@ def asks(api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Api:
     """The API as the environment names it; waits are noted down in its `waits`."""
     for name, value in api.environ().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("reflector.judges.messages_api.AnthropicClient", api.hurried)
+    monkeypatch.setattr("reflector.judges.http_api.HttpClient", api.hurried)
     monkeypatch.chdir(tmp_path)
     return api
 
@@ -118,25 +119,25 @@ def test_nearest_variable_names_model_key_and_address(
 ) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    none = model_settings()
-    assert (none.model, none.key, none.base_url) == (DEFAULT_MODEL, None, None)
+    none = api_settings(ANTHROPIC)
+    assert (none.model, none.key, none.base_url) == (ANTHROPIC.model, "", "")
     assert (none.request_seconds, 97.5 <= none.deadline <= 120) == (30.0, True)
     for name in ("ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_MODEL", "AGENTIC_CONTEXT_MODEL"):
         monkeypatch.setenv(name, f"of {name}")
-        assert model_settings().model == f"of {name}"
+        assert api_settings(ANTHROPIC).model == f"of {name}"
     monkeypatch.setenv("AGENTIC_CONTEXT_MODEL", " ")
-    assert model_settings().model == "of ANTHROPIC_MODEL"
+    assert api_settings(ANTHROPIC).model == "of ANTHROPIC_MODEL"
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AGENTIC_CONTEXT_API_KEY"):
         monkeypatch.setenv(name, f"of {name}")
-        found = model_settings()
-        assert (found.key, found.bearer) == (f"of {name}", name == "ANTHROPIC_AUTH_TOKEN")
+        found = api_settings(ANTHROPIC)
+        assert (found.key, found.variable) == (f"of {name}", name)
     for name, url in (
         ("ANTHROPIC_BASE_URL", "  "),
         ("ANTHROPIC_BASE_URL", "b"),
         ("AGENTIC_CONTEXT_BASE_URL", "a"),
     ):
         monkeypatch.setenv(name, url)
-        assert model_settings().base_url == (url.strip() or None)
+        assert api_settings(ANTHROPIC).base_url == url.strip()
 
 
 def test_missing_key_gives_an_empty_result(asks: Api, monkeypatch: pytest.MonkeyPatch) -> None:

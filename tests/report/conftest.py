@@ -255,6 +255,7 @@ class _Made:
         spent = {
             "input_tokens": chance.randrange(4_000, 30_000),
             "output_tokens": chance.randrange(200, 900),
+            "cost_usd": f"{chance.randrange(1_000, 90_000) / 1_000_000:.6f}",
         }
         answer = {
             "mode": mode,

@@ -151,7 +151,9 @@ def test_failed_delivery_keeps_its_reasons_and_is_retried(project: Project) -> N
     (delivery,) = pending(project.spool)
     content = delivery.path.read_bytes()
     for attempts, said in enumerate(("disk on fire", "still burning"), 1):
-        assert spool.fail(delivery, OSError(said)).read_bytes() == content
+        assert (
+            spool.fail(delivery.path, delivery.path.parent, OSError(said)).read_bytes() == content
+        )
         assert pending(project.spool) == []
         assert [
             (failure.error, failure.attempts) for failure in spool.failed_deliveries(project.spool)

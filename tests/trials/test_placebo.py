@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reflector.events import event as ev
-from reflector.transcripts.citations import PLACEBO_HEADING, telling_of
+from reflector.transcripts.tellings import PLACEBO_HEADING, telling_of
 from reflector.trials import trial as of_trials
 from reflector.trials.draw import is_placebo, is_withheld
 from reflector.trials.placebo import bundled_digest, placebo_digests, placebo_text

@@ -38,7 +38,7 @@ from reflector.embed.gated.turn import (
     should_run,
 )
 from reflector.embed.lessons.book import embed
-from reflector.judges.fixtures import read_fixtures
+from reflector.judges.backends.fixtures import read_fixtures
 from reflector.judges.protocol import BackendError
 from reflector.text.secrets import quote, redact
 

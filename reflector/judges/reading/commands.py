@@ -13,6 +13,7 @@ import shlex
 from typing import NamedTuple
 
 from reflector.judges.reading.steps import is_shell
+from reflector.judges.reading.wordings import expression
 from reflector.transcripts.message import ToolCall, ToolResult
 
 #: Actions of git that run no hook of the project: they move no reference.
@@ -29,12 +30,6 @@ _LOGINS = {
     "vercel": "login",
 }
 _PIP = frozenset(("pip", "pip3"))
-#: A package by its name and version, no file of the project.
-_PACKAGE = re.compile(r"[A-Za-z][\w\[\],-]*(?:\.\w+)*(?:[=<>~!]=?[\w.*]+)?")
-#: A program or a text of sed that runs another one, or is read from a file.
-_SED_RUNS = re.compile(r"-\w*f|--file|(?:^|[;{\d/$])\s*[ew]\b|/\w*[ew]\w*$")
-_OTHER_SHELL = re.compile(r"[|<>`$(){}\r]|(?<!&)&(?!&)")
-_ENDED = re.compile(r"^(?:Error: )?Exit code (\d+)|\[exit code (\d+)\]", re.MULTILINE)
 #: Exit codes of a shell that ended a command: by a signal or a time limit.
 _STOPPED = frozenset((124, 130, 137, 143))
 _INTERRUPTED = "[interrupted]"
@@ -51,7 +46,7 @@ class Action(NamedTuple):
 def action_of(call: ToolCall) -> Action | None:
     """Return the action of a command of another program; None for every other call."""
     command = str(call.input.get("command") or "")
-    if not is_shell(call) or _OTHER_SHELL.search(command):
+    if not is_shell(call) or expression("other-shell").search(command):
         return None
     actions = []
     for part in re.split(r"&&|;|\n", command):
@@ -82,9 +77,9 @@ def _is_read(program: str, verb: str, arguments: list[str], options: list[str]) 
     if program == "git":
         return verb in _GIT and not any(option.startswith("-c") for option in options)
     if program == "sed":
-        return not any(map(_SED_RUNS.search, (*arguments[:1], *options)))
+        return not any(map(expression("sed-runs").search, (*arguments[:1], *options)))
     if program in _PIP:
-        names = all(map(_PACKAGE.fullmatch, arguments))
+        names = all(map(expression("package").fullmatch, arguments))
         return verb == "install" and names and not {"-e", "-r", "-c"}.intersection(options)
     return program in _PACKAGES or _LOGINS.get(program) == verb != ""
 
@@ -102,7 +97,7 @@ def failure_words(call: ToolCall, result: ToolResult) -> str:
     own = rf"(?:.*\b)?{names}: .*"
     message = own if action.program == "sudo" else rf"{own}|(?i:fatal|error|e|warning): .*"
     lines = [line for line in result.text.splitlines() if re.fullmatch(message, line.strip())]
-    code = _ENDED.search(result.text)
+    code = expression("ended").search(result.text)
     if code is not None and action.program != "sudo":
         lines.insert(0, code[0])
     return "\n".join(lines)
@@ -110,7 +105,7 @@ def failure_words(call: ToolCall, result: ToolResult) -> str:
 
 def has_failed(result: ToolResult) -> bool:
     """Return whether a command ended by itself with an exit code that is not 0."""
-    ended = _ENDED.search(result.text)
+    ended = expression("ended").search(result.text)
     if ended is None or _INTERRUPTED in result.text:
         return False
     return int(ended[1] or ended[2]) not in (0, *_STOPPED)

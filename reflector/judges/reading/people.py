@@ -32,17 +32,7 @@ _FEW_WORDS = 3
 #: Characters before praise that stands at the beginning.
 _PRAISE_BEFORE = 20
 
-_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_TAG = re.compile(
-    r"<([\w-]+)[^<>]*>.*?</\1>|\[[Ii]mage[^\]]*\]|\[Pasted text[^\]]*\]|https?://\S+",
-    re.DOTALL,
-)
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 #: A word that can be what a text is about.
-_TOPIC = re.compile(
-    r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|\b(?:[A-Z][A-Z0-9]|ip|ui|db|id|js|ts|s3|io|qa|k8s)\b"
-    r"|[぀-ヿ㐀-鿿가-힯]{2}"
-)
 _ENDINGS = ("ings", "ing", "ies", "ed", "es", "s")
 
 
@@ -130,7 +120,7 @@ def _read_calm(opening: str, count: int, spoken: Mapping[str, re.Match[str]]) ->
 
 
 def _is_short(opening: str) -> bool:
-    return opening.isascii() and len(_WORD.findall(opening)) <= _FEW_WORDS
+    return opening.isascii() and len(expression("word").findall(opening)) <= _FEW_WORDS
 
 
 def _is_report(before: str, signs: Iterable[int], place: int) -> bool:
@@ -162,7 +152,7 @@ def stance(text: str) -> dict[str, bool]:
     points: dict[str, bool] = {}
     for clause in expression("clause").split(text[:6000]):
         negated = _negated_part(clause)
-        for match in _TOPIC.finditer(clause[: negated.stop]):
+        for match in expression("topic").finditer(clause[: negated.stop]):
             word = match[0].strip(".-_").lower()
             if word not in words_of("common"):
                 points.setdefault(_stem(word), match.start() >= negated.start)
@@ -190,7 +180,7 @@ def is_english(prose: str) -> bool:
     """Return whether a text seems to be English: a seventh of its words are among the commonest,
     others not foreign.
     """
-    words: list[str] = _WORD.findall(prose.lower())
+    words: list[str] = expression("word").findall(prose.lower())
     if not words:
         return not any(character.isalpha() for character in prose)
     common = sum(word in words_of("english") or word.endswith("n't") for word in words)
@@ -200,7 +190,8 @@ def is_english(prose: str) -> bool:
 
 def _own_words(text: str) -> str:
     """Return what the person wrote themselves, without what they pasted."""
-    lines = [line for line in _FENCE.sub("\n", _TAG.sub(" ", text)).splitlines() if line.strip()]
+    without_code = expression("fence").sub("\n", expression("tag").sub(" ", text))
+    lines = [line for line in without_code.splitlines() if line.strip()]
     pasted = expression("log-line")
     return "\n".join(line.strip() for line in lines if not (len(line) > 12 and pasted.match(line)))
 

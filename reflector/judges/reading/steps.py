@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, cast, get_args
 
-from reflector.judges.reading.wordings import Wording, first, wordings
+from reflector.judges.reading.wordings import Wording, expression, first, wordings
 from reflector.transcripts.message import ToolCall
 
 #: Kinds whose success is proof of something.
@@ -67,57 +67,6 @@ _KINDS: tuple[Kind, ...] = (
     "look",
 )
 
-#: Beside a run: what prints nothing, what cuts the output of a pipe and names no file, and how the
-#: run ended.
-_SILENT_PART = re.compile(
-    r"(?:cd|pushd|export|set|sleep|wait|true|mkdir|rm|kill)\b.*|source \S*/activate|\w+=\S*|\}|\)"
-)
-_FILTER = re.compile(
-    r"(?:tail|head|cut|sort|uniq|wc|cat|(?:e?grep|rg)(?: -\S+(?: \d+)?)* [^\s./-]+)(?: -\S+(?: "
-    r"\d+)?)*|tee(?: \S+)*"
-)
-_EXIT_CODE = re.compile(
-    r"\becho [\"']?[\w "
-    r"=:-]{0,16}\$(?:\?|\{PIPESTATUS\[\d\]\})[\"']?(?=\s*(?:$|[;&|\n]))"
-)
-#: What prints more: the output of another command, a text in place of a file, the file that was
-#: checked, files that a filter reads; and what may be another command under the name of one that
-#: runs.
-_PRINTS_MORE = re.compile(
-    r"\$\(|`|<<|<\(|\(\)|\r|compose config|--(?:help|print|show)|grep [^|;&\n]*(?<= "
-    r")-(?:\w*[rRf]|-(?:file|\S*recursive))"
-)
-
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\b", re.DOTALL | re.MULTILINE)
-_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-_REDIRECTION = re.compile(r"\s+\d?>+&?\s*\S+")
-_INNER_SHELL = re.compile(
-    (
-        r"\b(?:(?:bash|sh|zsh|fish|dash|powershell|pwsh|cmd)(?:\.exe)? (?:-\w+ "
-        r")*(?:-l?i?c|-Command|/c) |ssh (?:-\S+ (?:[^-\s'\"]\S* )?)*[\w@.:-]+ |docker (?:compose "
-        r")?exec (?:-\S+ )*[\w-]+ (?:bash -c |sh -c )?)(['\"])(.*?)\1"
-    ),
-    re.DOTALL,
-)
-_SPLIT = re.compile(r"&&|\|\||;|\n|\||(?<![&>\d])&(?![&>\d])")
-_WRAPPER = re.compile(
-    r"^(?:\(|\{ |!\s|(?:then|do|else|if|while|until|time|nohup|exec|sudo(?: "
-    r"-\S+)*|command|builtin|stdbuf \S+|nice(?: -n \S+)?|xvfb-run(?: -\S+)*)\s+|timeout(?: -\S+)* "
-    r"\S+\s+|(?:env )?(?:\w+=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)+|env\s+|direnv exec \S+ "
-    r"|nix(?:-shell| develop| shell)? (?:\S+ )*?(?:-c|--command|--run) |(?:npx|bunx|pnpx|pnpm "
-    r"(?:exec|dlx)|yarn (?:exec|dlx)|npm exec(?: --)?|uvx)(?: "
-    r"--?(?:yes|y|no-install|bun|silent))*\s+|(?:poetry|uv|pipenv|pdm|rye|hatch|pixi|dotenv) "
-    r"run(?: --\S+(?: (?=\S+=)\S+)?)*\s+|mise (?:exec|x)(?: \S+)*? -- |bundle exec |docker(?:-| "
-    r")compose(?: -\S+ \S+)* (?:exec|run)(?: -{1,2}\S+)* [\w-]+ |docker exec(?: -\S+)* [\w-]+ "
-    r"|wsl(?: -\S+)* |rtk (?:proxy )?|caffeinate(?: -\S+)* |doppler run -- |op run -- "
-    r"|(?:\S*/)?(?:\.?venv|env|\.venv)/bin/(?:python3? -m )?|python3?(?:\.\d+)? -m "
-    r"|vendor/bin/|(?:\./)?node_modules/\.bin/|\./(?=gradlew|mvnw))"
-)
-_FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,6}\b")
-_NOT_A_FILE = re.compile(
-    r"^(?:\d+\.\w+|e\.g|i\.e|node\.js|\w+\.(?:com|org|io|dev|net|app|ai))$",
-    re.IGNORECASE,
-)
 
 _SHELLS = ("Bash", "PowerShell", "Shell")
 _TOOLS: dict[str, Kind] = {
@@ -130,8 +79,6 @@ _TOOLS: dict[str, Kind] = {
 }
 #: The arguments that name the target of a tool, the most telling one first.
 _TARGETS = ("file_path", "notebook_path", "path", "pattern", "url", "query", "description")
-_WRITES_FILE = re.compile(r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+")
-_TASK_OUTPUT = re.compile(r"tasks/[\w-]+\.output")
 
 
 def read_call(call: ToolCall) -> Step:
@@ -156,8 +103,9 @@ def _step(kind: Kind, command: str, names_files: str) -> Step:
 def _read_command(command: str) -> Step:
     kind = _kind_of(command)
     if kind == "look" and "/dev/null" not in command:
-        kind = "change" if _WRITES_FILE.search(_QUOTED.sub("Q", command)) else "look"
-    if kind in ("look", "tidy") and _TASK_OUTPUT.search(command):
+        is_change = expression("writes-file").search(_without_quotes(command))
+        kind = "change" if is_change else "look"
+    if kind in ("look", "tidy") and expression("task-output").search(command):
         kind = "poll"
     return _step(kind, _one_line(command), command)
 
@@ -172,29 +120,36 @@ def is_run(call: ToolCall) -> bool:
     built: no part of it prints a file, a page, history or words of its own.
     """
     command = str(call.input.get("command") or "")
-    if not is_shell(call) or len(command) > _READ or _PRINTS_MORE.search(command):
+    if not is_shell(call) or len(command) > _READ or expression("prints-more").search(command):
         return False
     runs = [row for row in wordings("command") if row.id in _RUN_IDS]
     has_run = False
     for segment, is_piped in _segments(_without_exit_code(command)):
         if any(row.expression.match(segment) for row in runs):
             has_run = True
-        elif segment and not (_FILTER if is_piped else _SILENT_PART).fullmatch(segment):
+            continue
+        beside = expression("filter" if is_piped else "silent-part")
+        if segment and not beside.fullmatch(segment):
             return False
     return has_run
 
 
 def _without_exit_code(command: str) -> str:
     """Return a command without words in quotes, and without the parts that print an exit code."""
-    with_variables = _QUOTED.sub(lambda quoted: quoted[0] if "$" in quoted[0] else "Q", command)
-    return _QUOTED.sub("Q", _EXIT_CODE.sub("", with_variables))
+    quoted = expression("quoted")
+    with_variables = quoted.sub(lambda match: match[0] if "$" in match[0] else "Q", command)
+    return _without_quotes(expression("echo-exit-code").sub("", with_variables))
+
+
+def _without_quotes(command: str) -> str:
+    return expression("quoted").sub("Q", command)
 
 
 def _segments(script: str) -> Iterator[tuple[str, bool]]:
     """Yield each command of a script, and whether the one before it is piped into it."""
     begin = 0
     is_piped = False
-    for separator in _SPLIT.finditer(script):
+    for separator in expression("separator").finditer(script):
         yield _unwrapped(script[begin : separator.start()]), is_piped
         begin = separator.end()
         is_piped = separator[0] == "|"
@@ -203,10 +158,10 @@ def _segments(script: str) -> Iterator[tuple[str, bool]]:
 
 @lru_cache(maxsize=128)  # the same tests are run again and again
 def _kind_of(command: str) -> Kind:
-    text = _HEREDOC.sub(" ", command)
-    inner = [match[2] for match in _INNER_SHELL.finditer(text)]
+    text = expression("heredoc").sub(" ", command)
+    inner = [match[2] for match in expression("inner-shell").finditer(text)]
     segments = [
-        segment for script in (text, *inner) for segment, _ in _segments(_QUOTED.sub("Q", script))
+        segment for script in (text, *inner) for segment, _ in _segments(_without_quotes(script))
     ]
     kinds = [_kind_of_segment(segment) for segment in segments if segment]
     return min(kinds, key=_KINDS.index, default="tidy")
@@ -223,17 +178,19 @@ def _unwrapped(segment: str) -> str:
     """
     rest = segment.strip().lstrip("({ ")
     for _ in range(8):
-        match = _WRAPPER.match(rest)
+        match = expression("wrapper").match(rest)
         if match is None:
             break
         rest = rest[match.end() :].lstrip()
-    return _REDIRECTION.sub("", rest).strip()
+    return expression("redirection").sub("", rest).strip()
 
 
 def files_in(text: str) -> tuple[str, ...]:
     """Return the base names of files in a text, in order, each once, at most 16."""
-    names = [name.lower() for name in _FILE.findall(text[:4000].replace("\\", "/"))]
-    files = [name for name in names if 4 <= len(name) <= 60 and not _NOT_A_FILE.match(name)]
+    looked_at = text[:4000].replace("\\", "/")
+    names = [name.lower() for name in expression("file-name").findall(looked_at)]
+    no_file = expression("not-a-file")
+    files = [name for name in names if 4 <= len(name) <= 60 and not no_file.match(name)]
     return tuple(dict.fromkeys(files))[:16]
 
 
@@ -247,7 +204,6 @@ Ending = Literal["passes", "fails", "ran", "mechanics", "silent"]
 #: Kinds whose text is read for failure. The text of a file that was looked at is not a result.
 _TELLING = CHECKS | {"run", "install", "ship"}
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_FINDING = re.compile(r"^\s*[\w./-]+\.\w{1,5}:\d+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +218,6 @@ class RunEnd:
 _SILENT = RunEnd("silent", "", "")
 #: A longer answer of a command that is not a check holds text of all kinds.
 _LONG = 2000
-_EXIT_CODE_LINE = re.compile(r"^(?:Error: )?Exit code \d+\s*")
 _HAS_WORD = re.compile(r"\w{2}")
 
 
@@ -288,7 +243,8 @@ def _read_output(step: Step, text: str) -> RunEnd:
     last_line = _last_line(text) or "no output"
     if not is_check:
         return RunEnd("ran", last_line, "ran")
-    return _SILENT if _FINDING.search(text) else RunEnd("passes", last_line, "no-complaint")
+    has_finding = expression("check-finding").search(text)
+    return _SILENT if has_finding else RunEnd("passes", last_line, "no-complaint")
 
 
 def _goes_on(text: str) -> bool:
@@ -307,7 +263,7 @@ def _read_error(step: Step, text: str) -> RunEnd:
     match = first(failing, text)
     if match is not None:
         return _end_at(*match, text)
-    quote = _last_line(_EXIT_CODE_LINE.sub("", text.lstrip())) or _last_line(text)
+    quote = _last_line(expression("exit-code-line").sub("", text.lstrip())) or _last_line(text)
     return RunEnd("fails", quote, "flagged-error")
 
 

@@ -14,24 +14,36 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-#: What people and agents write is read without regard to case; in what tools print, case counts
-#: (`FAIL`, `fail`).
-_PRINTED = frozenset({"counted", "check", "line", "mechanics"})
-#: What `{npm}` stands for in a pattern: a package manager up to the name of a script.
-_NPM = (
-    r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*"
-    r"(?: run| run-script| task| -w \S+)*"
-)
+#: What people and agents write is read without regard to case; in what tools print and in
+#: commands, case counts (`FAIL`, `fail`).
+_PRINTED = frozenset({"counted", "check", "line", "mechanics", "part"})
+#: Pieces of patterns: a package manager up to the name of a script, what may come before a wish,
+#: and a verb that asks for something.
+_PIECES = {
+    "{npm}": (
+        r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*"
+        r"(?: run| run-script| task| -w \S+)*"
+    ),
+    "{lead}": (
+        r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually"
+        r"|as always|as i said|then)\b[ ,:!.-]*)*"
+    ),
+    "{verb}": (
+        r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start"
+        r"|prefer|do|be|look)"
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Wording:
     """One row.
 
-    kind  which list it is on: sign (of an objection), person, agent, reading (how a text is taken
-          apart), counted, check, line, mechanics, command, or ask (of a person, over sessions)
-    says  passes, fails or expected, what a command does, or what is asked for; empty where the list
-          says it
+    kind  the name of its list: sign (of an objection), person, agent, reading (how words are taken
+          apart), part (how commands and other texts are), counted, check, line, mechanics, command,
+          wish, ask (of a person, over sessions)
+    says  passes, fails or expected, what a command does, the kind, section and first word of a
+          wish, or what is asked for; empty where the list says it
     """
 
     kind: str
@@ -46,7 +58,10 @@ class Wording:
     def expression(self) -> re.Pattern[str]:
         """The compiled expression; most sessions need a few of them only."""
         flags = re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE
-        return re.compile(self.pattern.replace("{npm}", _NPM), flags)
+        pattern = self.pattern
+        for name, piece in _PIECES.items():
+            pattern = pattern.replace(name, piece)
+        return re.compile(pattern, flags)
 
 
 @lru_cache(maxsize=1)

@@ -1,31 +1,6 @@
-"""The judge `rules`: a short list of findings, each for one side, and the reader of a window that
-feeds them.
+"""The work of the judge `rules`: a short list of findings, each for one side, and the reader of a
+window that feeds them.
 
-`findings.py` has the rules. `follow.py` passes the messages to a `citation.py` for each citation.
+`findings.py` has the findings, and `follow.py` passes the messages to one `citation.py` for each
+citation.
 """
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from reflector.config import Config
-from reflector.judges.kind import JudgeKind
-
-if TYPE_CHECKING:
-    from reflector.judges.protocol import Backend
-
-
-def _build(config: Config, _: Path | None) -> Backend:
-    from reflector.judges.rules.judge import RulesBackend
-
-    return RulesBackend(wrong_counts=config.wrong_counts)
-
-
-JUDGE = JudgeKind(
-    name="rules",
-    title="the built-in rules",
-    build=_build,
-    rereads=True,
-    settings=("wrong_counts",),
-)

@@ -7,7 +7,6 @@ constant memory. `follow.py` fills it, and `findings.py` judges it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -21,9 +20,6 @@ from reflector.transcripts.records import record_key
 #: The messages of people that are heard, and the results that are kept.
 _MAX_WORDS = 5
 _MAX_RESULTS = 64
-
-_FETCHES = re.compile(r"\b(?:curl|wget)\b")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 
 
 class Word(NamedTuple):
@@ -125,7 +121,7 @@ class Citation:
 
 def _prints_its_result_only(call: ToolCall, step: Step) -> bool:
     if step.kind == "run":
-        return not _FETCHES.search(step.command)
+        return not expression("fetches").search(step.command)
     return step.kind not in CHECKS or is_run(call)
 
 
@@ -133,7 +129,7 @@ def declines(name: str, text: str) -> bool:
     """Return whether the agent names advice only to say why it does not follow it: "it does not
     apply here".
     """
-    sentences = [part for part in _SENTENCE.split(text[:2000]) if f"[{name}]" in part]
+    sentences = [part for part in expression("sentence").split(text[:2000]) if f"[{name}]" in part]
     return any(expression("declines").search(sentence) for sentence in sentences)
 
 

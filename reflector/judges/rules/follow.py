@@ -9,7 +9,6 @@ records earlier finds the same.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,9 +29,6 @@ _OPEN_PER_BULLET = 8
 _MAX_CHAINS = 32
 _MAX_CALLS = 128
 _READ = 16 * 1024
-
-#: A question mark of a sentence, not that of `?page=2`.
-_ASKS = re.compile(r"\?(?=[\s*_)\"']|$)")
 
 
 @dataclass(frozen=True)
@@ -271,7 +267,7 @@ def _take_person(chain: _Chain, message: Message) -> None:
         if not result.is_error:
             _take_result(chain, result)
     if message.text.strip() and chain.citations:
-        is_asked = _ASKS.search(chain.last_text) is not None
+        is_asked = expression("asks").search(chain.last_text) is not None
         remark = read_remark(message.text, refuses=refuses, answers=is_asked)
         for citation in chain.citations:
             citation.take_word(remark)

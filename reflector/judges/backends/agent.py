@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.config import CONSENT, Config
+from reflector.judges.backends.anthropic import PRICES
 from reflector.judges.kind import JudgeKind, Readiness
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ _PRICED = {"haiku": "claude-haiku-5-5"}
 
 def _build(config: Config, project: Path | None) -> Backend:
     from reflector.judges.agent_process import AgentClient
-    from reflector.judges.model import ModelBackend
+    from reflector.judges.model import model_backend
 
     client = AgentClient(config.judge_client, config.model, float(config.deadline_seconds))
-    return ModelBackend("agent", client, project, config.request_tokens, config.templates)
+    return model_backend("agent", client, config, project, PRICES)
 
 
 def _readiness(config: Config, _: Path) -> Readiness:
@@ -46,7 +47,7 @@ def _client_for(config: Config, writer: str) -> str:
     return client_name(config.judge_client, writer)
 
 
-def _priced_model(config: Config, client: str) -> str:
+def _model(config: Config, client: str) -> str:
     from reflector.judges.agent_clients import JUDGES
 
     chosen = config.model if config.judge_client else ""
@@ -58,9 +59,9 @@ JUDGE = JudgeKind(
     name="agent",
     title="your agent",
     build=_build,
-    is_model=True,
     settings=("judge_client", "model"),
     readiness=_readiness,
     client_for=_client_for,
-    priced_model=_priced_model,
+    model=_model,
+    prices=PRICES,
 )

@@ -1,0 +1,152 @@
+"""The command `undo`: take back a change of rules, verdicts or memory files."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.changes.acts import newest
+from reflector.changes.apply import plan_changes
+from reflector.changes.takeback import act_named, act_of, removed_by
+from reflector.changes.undo import Act, undoing
+from reflector.cli.app import Place
+from reflector.cli.changes import ChangeJson, print_changes, print_steps
+from reflector.cli.options import (
+    agreed,
+    dry_run_option,
+    find_bullet,
+    flag,
+    json_option,
+    why_option,
+    yes_option,
+)
+from reflector.cli.output import note, safe
+from reflector.playbook.names import is_name
+from reflector.playbook_files.moving import take_back
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+
+#: Names of rules that a question about their removal shows.
+_MOST_NAMES = 5
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[NAME|POSITION|A..B|SESSION|REFLECTION|FILE]")
+@flag("--memory", help="Undo a session's changes to memory files.")
+@why_option
+@yes_option
+@dry_run_option
+@json_option
+@click.pass_obj
+def undo(
+    place: Place,
+    what: str | None,
+    memory: bool,
+    why: str | None,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Undo your newest change, or the one you name.
+
+    Without a name, it undoes the change that your last command made to rules, a verdict, a
+    session's count or the counting policy. The next `undo` undoes the change before it. To undo an
+    import, or a change by an agent or on another machine, name that change. You can also undo an
+    undo.
+
+    Name a rule to undo its last change or its removal. You can also name a position of `reflector
+    log`, several positions such as 41..43, or an event's id. If you name a session, a reflection or
+    a verdict, its verdicts no longer count. Later counts stay. If a later change prevents the undo,
+    the command names that change and undoes nothing. An undo that removes several rules waits for
+    your confirmation. --dry-run shows changes to rules, not to verdicts.
+
+    A memory file is a file that agents load, such as CLAUDE.md. To undo the last change of such a
+    file, name the file. To undo another change, give the place of the change in `reflector log
+    --memory`. If the file has changed again since then, `undo` writes nothing. With --yes, it then
+    undoes only the lines of the named change. --memory SESSION undoes all changes that a session
+    made to memory files.
+    """
+    if memory and what is None:
+        raise click.UsageError(
+            "--memory needs the id of a session, such as `reflector undo --memory 5f2a91c0`"
+        )
+    if what is not None and re.fullmatch(r".+\.\w+:\d+", what):
+        raise click.UsageError(
+            f"{safe(what)} is a line; `{place.command('blame', what)}` shows the change to undo"
+        )
+    if what is not None:
+        from reflector.cli.memory import is_watched, undo_memory
+
+        if memory or is_watched(place, what):
+            undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
+            return
+    with place.reading() as ledger:
+        act = newest(ledger) if what is None else _named(ledger, what.strip().strip("[]"))
+        removed = removed_by(ledger, act) if not (yes or dry_run) else []
+        if dry_run:
+            if act.evidence and not act.changes:
+                raise click.UsageError(
+                    "--dry-run shows changes to rules, not to verdicts; `reflector blame` lists "
+                    "the verdicts of a rule"
+                )
+            changes = undoing(ledger, act.changes).changes
+            first = place.project().first_number
+            steps = plan_changes(ledger, changes, first=first, again=True)
+            print_steps(place, steps, as_json=as_json)
+            return
+    if len(removed) > 1:
+        names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
+        removal = f"removes {len(removed)} rules ({names})"
+        refusal = f"this undo {removal}; to undo without a question"
+        agreed(f"This undo {removal}. Remove them?", refusal, yes=yes)
+    _take_back(place, act, why, as_json=as_json)
+
+
+def _named(ledger: Ledger, text: str) -> Act:
+    """Return the act that you named."""
+    act = act_named(ledger, text)
+    if act is not None:
+        return act
+    if is_name(text):
+        find_bullet(ledger, text)
+    from reflector.audit.moments import target_named
+
+    target = target_named(ledger, text)
+    return act_of(ledger, target.events, target.id if target.kind == "session" else None)
+
+
+def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> None:
+    """Take back an act, and print the rules and the counters that it changed."""
+    from reflector.cli.lessons import print_changed
+    from reflector.embed.lessons.history import changed_lessons
+
+    with place.changing() as ledger:
+        head = ledger.head().position
+        taken = take_back(ledger, place.project(), act, why=why)
+        is_evidence = not taken.steps and bool(taken.positions)
+        lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
+    for file in taken.files:
+        note(f"{file} contains the former text again.")
+    if taken.steps or taken.files:
+        print_steps(place, taken.steps, as_json=as_json)
+        return
+    position = taken.positions[0] if taken.positions else None
+    shown = [
+        ChangeJson(None, [old.bullet], [new.bullet], position, None) for old, new in taken.moved
+    ]
+    if not as_json:
+        print_changed(lessons)
+        if not taken.moved and not lessons:
+            note("No counter changed, because these verdicts already did not count.")
+    lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
+    print_changes(
+        place,
+        shown,
+        taken.positions,
+        lines,
+        "Nothing to undo: this change is already undone.",
+        as_json=as_json,
+    )

@@ -1,0 +1,41 @@
+"""Values in the JSON of a client or an API, each of which may be missing or odd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reflector.prices import Usage
+
+#: No model reads or writes that many tokens; a number beyond it is nonsense, and would end the
+#: month's budget.
+_MOST_TOKENS = 10_000_000
+
+
+def value_at(value: Any, *path: str | int) -> Any:
+    """Return a value by its keys and places; None if it is not there."""
+    for key in path:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def text_at(value: Any, *path: str | int) -> str:
+    """Return a text by its keys and places; "" for any other value."""
+    text = value_at(value, *path)
+    return text if isinstance(text, str) else ""
+
+
+def usage_in(tokens: Any, *names: str, cached_in_input: bool = False) -> Usage:
+    """Return tokens by the names of their counts: input, output, read from the cache, written to
+    it. Anything but a sensible whole number counts as 0.
+
+    cached_in_input  whether the count of the input contains the tokens that were read
+    """
+    counts = [value_at(tokens, *name.split(".")) for name in names]
+    whole = [count if type(count) is int and 0 <= count <= _MOST_TOKENS else 0 for count in counts]
+    usage = Usage(*whole)
+    if not cached_in_input:
+        return usage
+    return Usage(max(0, usage.input - usage.cache_read), *whole[1:])

@@ -1,0 +1,229 @@
+"""One question to any API over HTTP, with repeated requests.
+
+Invariant: all requests for one question end within its deadline, and every failure is a
+`BackendError`. Redirects are off, because the user, not the API, decides who gets the transcript.
+An answer that was paid for never fails because of fields beside its text.
+
+These failures are tried again (requirement A-17): timeouts, broken connections, 429 and 5xx. Any
+other would fail the same way once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import reprlib
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import Any
+
+import httpx2
+
+from reflector.judges.api import ApiSettings, Ask
+from reflector.judges.fields import text_at, value_at
+from reflector.judges.model import SHORTER, Client, Reply
+from reflector.judges.protocol import BackendError
+
+#: Requirements A-15 and A-16: the most requests for one question, and the first pause in seconds.
+_MOST_REQUESTS = 3
+_FIRST_PAUSE = 2.0
+_TOO_LONG = re.compile(
+    r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context",
+    re.I,
+)
+#: What an API says whose account has nothing left; some say so with 400.
+_NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
+#: Statuses with which an API refuses us, whatever it is asked, and what a person can do about each.
+_REFUSALS = {
+    401: "; check the API key",
+    402: "; check the account",
+    403: "; the key may not use this model",
+    404: "; check the model's name and base_url",
+}
+#: No answer is that long; one without an end would fill the memory until the deadline.
+_MOST_BYTES = 1 << 20
+#: Characters of an error that is not in the usual form.
+_MOST_SAID = 300
+#: An API that asks for more time than this is asked once a day all the same.
+_LONGEST_REST = 86_400.0
+
+
+class OddAnswer(Exception):
+    """An answer that is not a model's message."""
+
+    def __init__(self, answer: object) -> None:
+        super().__init__(f"the API's answer is not a message: {reprlib.repr(answer)}")
+
+
+class _LongAnswer(Exception):
+    """An answer that goes on beyond `_MOST_BYTES`."""
+
+
+class Refused(Exception):
+    """An answer with a status that is not one of success; the text is what the API says of it."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.response = response
+        self.status = response.status_code
+        try:
+            error = value_at(response.json(), "error")
+        except ValueError:
+            error = None
+        said = text_at(error, "message") or response.text[:_MOST_SAID]
+        super().__init__(f"HTTP {self.status} {text_at(error, 'type')}".rstrip() + f": {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpClient(Client):
+    """Sends questions to the API that the settings name. Tests let time pass faster between the
+    attempts.
+    """
+
+    settings: ApiSettings
+    ask: Ask
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
+
+    async def send(self, texts: Sequence[str]) -> Reply:
+        """Send one question. Raises BackendError and nothing else."""
+        settings = self.settings
+        key = settings.key
+        fault = ""
+        if not key:
+            fault = (
+                f"is missing: set {settings.variable}, or api_key in your own configuration file"
+            )
+        elif not (key.isascii() and key.isprintable()):
+            fault = "contains characters that are not allowed, such as a line break; set it again"
+        if fault:
+            raise BackendError(f"the API key {fault}", stage="access", attempts=0)
+        begun: list[float] = []
+        try:
+            async with asyncio.timeout(settings.deadline):
+                return await self._asked(texts, begun)
+        except TimeoutError:
+            said = f"no answer within {settings.deadline:g} s (requests: {len(begun)})"
+            raise BackendError(said, stage="transport", attempts=len(begun)) from None
+        except Exception as error:
+            raise _failure(error, len(begun), key) from error
+
+    async def _asked(self, texts: Sequence[str], begun: list[float]) -> Reply:
+        """Return the reply; `begun` gets the moment of each request."""
+        pause = _FIRST_PAUSE
+        async with httpx2.AsyncClient(
+            verify=_certificates(),
+            timeout=self.settings.request_seconds,
+            event_hooks={"response": [_read]},
+        ) as http:
+            while True:
+                begun.append(time.monotonic())
+                try:
+                    reply = await self.ask(self.settings, texts, http)
+                    return replace(reply, requests=len(begun))
+                except (httpx2.RequestError, Refused) as error:
+                    rest = max(pause * self.jitter(), _rest_in(error))
+                    # An API that asks to wait beyond the deadline is asked at a later drain.
+                    is_late = time.monotonic() - begun[0] + rest >= self.settings.deadline
+                    if len(begun) >= _MOST_REQUESTS or not _is_transient(error) or is_late:
+                        raise
+                    await self.sleep(rest)
+                    pause *= 2
+
+
+async def post(
+    http: httpx2.AsyncClient, url: str, headers: Mapping[str, str], body: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the JSON object with which an API answers a JSON object.
+
+    Raises: Refused, OddAnswer, ValueError, httpx2.RequestError
+    """
+    response = await http.post(url, headers=headers, json=body)
+    if not response.is_success:
+        raise Refused(response)
+    return json_object(response.content)
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object of an answer. Raises OddAnswer, ValueError."""
+    answer = json.loads(body)
+    if not isinstance(answer, dict):
+        raise OddAnswer(answer)
+    return answer
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return whom to trust; reading it takes longer than a request, so it is read once."""
+    return httpx2.create_ssl_context()
+
+
+async def _read(response: httpx2.Response) -> None:
+    """Read an answer before its asker does, who reads what has no end. Raises _LongAnswer."""
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise _LongAnswer(f"the API's answer is longer than {_MOST_BYTES:,} bytes")
+    response._content = bytes(body)
+
+
+def _is_transient(error: Exception) -> bool:
+    """Return whether the same request might be answered later."""
+    if isinstance(error, Refused):
+        return error.status == 429 or error.status >= 500
+    return isinstance(error, httpx2.RequestError)
+
+
+def _rest_in(error: Exception) -> float:
+    """Return the seconds for which the API asks to be left alone, 0.0 where it does not."""
+    asked = error.response.headers.get("retry-after", "") if isinstance(error, Refused) else ""
+    try:
+        rest = float(asked)
+    except ValueError:
+        try:
+            rest = parsedate_to_datetime(asked).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return 0.0
+    return min(_LONGEST_REST, max(0.0, rest))
+
+
+def _failure(error: Exception, attempts: int, key: str) -> BackendError:
+    """Return an error in words, without the key, which some gateways repeat."""
+    stage = "transport" if isinstance(error, httpx2.RequestError) else "answer"
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, Refused):
+        stage, text = _refusal(error)
+    elif isinstance(error, OddAnswer | _LongAnswer):
+        text = str(error)
+    elif isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        text = f"the API's answer is not JSON: {error}"
+    elif isinstance(error, httpx2.TimeoutException):
+        text = "the API did not answer in time"
+    elif isinstance(error, httpx2.RequestError):
+        text = f"no connection to the API ({text})"
+    text = text.replace(key, "[redacted:key]")
+    return BackendError(text, stage=stage, attempts=attempts, retry_after=_rest_in(error))
+
+
+def _refusal(error: Refused) -> tuple[str, str]:
+    """Return the stage of an HTTP error, and its words with the way out."""
+    status = error.status
+    if 300 <= status < 400:
+        # By scheme and host alone: the rest of an address may hold secrets.
+        other = error.response.next_request
+        origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
+        way_out = "but reflector sent nothing there; if you trust that address, set base_url to it"
+        return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}"
+    said = str(error)
+    is_long = status == 413 or (status == 400 and _TOO_LONG.search(said))
+    way_out = SHORTER if is_long else _REFUSALS.get(status, "")
+    stage = "transport" if _is_transient(error) or status == 408 else "request"
+    if status in _REFUSALS or (status == 400 and _NO_CREDIT.search(said)):
+        stage = "access"
+    return stage, f"{said}{way_out}"
