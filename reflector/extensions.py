@@ -71,11 +71,16 @@ def listed_readers() -> tuple[str, ...]:
     return _listed_readers
 
 
-def installed(kind: Kind) -> Iterator[Extension]:
-    """Yield the installed extensions of a kind, whether they are listed or not; none is loaded."""
+def installed() -> Iterator[Extension]:
+    """Yield the installed extensions, whether they are listed or not; none is loaded."""
     from importlib.metadata import entry_points
 
-    for entry_point in entry_points(group=f"reflector.{kind}"):
+    # Each call reads a file of every distribution.
+    entries = entry_points()
+    offered = [
+        (kind, entry) for kind in KINDS for entry in entries.select(group=f"reflector.{kind}")
+    ]
+    for kind, entry_point in offered:
         distribution = entry_point.dist
         if distribution is not None:
             location = os.path.realpath(str(distribution.locate_file("")))
@@ -95,7 +100,9 @@ def find_extension(kind: Kind, name: str) -> Extension:
 
     Raises: ExtensionError if it is not installed, refused, or offered by two distributions.
     """
-    candidates = [extension for extension in installed(kind) if extension.name == name]
+    candidates = [
+        extension for extension in installed() if (extension.kind, extension.name) == (kind, name)
+    ]
     allowed = [extension for extension in candidates if not extension.refused]
     if not candidates:
         raise ExtensionError(

@@ -8,11 +8,13 @@ environment.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 DISTRIBUTION = "reflector-ledger"
 
 
+@cache
 def resource_dir(name: str) -> Path:
     """Return the folder `migrations`, `prompts` or `docs`: in a wheel inside the package, in a
     checkout beside it. Raises FileNotFoundError, naming both places, for a broken install.

@@ -29,20 +29,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import sqlalchemy as sa
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from reflector.ledger import store
-from reflector.ledger.engines import Engine, open_engine
-from reflector.ledger.migration import Upgraded, ensure_current
-from reflector.ledger.store import Ledger
-from reflector.ledger.url import Url, sqlite_url
-from tests.ledger.events import history
-from tests.road.agent import Agent
-from tests.servers import pgbouncer, postgres_server
-
+# The process that only hands out the tests reads this file too, and waits for its imports before it
+# starts the others: a fixture imports what it needs.
 if TYPE_CHECKING:
+    from reflector.ledger.engines import Engine
+    from reflector.ledger.migration import Upgraded
+    from reflector.ledger.store import Ledger
+    from reflector.ledger.url import Url
     from tests.judges.api import Api
+    from tests.road.agent import Agent
+
+# Nothing that collection makes becomes garbage; `pytest_collection_finish` searches for it again.
+gc.disable()
 
 #: Read here: `isolated` takes these variables away before a fixture of the session is made.
 _SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
@@ -125,7 +126,7 @@ os.environ.update(
     GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="maintenance.auto", GIT_CONFIG_VALUE_0="false"
 )
 
-OpenLedger = Callable[..., Ledger]
+OpenLedger = Callable[..., "Ledger"]
 Fresh = Callable[[], AbstractContextManager[str]]
 
 #: Modules that run on both engines in the fast suite: PostgreSQL has its own triggers, locks, SQL
@@ -164,11 +165,31 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
+    gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker report a test that passed once, not its fixtures too: the reports took an
+    eighth of a small test's time. `--durations` needs them all.
+    """
+    if not hasattr(item.config, "workerinput") or item.config.option.durations is not None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.fixture(scope="session")
 def migrated_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A connection to a migrated SQLite ledger without a playbook."""
+    from reflector.ledger.engines import open_engine
+    from reflector.ledger.migration import ensure_current
+    from reflector.ledger.url import sqlite_url
+
     path = tmp_path_factory.mktemp("template") / "ledger.db"
     engine = open_engine(sqlite_url(path))
     ensure_current(engine)
@@ -193,6 +214,9 @@ def migrated(migrated_template: Any) -> Iterator[None]:
     marked `migrates`.
     """
 
+    from reflector.ledger import store
+    from reflector.ledger.migration import ensure_current
+
     def copied(engine: Engine, **options: bool) -> Upgraded | None:
         is_empty = engine.dialect == "sqlite" and not engine.is_guest and _is_new(engine.url)
         if is_empty and not _MIGRATES:
@@ -202,6 +226,16 @@ def migrated(migrated_template: Any) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(store, "ensure_current", copied)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> Iterator[None]:
+    """Compile each template of the report once."""
+    from tests.report.compiled import keep_compiled
+
+    with pytest.MonkeyPatch.context() as patched:
+        keep_compiled(patched)
         yield
 
 
@@ -247,6 +281,11 @@ class Postgres:
     """
 
     def __init__(self, server: str, way: str | None = None) -> None:
+        import sqlalchemy as sa
+
+        from reflector.ledger.engines import open_engine
+        from reflector.ledger.migration import ensure_current
+
         self.server = sa.make_url(server)
         self.way = sa.make_url(way or server)
         self.names = (f"t_{os.getpid()}_{number}" for number in count())
@@ -287,6 +326,8 @@ class Postgres:
 
 def with_setting(url: str, name: str, value: str) -> str:
     """The URL of a server with a setting of its sessions."""
+    import sqlalchemy as sa
+
     known = sa.make_url(url)
     options = f"{known.query.get('options', '')} -c{name}={value}".strip()
     return known.update_query_dict({"options": options}).render_as_string(hide_password=False)
@@ -295,6 +336,8 @@ def with_setting(url: str, name: str, value: str) -> str:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The run's PostgreSQL."""
+    from tests.servers import pgbouncer, postgres_server
+
     with ExitStack() as stack:
         url = _SERVER_URL
         if not url:
@@ -338,6 +381,8 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     `migrates`: each test that uses it runs once an engine.
     """
     if request.param == "sqlite":
+        from reflector.ledger.url import sqlite_url
+
         yield sqlite_url(tmp_path / "ledger.db")
         return
     server: Postgres = request.getfixturevalue("postgres")
@@ -348,6 +393,8 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @contextmanager
 def sqlite_file() -> Iterator[str]:
     """The URL of a SQLite ledger that is not there yet."""
+    from reflector.ledger.url import sqlite_url
+
     with tempfile.TemporaryDirectory() as folder:
         yield sqlite_url(Path(folder) / "ledger.db")
 
@@ -366,6 +413,8 @@ def fresh(request: pytest.FixtureRequest) -> Fresh:
 @pytest.fixture
 def open_ledger(ledger_url: str) -> Iterator[OpenLedger]:
     """Opens the test's ledger, again and again if need be; closes what it opened."""
+    from reflector.ledger.store import Ledger
+
     opened: list[Ledger] = []
 
     def open_(playbook: str = "default") -> Ledger:
@@ -386,6 +435,8 @@ def ledger(open_ledger: OpenLedger) -> Ledger:
 @pytest.fixture
 def told(ledger: Ledger) -> Ledger:
     """A ledger on each engine in which events of most types stand."""
+    from tests.ledger.events import history
+
     ledger.append(history())
     return ledger
 
@@ -410,6 +461,8 @@ def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 @pytest.fixture
 def agent(tmp_path: Path) -> Agent:
     """A project with a playbook and nothing else."""
+    from tests.road.agent import Agent
+
     return Agent.in_folder(tmp_path)
 
 

@@ -467,12 +467,13 @@ def _backend(project: Project) -> Iterator[Check]:
 
 def _extensions(project: Project) -> Iterator[Check]:
     """Yield the installed extensions, and the listed ones that cannot be used."""
+    installed = [*extensions.installed()]
     for kind in extensions.KINDS:
         listed: tuple[str, ...] = getattr(project.config, kind)
         for name in listed:
             yield _listed_extension(kind, name)
-        for extension in extensions.installed(kind):
-            if extension.name not in listed:
+        for extension in installed:
+            if extension.kind == kind and extension.name not in listed:
                 state = (
                     extension.refused or f"not loaded, because your setting {kind} does not list it"
                 )

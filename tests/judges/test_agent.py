@@ -119,7 +119,7 @@ def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
     played.mode("hanging")
 
     def withdraw() -> None:
-        until((played.folder / "child").exists, "it works")
+        until((played.folder / "child").read_text, "it works")
         consent.withdraw()
 
     threading.Thread(target=withdraw, daemon=True).start()

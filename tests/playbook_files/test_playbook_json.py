@@ -19,7 +19,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook_files.playbook_json import Kind, examine_playbook, settle_file, sync
 from reflector.project import Project
 from tests.building import commit, git, meanwhile
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -447,7 +447,7 @@ def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 137
 
 
-@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("edited", slow_except([True], [False, True]))
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_write_is_not_mistaken_for_an_edit(agent: Agent, step: str, edited: bool) -> None:
     killed(agent, step, "ingest", *sessions(agent, 1))
@@ -464,7 +464,7 @@ def test_killed_write_is_not_mistaken_for_an_edit(agent: Agent, step: str, edite
     assert {path.name for path in agent.claude.iterdir()} == {"playbook.json", "reflector"}
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", first_fast(1, STEPS))
 def test_killed_reading_takes_edits_once(tmp_path: Path, step: str) -> None:
     agent = Agent.in_folder(tmp_path)
     stamp = "2026-01-01T00:00:00Z"

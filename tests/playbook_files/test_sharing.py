@@ -15,7 +15,7 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, dump_shared
-from tests.conftest import slow_except
+from tests.conftest import first_fast, slow_except
 from tests.ledger.events import added, merged
 from tests.road.agent import Agent
 
@@ -255,7 +255,7 @@ def test_reverted_removal_brings_back_evidence(first: Clone, second: Clone) -> N
 ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py text\r\n*.md text"}
 
 
-@pytest.mark.parametrize("attributes", ATTRIBUTES)
+@pytest.mark.parametrize("attributes", first_fast(1, ATTRIBUTES))
 def test_team_setup_is_removed_byte_for_byte(tmp_path: Path, attributes: str) -> None:
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
     clone = cloned(tmp_path, "one")

@@ -9,14 +9,12 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-import jinja2
 import pytest
 
 from reflector.changes.propose import propose
@@ -28,7 +26,6 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Verdict
 from reflector.playbook.change import Change
 from reflector.reflection import standing
-from reflector.report import html
 from reflector.text.bounds import clean
 from reflector.trials.trial import start
 from tests.ledger.events import (
@@ -310,26 +307,6 @@ def _end(names: list[str]) -> list[NewEvent]:
         *(first, second, *(outcome(first, "success" if n % 4 else "failure", n) for n in range(9))),
         *(outcome(second, "failure"), told(first, key=7)),
     ]
-
-
-class Compiled(jinja2.BytecodeCache):
-    """The templates, compiled once for all pages of this process."""
-
-    kept: ClassVar[dict[str, bytes]] = {}
-
-    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
-        if bucket.key in self.kept:
-            bucket.bytecode_from_string(self.kept[bucket.key])
-
-    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
-        self.kept[bucket.key] = bucket.bytecode_to_string()
-
-
-@pytest.fixture(autouse=True)
-def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile each template once, as long as its text stays the same."""
-    environment = partial(jinja2.Environment, bytecode_cache=Compiled())
-    monkeypatch.setattr(html.jinja2, "Environment", environment)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 from unittest.mock import patch
 
 import click
@@ -27,6 +28,7 @@ import click
 from reflector import entries
 from reflector.cli.app import run
 from reflector.cli.table import COMMANDS
+from reflector.hooks import fast
 from reflector.hooks.install import SCRIPT
 from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
@@ -89,6 +91,28 @@ def environ(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         become(before, dict(os.environ))
+
+
+def hooked(payload: bytes) -> tuple[bytes, bytes]:
+    """Run the hook in this process; what it prints, and its errors."""
+    ours = [os.dup(number) for number in range(3)]
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(payload)
+        given.seek(0)
+        for number, stream in enumerate((given, out, err)):
+            os.dup2(stream.fileno(), number)
+        try:
+            fast.hook()
+        finally:
+            for number, own in enumerate(ours):
+                os.dup2(own, number)
+                os.close(own)
+        return _content(out), _content(err)
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 @dataclass(frozen=True)
@@ -183,11 +207,14 @@ class Agent:
         document = {"version": "1.0", "last_updated": None, "sections": sections}
         self.playbook.write_text(json.dumps(document, indent=2), "utf-8")
 
+    def _payload(self, event: str, fields: Mapping[str, Any]) -> bytes:
+        payload = {"hook_event_name": event, "cwd": str(self.project), **fields}
+        return json.dumps(payload).encode()
+
     def start_hook(
         self, event: str, *, spawn: bool = False, **fields: Any
     ) -> subprocess.Popen[bytes]:
         """A hook that has its payload and runs."""
-        payload = {"hook_event_name": event, "cwd": str(self.project), **fields}
         process = subprocess.Popen(
             HOOK,
             stdin=subprocess.PIPE,
@@ -195,13 +222,20 @@ class Agent:
             stderr=subprocess.PIPE,
             env=self.env() if spawn else self.env(REFLECTOR_NO_SPAWN="1"),
         )
-        process.stdin.write(json.dumps(payload).encode())
+        process.stdin.write(self._payload(event, fields))
         process.stdin.close()
         process.stdin = None
         return process
 
     def hook(self, event: str, *, spawn: bool = False, **fields: Any) -> str:
-        """Run a hook to its end; what the agent is told."""
+        """Run a hook to its end, in this process unless it starts a drain; what the agent is
+        told.
+        """
+        if not spawn:
+            with environ(self.env(REFLECTOR_NO_SPAWN="1")):
+                out, err = hooked(self._payload(event, fields))
+            assert err == b""
+            return out.decode()
         process = self.start_hook(event, spawn=spawn, **fields)
         out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, b"")

@@ -12,6 +12,7 @@ from reflector.project import Project
 from reflector.sessions import locks
 from reflector.sessions.drain import drain_project, open_pipeline
 from reflector.sessions.intake import Source
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -154,11 +155,14 @@ def test_repeated_session_counts_once_for_the_user(
 
 @pytest.mark.parametrize(
     "killed_at",
-    [
-        "reflector.sessions.intake.take_in",
-        "reflector.sessions.spool.settle_delivery",
-        "reflector.reflection.runner.Runner.finish_pending",
-    ],
+    first_fast(
+        1,
+        [
+            "reflector.sessions.intake.take_in",
+            "reflector.sessions.spool.settle_delivery",
+            "reflector.reflection.runner.Runner.finish_pending",
+        ],
+    ),
 )
 def test_interrupted_drain_counts_once_in_both_ledgers(agent: Agent, killed_at: str) -> None:
     ends(agent, Session().cites("pref-9001").cites("pat-001"), drain=False)

@@ -96,11 +96,14 @@ ALL = {"pat-001", "pat-002", "mis-001", "pref-001"}
 
 @pytest.mark.parametrize(
     ("options", "pinned", "without"),
-    [
-        ((), [], set()),
-        ((), ["pat-002"], {"pat-002"}),
-        (("mis-001",), [], ALL - {"mis-001"}),
-    ],
+    first_fast(
+        1,
+        [
+            (("mis-001",), [], ALL - {"mis-001"}),
+            ((), ["pat-002"], {"pat-002"}),
+            ((), [], set()),
+        ],
+    ),
 )
 def test_each_arm_is_consistent_at_every_start(
     agent: Agent, options: tuple[str, ...], pinned: list[str], without: set[str]
