@@ -423,7 +423,9 @@ MUTATIONS = [
         CALLS, """lambda words: f'{words["option"]}"…"')""", "lambda words: words[0])", COUNTED
     ),
     Mutation(CALLS, "_HEREDOC.sub(_with_first_line, command)", "command", BLAMED_LINES),
-    Mutation(CHECK_EVIDENCE, "    if not words:\n", "    if False:\n", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, "return words or [", "return words and [", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, "each.deed not in _TO_LOOK_AT", "False", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, 'or [("", _Words())]', "", BLAMED_LINES),
     Mutation(
         CHECK_EVIDENCE, "alone.occasion and alone.names_command", "alone.occasion", BLAMED_LINES
     ),
@@ -466,7 +468,7 @@ MUTATIONS = [
     Mutation(KEPT_COUNTS, "window.event_id, rules.digest)", "rules.digest)", FOLDED),
     Mutation(KEPT_COUNTS, 'if kept["state"] == state:', "if True:", FOLDED),
     Mutation(FREE_COUNTS, "known is None or known", "known is None or not known", COUNTED_FREELY),
-    Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "if project.has_ledger() and kept", "if kept", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "if session.steps else ()", "", COUNTED_FREELY),
     Mutation(RUNNING, "and not is_by_hand and _is_too_early", "and _is_too_early", CUT),
     Mutation(WINDOW, "if has_begun and message.calls:", "if False:", CUT),
@@ -700,7 +702,8 @@ MUTATIONS = [
     Mutation(LINES, "if line.is_rule)", "if line.text)", LINED),
     Mutation(LINES, "                if replacement:", "                if False:", LINED),
     Mutation(KINDS, "_OF_OUTER * max(0.0, _title(outer))", "0.0", DIVIDED),
-    Mutation(KINDS, 'if f"to_{word}" not in pairs', "if word", DIVIDED),
+    Mutation(KINDS, 'before == "to"', "False", DIVIDED),
+    Mutation(KINDS, 'before != "" and is_third_person', "False", DIVIDED),
     Mutation(BLOCKS, 'item[1] in (None, "1")', "True", DIVIDED),
     Mutation(
         BLOCKS,

@@ -20,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from statistics import mean
 from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
@@ -117,15 +116,12 @@ class QuotedVerdict:
 class CheckedLine:
     """One bullet of the playbook, or a watched line of a file.
 
-    status    live or watched; `file` is the file of a watched one, None for another
-    sessions  that started with it and whose judge was asked about it; `left_out` had no room for it
-    relevant  those in which it came up; in `unseen` ones nothing of it was shown
+    file      of a watched line, None for another
+    sessions  that started with it and whose judge was asked about it
+    relevant  those in which it came up
     followed  yes or no in those, and `helped`: yes for helpful, no for harmful
     before    yes or no for followed, in sessions that started without it
-    others    the change of the share followed of the other lines between these two kinds of
-              sessions; null if there is none to compare
     unknown   how many sessions may have started with or without it; they count nowhere
-    earlier   how many sessions were judged when it was worded otherwise
     dropped   answers without evidence
     tokens    of context at each start, about
     result    in words; TOO_FEW if there is none
@@ -134,20 +130,14 @@ class CheckedLine:
     """
 
     name: str
-    section: str
     text: str
-    status: str
     file: str | None
     sessions: int
-    left_out: int
     relevant: int
-    unseen: int
     followed: Answered
     helped: Answered
     before: Answered
-    others: float | None
     unknown: int
-    earlier: int
     dropped: int
     tokens: int
     result: str
@@ -164,7 +154,6 @@ class Checked:
     alike     lines that say the same or the opposite
     sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in
               USD is of those whose price is known, `unpriced` how many others there are
-    corrected  whether the shares of help are corrected for cases that the judge misses
     """
 
     lines: tuple[CheckedLine, ...]
@@ -174,7 +163,6 @@ class Checked:
     tokens: int = 0
     cost: str = "0"
     unpriced: int = 0
-    corrected: bool = False
 
 
 def checked_lines(
@@ -204,14 +192,13 @@ def checked_lines(
         for row in rows
     }
     return Checked(
-        tuple(_line(row, columns[row.name], columns.values(), rates) for row in rows),
+        tuple(_line(row, columns[row.name], rates) for row in rows),
         tuple(duplicates(row.bullet for row in rows)),
         len(tally.sessions),
         tally.requests,
         tally.tokens,
         str(tally.cost),
         tally.unpriced,
-        corrected=rates is not None,
     )
 
 
@@ -223,8 +210,6 @@ def _tally_of(ledger: Ledger, then: Past, upto: int | None) -> _Tally:
     findings = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
     for event in sorted(findings, key=lambda event: event.arrived):
         tally.take_finding(event)
-    for event in ledger.events(types=[ev.BULLET_REVISED], upto=upto):
-        tally.lines[str(event.facts.get("name"))].reworded = event.position
     for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto):
         if event.facts.get("watched"):
             tally.lines[str(event.facts["name"])].file = str(event.facts.get("origin"))
@@ -235,18 +220,15 @@ def _tally_of(ledger: Ledger, then: Past, upto: int | None) -> _Tally:
 class _Seen:
     """What checks saw of one line.
 
-    asked     the sessions whose judge was asked about it; in `left_out` ones it had no room
+    asked     the sessions whose judge was asked about it
     findings  about it, by arrival
     quotes    of those findings, by the ids of their events
-    reworded  the position at which its text changed last
     file      of a watched line
     """
 
     asked: set[str] = field(default_factory=set)
-    left_out: set[str] = field(default_factory=set)
     findings: list[Event] = field(default_factory=list)
     quotes: dict[str, str] = field(default_factory=dict)
-    reworded: int = 0
     file: str | None = None
 
     @property
@@ -273,14 +255,12 @@ class _Seen:
 
     @property
     def sessions(self) -> Set[str]:
-        return self.asked | self.left_out | set(map(_session_of, self.findings))
+        return self.asked | set(map(_session_of, self.findings))
 
     def only(self, sessions: Set[str]) -> _Seen:
         """Return the same of these sessions alone."""
         findings = [event for event in self.findings if _session_of(event) in sessions]
-        asked = self.asked & sessions
-        left_out = self.left_out & sessions
-        return replace(self, asked=asked, left_out=left_out, findings=findings)
+        return replace(self, asked=self.asked & sessions, findings=findings)
 
 
 #: What checks saw of one line, by how it stood when the sessions started.
@@ -321,8 +301,6 @@ class _Tally:
         self.sessions.add(session)
         for seen in self._lines_of(data.get("asked", ())):
             seen.asked.add(session)
-        for seen in self._lines_of(data.get("unasked", ())):
-            seen.left_out.add(session)
 
     def take_finding(self, event: Event) -> None:
         """Add what an answer says of a line, if it counts."""
@@ -369,10 +347,8 @@ def _session_of(event: Event) -> str:
     return event.session_id or event.target_id or ""
 
 
-def _line(
-    row: BulletRow, columns: _Columns, lines: Iterable[_Columns], rates: FindingRates | None
-) -> CheckedLine:
-    """Return the findings about a line; `lines` are all lines that are shown."""
+def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> CheckedLine:
+    """Return the findings about a line."""
     seen = columns[Standing.SINCE]
     proven = seen.proven
     relevant = {_session_of(event) for event in proven}
@@ -384,26 +360,19 @@ def _line(
     helped = Answered.of(helps.values(), len(relevant) - len(helps), rates)
     before = Answered.of(columns[Standing.BEFORE].followed.values())
     sessions = len(seen.asked | relevant)
-    earlier = [event for event in seen.findings if event.position < seen.reworded]
     result = _result(seen, relevant, followed, before, helped)
     if not sessions and any(column.sessions for column in columns.values()):
         result = TOO_FEW
     return CheckedLine(
         name=row.name,
-        section=row.section,
         text=row.text,
-        status=row.status,
         file=seen.file,
         sessions=sessions,
-        left_out=len(seen.left_out - seen.asked),
         relevant=len(relevant),
-        unseen=sessions - len(relevant),
         followed=followed,
         helped=helped,
         before=before,
-        others=_change_of_others(columns, lines) if before.yes + before.no else None,
         unknown=len(columns[Standing.UNKNOWN].asked),
-        earlier=len({_session_of(event) for event in earlier}),
         dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
         result=result,
@@ -412,25 +381,6 @@ def _line(
         helps=helps,
         followed_before=columns[Standing.BEFORE].followed,
     )
-
-
-def _change_of_others(columns: _Columns, lines: Iterable[_Columns]) -> float | None:
-    """Return how the share followed of other lines changed between the sessions before a line and
-    those since, which all started with the other lines. None if there are none.
-    """
-    change = 0.0
-    weights = 0.0
-    for other in lines:
-        answers = other[Standing.SINCE].followed
-        before = [
-            answers[session] for session in answers.keys() & columns[Standing.BEFORE].sessions
-        ]
-        since = [answers[session] for session in answers.keys() & columns[Standing.SINCE].sessions]
-        if other is not columns and before and since:
-            weight = 1 / (1 / len(before) + 1 / len(since))
-            change += weight * (mean(since) - mean(before))
-            weights += weight
-    return round(change / weights, 2) if weights else None
 
 
 def _result(

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflector.audit.checked import Checked, CheckedLine, checked_lines
-from reflector.check.counting import Counted, RuleCount, Tally, counts_of
+from reflector.check.counting import Counted, RuleCount, counts_of
 from reflector.check.facts import (
     Answers,
-    Counts,
     FileFacts,
     HeadingFacts,
     PageFacts,
@@ -29,12 +28,13 @@ from reflector.check.facts import (
     Repeated,
     RuleFacts,
 )
-from reflector.check.lines import place_of
 from reflector.check.plan import Look
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
 from reflector.counts.occasions import names_case
+from reflector.counts.repeated import Repeated as CountedSentences
 from reflector.counts.rules import Rule, rule_of
+from reflector.counts.sentences import topics_of
 from reflector.events import event as ev
 from reflector.events.event import time_of
 from reflector.instructions.kind import Kind
@@ -44,64 +44,35 @@ from reflector.project import Project
 from reflector.reflection.checking import unanswered
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
+from reflector.text.secrets import quote
 from reflector.text.words import context_tokens
 
 #: Records at the beginning of a transcript in which its branch is looked for.
 _HEAD_RECORDS = 50
 _MOST_HEAD_BYTES = 1 << 20
+#: The characters of a sentence that are shown.
+_MOST_QUOTED = 300
 
 
-def _count_lines(
-    project: Project, lines: Sequence[Line], look: Look
-) -> tuple[Counted, Mapping[str, RuleFacts]]:
-    """Return the free counts of a project, and its rules with them by FILE:LINE."""
-    lines_by_key = {rule_of(line.text).key: line for line in lines if line.is_rule}
+def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted:
+    """Return the free counts of a project."""
+    lines_by_key = {counted_rule(line).key: line for line in lines if line.is_rule}
 
     def standing(rule: Rule, began: datetime) -> str:
         return look.births.standing(lines_by_key[rule.key], began).value
 
-    counts = counts_of(project, rules_to_count(lines), look.sessions, standing)
-    rules = (_counted(lines_by_key[key], rule) for key, rule in counts.by_rule.items())
-    return counts, {rule.place: rule for rule in rules}
+    return counts_of(project, rules_to_count(lines), look.sessions, standing)
 
 
 def rules_to_count(lines: Sequence[Line]) -> list[Rule]:
-    """Return lines as they are counted."""
-    facts = [_fact_of(line) for line in lines if not line.is_rule]
-    return [*facts, *(rule_of(line.text) for line in lines if line.is_rule)]
+    """Return lines as they are counted, facts first: a rule with the same words wins."""
+    return [counted_rule(line) for line in sorted(lines, key=lambda line: line.is_rule)]
 
 
-def _fact_of(line: Line) -> Rule:
-    """Return a fact as it is counted. A command of a block has no backquotes of its own."""
+def counted_rule(line: Line) -> Rule:
+    """Return a line as it is counted. A command of a block has no backquotes of its own."""
     text = f"`{line.text}`" if line.kind == Kind.COMMAND else line.text
-    return rule_of(text, is_fact=True)
-
-
-def _counted(line: Line, rule: RuleCount) -> RuleFacts:
-    """Return a rule with its free counts."""
-    said = rule.last_said
-    at = time_of(said.timestamp) if said is not None else None
-    is_general = not names_case(line.heading)
-    return RuleFacts(
-        place=place_of(line),
-        text=line.text,
-        since=_counts(rule.since, rule.occasion),
-        before=_counts(rule.before, rule.occasion),
-        unknown=_counts(rule.unknown, rule.occasion),
-        forbids=is_general and rule.forbids,
-        has_words=is_general and rule.has_words,
-        names_command=rule.names_command,
-        occasion=rule.occasion,
-        is_before=rule.counting.is_before,
-        breached=rule.breached,
-        lacks_start=rule.lacks_start,
-        last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
-    )
-
-
-def _counts(tally: Tally, occasion: str) -> Counts:
-    """Return the counts of a period; without an occasion, none came up."""
-    return Counts(**asdict(tally) | {"came_up": tally.came_up if occasion else 0})
+    return rule_of(text, is_fact=not line.is_rule)
 
 
 class Judged(NamedTuple):
@@ -172,14 +143,13 @@ def page_facts(
     advice: Advice,
     look: Look,
     judged: Judged,
-    command: Callable[..., str],
 ) -> PageFacts:
-    """Return the facts of a page; `command` writes a command of this playbook for a terminal."""
+    """Return the facts of a page."""
     sessions = look.sessions
-    counts, rules_by_place = _count_lines(project, advice.lines, look)
+    counts = _count_lines(project, advice.lines, look)
     missing = missing_paths(project.root, (line.text for line in advice.rules))
     rules = [
-        _rule(line, rules_by_place.get(place_of(line)), judged, missing, command)
+        _rule(line, counts.by_rule[counted_rule(line).key], judged, missing)
         for line in advice.rules
     ]
     words = results(rules, judged.sessions)
@@ -187,9 +157,9 @@ def page_facts(
     edited = last_edit(project.root, [name for name in advice.files if name != PLAYBOOK])
     return PageFacts(
         files=tuple(_file(name, advice) for name in advice.files),
-        rules=tuple(rule.with_result(words.get(rule.place, "")) for rule in rules),
+        rules=tuple(replace(rule, result=words.get(rule.place, "")) for rule in rules),
         facts=tuple(_headings(advice.lines, counts.used)),
-        repeated=tuple(Repeated(row.newest.words, row.sessions) for row in counts.repeated),
+        repeated=tuple(_repeated(row, rules) for row in counts.repeated),
         sessions=len(counts.starts),
         first=min(starts).astimezone().date() if starts else None,
         since_edit=None
@@ -197,6 +167,15 @@ def page_facts(
         else sum(start >= edited for start in starts),
         agent=_agent_of(sessions),
     )
+
+
+def _repeated(row: CountedSentences, rules: Sequence[RuleFacts]) -> Repeated:
+    about = [rule for rule in rules if row.topic in topics_of(rule.text)]
+    places = tuple(rule.place for rule in sorted(about, key=lambda rule: len(rule.text)))
+    said = {session: quote(words, _MOST_QUOTED) for session, words in row.said.items()}
+    words = [*said.values()]
+    shown = min(words, key=len) if row.topic else words[0]
+    return Repeated(shown, len(said), row.topic, places, said)
 
 
 def _agent_of(sessions: Sequence[FoundTranscript]) -> str:
@@ -214,23 +193,35 @@ def _file(name: str, advice: Advice) -> FileFacts:
 
 def _rule(
     line: Line,
-    seen: RuleFacts | None,
+    count: RuleCount,
     judged: Judged,
     missing: Mapping[str, str],
-    command: Callable[..., str],
 ) -> RuleFacts:
     checked = judged.by_line.get(line)
-    return replace(
-        seen or RuleFacts(place=place_of(line), text=line.text),
-        kind=line.kind.value,
+    said = count.last_said
+    at = time_of(said.timestamp) if said is not None else None
+    is_general = not names_case(line.heading)
+    return RuleFacts(
+        place=line.place,
+        text=line.text,
         heading=line.heading,
         tokens=context_tokens(line.text),
         name=checked.name if checked else None,
+        since=count.since,
+        before=count.before,
+        unknown=count.unknown,
+        forbids=is_general and count.forbids,
+        has_words=is_general and count.has_words,
+        names_command=count.names_command,
+        occasion=count.occasion,
+        is_before=count.counting.is_before,
+        breached=count.breached,
+        lacks_start=count.lacks_start,
+        last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
         missing=missing.get(line.text, ""),
         judged_since=_answers(checked),
         judged_before=Answers(followed=checked.followed_before) if checked else Answers(),
         judged=checked,
-        quotes=command("blame", checked.name) if checked and checked.relevant else None,
     )
 
 
@@ -250,8 +241,8 @@ def _headings(lines: Sequence[Line], used: Mapping[int, set[str]]) -> Iterator[H
             by_heading.setdefault(key, []).append(line)
     for (_, heading), facts in by_heading.items():
         tokens = sum(context_tokens(line.text) for line in facts)
-        by_fact = [used.get(_fact_of(line).key) for line in facts]
+        by_fact = [used.get(counted_rule(line).key) for line in facts]
         sessions = len(set().union(*filter(None, by_fact)))
         is_known = sessions > 0 or None not in by_fact
-        place = place_of(facts[0])
+        place = facts[0].place
         yield HeadingFacts(place, heading, len(facts), tokens, sessions if is_known else None)

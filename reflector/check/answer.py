@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -11,12 +11,11 @@ from reflector.audit.checked import Checked, CheckedLine
 from reflector.check.adapter import judged_of, page_facts
 from reflector.check.elsewhere import sessions_elsewhere
 from reflector.check.facts import Counts, HeadingFacts, PageFacts, Reminder, Repeated, RuleFacts
-from reflector.check.lines import place_of
 from reflector.check.plan import Look
-from reflector.check.rows import Speech, change_of, part_of, signals_of
+from reflector.check.rows import Speech, part_of, signals_of
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
-from reflector.playbook_files.watching import Advice, Line
+from reflector.playbook_files.watching import Advice
 from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import compressed_by_agent
@@ -27,17 +26,14 @@ class LineJson:
     """A rule and its evidence; `name` and `judged` are null before a judge was asked about it.
 
     place     its file and line; the name of a rule of the playbook
-    kind      rule, fact or command
     part      of the page: look, followed, never came up, no session since, needs a judge
     evidence  the words of the page
     since     its counts in sessions that started with it; `before` in sessions that could not know
               it, `unknown` in the others
     result    of judges, over all rules at once; "" without one
-    quotes, act  the commands that show its quotes and that change it
     """
 
     place: str
-    kind: str
     heading: str
     name: str | None
     text: str
@@ -51,8 +47,6 @@ class LineJson:
     missing: str
     result: str
     judged: CheckedLine | None
-    quotes: str | None
-    act: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +63,6 @@ class LinesJson:
     lacks      the command that gets a judge; null if there is one
     facts      the facts of the files, by heading
     repeated   your sentences that are in no rule
-    change     points by which all rules are followed more often since their lines exist
     unanswered  how many sessions have no answer and are not asked about again automatically
     found      the findings of judges so far; null if no judge was asked
     """
@@ -87,19 +80,10 @@ class LinesJson:
     lines: list[LineJson]
     facts: list[HeadingFacts]
     repeated: list[Repeated]
-    change: int | None
     alike: list[Pair]
     failed: list[str]
     unanswered: int
     found: Checked | None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The facts of the page, and the document for JSON."""
-
-    facts: PageFacts
-    document: LinesJson
 
 
 def answer_of(
@@ -107,11 +91,10 @@ def answer_of(
     advice: Advice,
     look: Look,
     ran: checks.Ran,
-    command: Callable[..., str],
-) -> Answer:
-    """Return the answer of a check; `command` writes a command of this playbook for a terminal."""
+) -> tuple[PageFacts, LinesJson]:
+    """Return the facts of the page, and the document for JSON."""
     judged = judged_of(project, advice.lines, look)
-    facts = page_facts(project, advice, look, judged, command)
+    facts = page_facts(project, advice, look, judged)
     if not facts.sessions:
         facts = replace(facts, elsewhere=sessions_elsewhere(project.root))
     price = look.plan.price
@@ -126,28 +109,21 @@ def answer_of(
         tokens=look.plan.tokens,
         price=None if price is None else f"{price:.2f}",
         lacks=look.plan.lacks or None,
-        lines=[_line(rule, facts, command) for rule in facts.rules],
+        lines=[_line(rule, facts) for rule in facts.rules],
         facts=[*facts.facts],
         repeated=[*facts.repeated],
-        change=change_of(facts.rules),
-        alike=duplicates(map(_bullet, advice.rules)),
+        alike=duplicates(Bullet(line.place, line.section, line.text) for line in advice.rules),
         failed=ran.failed,
         unanswered=judged.unanswered,
         found=judged.checked if judged.checked.requests else None,
     )
-    return Answer(facts, document)
+    return facts, document
 
 
-def _bullet(line: Line) -> Bullet:
-    return Bullet(place_of(line), line.section, line.text)
-
-
-def _line(rule: RuleFacts, facts: PageFacts, command: Callable[..., str]) -> LineJson:
+def _line(rule: RuleFacts, facts: PageFacts) -> LineJson:
     speech = Speech(facts.agent, date.today())
-    is_bullet = rule.judged is not None and rule.judged.status == "live"
     return LineJson(
         place=rule.place,
-        kind=rule.kind,
         heading=rule.heading,
         name=rule.name,
         text=rule.text,
@@ -161,6 +137,4 @@ def _line(rule: RuleFacts, facts: PageFacts, command: Callable[..., str]) -> Lin
         missing=rule.missing,
         result=rule.result,
         judged=rule.judged,
-        quotes=rule.quotes,
-        act=command("edit", rule.name) if rule.name and is_bullet else f"edit {rule.place}",
     )

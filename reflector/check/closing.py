@@ -12,10 +12,10 @@ from decimal import Decimal
 from shlex import quote
 
 from reflector.audit.checked import Checked
-from reflector.check.elsewhere import Elsewhere
 from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
 from reflector.check.rows import Part, part_of, rows_of
+from reflector.prices import price_words
 from reflector.text.phrases import counted
 
 
@@ -24,8 +24,10 @@ def closing(
 ) -> tuple[Step, ...]:
     """Return the next commands; `command` writes a command of this playbook for a terminal."""
     steps = [*_sessions(facts, command)]
-    if facts.elsewhere is not None and not facts.sessions:
-        steps.append(_elsewhere_step(facts.elsewhere, command))
+    if elsewhere := facts.elsewhere:
+        number = counted(elsewhere.sessions, "session")
+        reason = f"{number} worked in {elsewhere.folder} ({elsewhere.why}). To count them here"
+        steps.append(Step(reason, f"{command('ingest', elsewhere.files)} && {command('check')}"))
     elif not facts.sessions:
         reason = "Use your agent here, or go to a folder where you used it. Then run"
         steps.append(Step(reason, command("check")))
@@ -42,13 +44,6 @@ def closing(
     return tuple(steps)
 
 
-def _elsewhere_step(elsewhere: Elsewhere, command: Callable[..., str]) -> Step:
-    """Return the command that reads the sessions of another folder."""
-    sessions = counted(elsewhere.sessions, "session")
-    reason = f"{sessions} worked in {elsewhere.folder} ({elsewhere.why}). To count them here"
-    return Step(reason, f"{command('ingest', elsewhere.files)} && {command('check')}")
-
-
 def _is_newer(facts: PageFacts) -> bool:
     """Return whether every rule is newer than every session, so no judge can say a thing of it."""
     return bool(facts.rules) and all(part_of(rule) is Part.NEW for rule in facts.rules)
@@ -61,11 +56,12 @@ def _is_undated(facts: PageFacts) -> bool:
 
 
 def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
-    """Yield the command that shows the sessions of the first rule to look at."""
-    places = {rule.place for rule in facts.rules}
-    rows = [row for row in rows_of(facts, date.today()) if row.label in places]
-    if rows:
-        yield Step("The sessions behind a row", command("blame", quote(rows[0].label)))
+    """Yield the commands for the first rule to look at, or for your own words without one."""
+    rules = [row for row in rows_of(facts, date.today()) if not row.quotes]
+    if rules:
+        yield Step("The sessions behind a row", command("blame", quote(rules[0].label)))
+    elif facts.repeated:
+        yield Step("To make a rule of your words", command("add", "pat", '"…"'))
 
 
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:
@@ -84,7 +80,8 @@ def cost_words(plan: Plan) -> str:
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
         for judge, share in plan.shares.items()
     ]
-    return f"{', '.join(parts)}, {price_words(plan.price)}"
+    price = "price unknown" if plan.price is None else price_words(plan.price)
+    return f"{', '.join(parts)}, {price}"
 
 
 def spent_words(checked: Checked) -> str:
@@ -95,10 +92,3 @@ def spent_words(checked: Checked) -> str:
     sessions = counted(checked.sessions, "session")
     questions = counted(checked.requests, "question")
     return f"{sessions} judged so far, with {questions}, {checked.tokens:,} tokens and {price}."
-
-
-def price_words(price: Decimal | None) -> str:
-    """Return a price in USD."""
-    if price is None:
-        return "price unknown"
-    return f"${price:.2f}" if price >= Decimal("0.01") else "less than $0.01"

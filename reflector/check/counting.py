@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflector.check.facts import Counts
 from reflector.counts.repeated import Repeated, Sentence, repeated
 from reflector.counts.rules import (
     AGAIN,
@@ -29,7 +30,6 @@ from reflector.counts.rules import (
     Remark,
     Rule,
     RuleSet,
-    restored,
     rule_set,
 )
 from reflector.counts.sentences import sentences_of
@@ -49,29 +49,6 @@ StandingOf = Callable[[Rule, datetime], str]
 
 
 @dataclass(slots=True)
-class Tally:
-    """The sessions of one period by the counts of a rule.
-
-    came_up  its occasion came up; of a rule without a known occasion all sessions
-    run, written  the agent ran or wrote a token of it; if it has an occasion and does not only
-                  forbid, where the occasion came up, and before it if it asks for that
-    done     it did the rule, as far as counts show: it ran it; of "use A, not B" it wrote A, too
-    ran      the agent ran the command that the rule asks for, at any time
-    said     you said it again
-    against  the agent ran or wrote a token that it speaks against beside others
-    """
-
-    sessions: int = 0
-    came_up: int = 0
-    run: int = 0
-    written: int = 0
-    ran: int = 0
-    said: int = 0
-    against: int = 0
-    done: int = 0
-
-
-@dataclass(slots=True)
 class RuleCount:
     """The counts of one rule.
 
@@ -85,9 +62,9 @@ class RuleCount:
     """
 
     counting: Counting
-    since: Tally = field(default_factory=Tally)
-    before: Tally = field(default_factory=Tally)
-    unknown: Tally = field(default_factory=Tally)
+    since: Counts = field(default_factory=Counts)
+    before: Counts = field(default_factory=Counts)
+    unknown: Counts = field(default_factory=Counts)
     last_said: Sentence | None = None
     breaches: int = 0
     lacks_start: bool = False
@@ -135,14 +112,15 @@ class RuleCount:
         acts = marks.run | marks.written
         came_up = self._came_up(marks)
         is_late = self.counting.is_before and not marks.came_up & IN_TIME
-        asked_for = self._bits(lambda token: not token.is_path) & named
+        is_fact = self.counting.rule.is_fact
+        asked_for = self._bits(lambda token: is_fact or not token.is_path) & named
         is_run = (
             marks.run & named == named if self.counting.needs_all else marks.run & asked_for > 0
         )
         ran = is_run and not is_late
         is_asked_for = came_up or self.forbids
         period.sessions += 1
-        period.came_up += came_up
+        period.came_up += came_up and self.occasion != ""
         period.ran += is_run and self.counting.named > 0
         period.run += is_asked_for and ran
         period.done += is_asked_for and (ran or (self.is_choice and acts & named > 0))
@@ -205,15 +183,15 @@ def counts_of(
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    cache = _read_cache(project, list(rules))
-    countings = cache.rules.rules
+    counted_rules = rule_set(rules)
+    countings = counted_rules.rules
     by_rule = {
         key: RuleCount(counting) for key, counting in countings.items() if not counting.rule.is_fact
     }
     used: dict[int, set[str]] = {
         key: set() for key, counting in countings.items() if key not in by_rule and counting.named
     }
-    files = _count_files(project, cache, sessions)
+    files = _count_files(project, counted_rules, sessions)
     by_session = dict[str, PartCounts]()
     for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
@@ -269,32 +247,27 @@ def _sentences(file: _FileCounts, remarks: Sequence[Remark]) -> dict[Remark, Sen
     return sentences
 
 
-class _Cache(NamedTuple):
-    """The rules as they are counted, and the counts of transcripts by path."""
-
-    rules: RuleSet
-    files: Mapping[str, Any]
-
-
 def _count_files(
-    project: Project, cache: _Cache, sessions: Sequence[FoundTranscript]
+    project: Project, rules: RuleSet, sessions: Sequence[FoundTranscript]
 ) -> list[_FileCounts]:
     """Return the counts of the transcripts that can be read; of those that have not changed, as
     they were kept.
     """
     values: dict[str, Any] = {}
+    state_of_rules = _state(rules)
+    kept = _kept_files(project, state_of_rules)
     for file in sessions:
         with suppress(OSError, ValueError):
             stat = file.path.stat()
             state = [stat.st_size, stat.st_mtime_ns]
-            known = cache.files.get(str(file.path))
+            known = kept.get(str(file.path))
             if known is None or known["state"] != state:
-                known = {"state": state, **_count_file(cache.rules, file.path)}
+                known = {"state": state, **_count_file(rules, file.path)}
             values[str(file.path)] = known
-    others = {path: known for path, known in cache.files.items() if Path(path).exists()}
-    if project.has_ledger() and cache.files != others | values:
-        _write_cache(project, _Cache(cache.rules, others | values))
-    return [_file_counts(path, known, cache.rules) for path, known in values.items()]
+    others = {path: known for path, known in kept.items() if Path(path).exists()}
+    if project.has_ledger() and kept != others | values:
+        project.keep(_CACHE, {"state": state_of_rules, "files": others | values})
+    return [_file_counts(path, known, rules) for path, known in values.items()]
 
 
 def _count_file(rules: RuleSet, path: Path) -> dict[str, Any]:
@@ -321,22 +294,15 @@ def _file_counts(path: str, known: Mapping[str, Any], rules: RuleSet) -> _FileCo
     return _FileCounts(Path(path), known["session"], counts)
 
 
-def _read_cache(project: Project, rules: Sequence[Rule]) -> _Cache:
-    """Return what is kept for these rules."""
+def _kept_files(project: Project, state: Sequence[Any]) -> dict[str, Any]:
+    """Return the kept counts of transcripts by path, if they are about these rules."""
     with suppress(ValueError, LookupError, TypeError):
         kept = project.read_kept(_CACHE)
-        if kept["state"] == _state(rules):
-            return _Cache(restored(kept["rules"]), dict(kept["files"]))
-    return _Cache(rule_set(rules), {})
+        if kept["state"] == state:
+            return dict(kept["files"])
+    return {}
 
 
-def _write_cache(project: Project, cache: _Cache) -> None:
-    rules = cache.rules.rules
-    state = _state(counting.rule for counting in rules.values())
-    kept = {"state": state, "rules": list(rules.values()), "files": cache.files}
-    project.keep(_CACHE, kept)
-
-
-def _state(rules: Iterable[Rule]) -> list[Any]:
-    kinds = {rule.key: rule.is_fact for rule in rules}
+def _state(rules: RuleSet) -> list[Any]:
+    kinds = {key: counting.rule.is_fact for key, counting in rules.rules.items()}
     return [VERSION, *map(list, sorted(kinds.items()))]

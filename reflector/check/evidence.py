@@ -1,28 +1,28 @@
-"""The sessions behind the counts of one rule, each with a line of a call or a sentence of yours.
+"""The sessions behind the counts of one line, each with a line of a call or a sentence of yours.
 
-Invariant: the counts are those of the page: the same sessions, the same words. Quotes are read from
-the transcripts each time, masked, and not stored.
+Invariant: the counts are those of the page: the same sessions, the same words. Each session that
+the counts are about is listed, also if nothing of the line came up in it. Quotes are read from the
+transcripts each time, masked, and not stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
 
-from reflector.check.adapter import judged_of, page_facts, rules_to_count
-from reflector.check.counting import RuleCount, Tally, kept_counts
+from reflector.check.adapter import counted_rule, judged_of, page_facts, rules_to_count
+from reflector.check.counting import RuleCount, kept_counts
 from reflector.check.facts import RuleFacts
-from reflector.check.lines import place_of
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, signals_of
 from reflector.check.source import advice_to_check
 from reflector.counts.calls import Act, acts_of, readable
 from reflector.counts.code import uses_as_code
 from reflector.counts.occasions import place_in_act
-from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_of, rule_set
+from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_set
 from reflector.counts.sentences import sentences_of
 from reflector.counts.tokens import Token
 from reflector.events.event import time_of
@@ -44,23 +44,45 @@ _MOST_ROWS = 12
 _MOST_QUOTED = 2_000
 #: The first characters of an occasion, by which its line is cut around it.
 _MOST_WORD = 8
+_INDENT = " " * 9
+#: The characters of a session's id that are shown.
+_ID = 8
 _SAID = "you said"
 _NOT_DONE = "not done"
+_AGAINST = "used"
+_TO_LOOK_AT = (_SAID, _NOT_DONE, _AGAINST)
 _RAN = "ran"
 _WROTE = "wrote"
 
 
-class Shown(NamedTuple):
-    """A session and one thing that was counted in it.
+@dataclass(frozen=True, slots=True)
+class SessionDeed:
+    """A session, and one thing that was counted in it.
 
-    deed   such as "ran"
-    words  a line of the call, or your sentence
+    began  its first time as written
+    deed   such as "ran"; "" if nothing of the line was counted
+    words  a line of the call, or your sentence, with the counted `token`
     """
 
-    began: datetime
-    session_id: str
+    session: str
+    began: str
     deed: str
-    words: _Words
+    words: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineEvidence:
+    """The counts of a line, as the page of `check` words them, and the sessions behind them.
+
+    sessions  first those to look at, then those that did it, then those without a sign of it; of
+              each kind the newest first
+    gone      how many sessions were counted earlier and have no transcript any more
+    """
+
+    counted: list[str]
+    sessions: list[SessionDeed]
+    gone: int
 
 
 class _Words(NamedTuple):
@@ -79,11 +101,10 @@ class _Session:
     said: str = ""
 
 
-def evidence_lines(
+def evidence_of(
     project: Project, file: str, number: int, today: date, added_at: datetime | None = None
-) -> list[str]:
-    """Return what was counted of the rule at a line of a file, at most 80 columns wide, the newest
-    sessions first; [] if no rule begins there.
+) -> LineEvidence | None:
+    """Return what was counted of a line of a file; None if no rule, fact or command begins there.
 
     added_at  when the line was added, as far as that is recorded: the session that wrote it is no
               evidence
@@ -96,23 +117,47 @@ def evidence_lines(
         advice = advice_to_check(project, [project.root / file])
     lines = advice.lines
     line = next((each for each in lines if (each.file, each.number) == (file, number)), None)
-    if line is None or not line.is_rule:
-        return []
+    if line is None:
+        return None
     with checks.open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
     found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
     births = births_of(project.root, lines, project.own_dir).added_at(line, added_at)
     look = Look(found, Plan(""), births)
-    facts = page_facts(project, advice, look, judged_of(project, lines, look), "{} {}".format)
-    rule = next(each for each in facts.rules if each.place == place_of(line))
-    sessions = _sessions(rule_set(rules_to_count(lines)), rule_of(line.text).key, found)
-    return [
-        *_summary(rule, Speech(facts.agent, today)),
-        *_lines(project, line, sessions, births),
-    ]
+    rules = rule_set(rules_to_count(lines))
+    counted = counted_rule(line)
+    sessions = _sessions(rules, counted.key, found)
+    alone = rules.rules[counted.key]
+    deeds = sorted(
+        _all_deeds(line, alone, sessions, births),
+        key=lambda each: (not each.deed, each.deed not in _TO_LOOK_AT),
+    )
+    kept = kept_counts(project).items()
+    gone = sum(counted.key in counts.rules for session, counts in kept if session not in sessions)
+    if not line.is_rule:
+        return LineEvidence([_fact_words(line, alone, deeds)], deeds, gone)
+    facts = page_facts(project, advice, look, judged_of(project, lines, look))
+    rule = next(each for each in facts.rules if each.place == line.place)
+    return LineEvidence([*_summary(rule, Speech(facts.agent, today))], deeds, gone)
 
 
-def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> Mapping[str, _Session]:
+def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
+    """Yield evidence in lines of at most 80 columns."""
+    for index, text in enumerate(evidence.counted):
+        yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
+    shown = [each for each in evidence.sessions if each.deed]
+    yield from map(_row, shown[:_MOST_ROWS])
+    if len(shown) > _MOST_ROWS:
+        yield f"{_INDENT}and {len(shown) - _MOST_ROWS:,} more"
+    silent = [each.session[:_ID] for each in evidence.sessions if not each.deed]
+    if shown and silent:
+        number = counted(len(silent), "session")
+        yield cut(f"{_INDENT}no sign of it in {number}: {', '.join(silent)}", _WIDTH)
+    if gone := evidence.gone:
+        yield f"{_INDENT}{counted(gone, 'session')} counted earlier, whose transcripts are gone"
+
+
+def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> dict[str, _Session]:
     """Return the sessions of transcripts with the counts of one rule, the oldest first."""
     parts: list[tuple[str, _Session]] = []
     alone = RuleSet([rules.rules[key]])
@@ -192,40 +237,40 @@ def _holds(token: Token, line: str, act: Act) -> bool:
     return token.text in line
 
 
-def _lines(
-    project: Project, line: Line, sessions: Mapping[str, _Session], births: Births
-) -> Iterator[str]:
-    key = rule_of(line.text).key
-    [counting] = rule_set([rule_of(line.text)]).rules.values()
-    shown: list[Shown] = []
-    for session_id, session in sessions.items():
+def _all_deeds(
+    line: Line, counting: Counting, sessions: dict[str, _Session], births: Births
+) -> Iterator[SessionDeed]:
+    """Yield the deeds of each session that could know a rule, or use a fact, the newest first."""
+    key = counting.rule.key
+    for session_id, session in reversed(sessions.items()):
         began = time_of(session.counts.began)
-        if began and session.counts.steps and births.standing(line, began) is not Standing.BEFORE:
-            alone = RuleCount(counting)
-            alone.add("since", session.counts.marks.get(key, Marks()))
-            shown += (Shown(began, session_id, *deed) for deed in _deeds(alone, session))
-    shown.sort(key=lambda row: (row.deed == _NOT_DONE, -row.began.timestamp()))
-    yield from map(_row, shown[:_MOST_ROWS])
-    if len(shown) > _MOST_ROWS:
-        yield f"         and {len(shown) - _MOST_ROWS:,} more"
-    kept = kept_counts(project).items()
-    if gone := sum(
-        key in counts.rules for session_id, counts in kept if session_id not in sessions
-    ):
-        yield (
-            f"         {counted(gone, 'session')} counted earlier, whose transcripts no "
-            "longer exist"
-        )
+        if not began or not session.counts.steps:
+            continue
+        if line.is_rule and births.standing(line, began) is Standing.BEFORE:
+            continue
+        alone = RuleCount(counting)
+        alone.add("since", session.counts.marks.get(key, Marks()))
+        for deed, words in [*_deeds(alone, session)] or [("", _Words())]:
+            text = quote(words.line, _MOST_QUOTED)
+            yield SessionDeed(session_id, session.counts.began, deed, text, words.word)
+
+
+def _fact_words(line: Line, counting: Counting, deeds: Iterable[SessionDeed]) -> str:
+    """Return in how many sessions the agent named a fact or a command."""
+    sessions = {each.session: bool(each.deed) for each in deeds}
+    named = f"named in {sum(sessions.values())} of {counted(len(sessions), 'session')}"
+    words = named if counting.named else "calls cannot show its use"
+    return f"a {line.kind.value}, so no session can break it; {words}"
 
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
     """Yield the things that were counted in a session, each with its words."""
-    tally: Tally = alone.since
+    tally = alone.since
     if session.said:
         yield _SAID, _Words(f'"{session.said}"')
     if tally.against:
         ran = session.words.get(f"{_RAN} against")
-        yield "used", ran or session.words.get(f"{_WROTE} against", _Words())
+        yield _AGAINST, ran or session.words.get(f"{_WROTE} against", _Words())
     is_due = alone.occasion and alone.names_command
     if is_due and tally.came_up and not (tally.run or tally.against):
         yield _NOT_DONE, session.words.get("occasion", _Words())
@@ -234,16 +279,13 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
         yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", _Words())
 
 
-def _summary(rule: RuleFacts, speech: Speech) -> Iterator[str]:
-    """Yield the category and the counts of a rule, as the page words them."""
+def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
+    """Return the category and the counts of a rule, as the page words them."""
     words = [signal.words(rule, speech) for signal in signals_of(rule)]
-    if not words:
-        words = [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
-    for index, text in enumerate(words):
-        yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
+    return words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
 
 
-def _row(row: Shown) -> str:
-    day = row.began.astimezone()
-    head = f"{day:%d %b %Y}  {row.session_id[:8]}  {row.deed:<8}  "
-    return head + around(quote(row.words.line, _MOST_QUOTED), row.words.word, _WIDTH - len(head))
+def _row(each: SessionDeed) -> str:
+    day = datetime.fromisoformat(each.began).astimezone()
+    head = f"{day:%d %b %Y}  {each.session[:_ID]}  {each.deed:<8}  "
+    return head + around(each.words, each.token, _WIDTH - len(head))

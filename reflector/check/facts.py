@@ -16,18 +16,20 @@ from reflector.audit.checked import CheckedLine
 from reflector.check.elsewhere import Elsewhere
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts:
     """The free counts of a rule in the sessions of one period.
 
     sessions  of the period
-    came_up   sessions in which the occasion of the rule came up
-    run, written  sessions in which the agent ran it, and wrote it, at the occasion if one is known
-    ran       sessions in which the agent ran it at any time
-    said      sessions in which you said it
-    against   sessions in which it ran or wrote a part of it that the rule speaks against, as in
-              "use pnpm, not npm"
-    done      sessions in which it followed the rule, as far as counts show
+    came_up   sessions in which the occasion of the rule came up; 0 without a known occasion
+    run, written  sessions in which the agent ran or wrote a token of it; if it has an occasion and
+              does not only forbid, at the occasion, and before it if it asks for that
+    ran       sessions in which the agent ran the command that it asks for, at any time
+    said      sessions in which you said it again
+    against   sessions in which the agent ran or wrote a token that it speaks against beside others,
+              as in "use pnpm, not npm"
+    done      sessions in which it followed the rule, as far as counts show: it ran it; of "use A,
+              not B" it wrote A, too
     """
 
     sessions: int = 0
@@ -38,9 +40,6 @@ class Counts:
     said: int = 0
     against: int = 0
     done: int = 0
-
-
-NO_COUNTS = Counts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,6 @@ class RuleFacts:
     """A rule and all that is known of it.
 
     place     FILE:LINE, or the name of a rule of the playbook
-    kind      rule, fact or command
     tokens    of context at each start
     name      of its bullet; None before the ledger has it
     forbids   whether the agent breaks it if its calls contain it
@@ -92,7 +90,6 @@ class RuleFacts:
 
     place: str
     text: str
-    kind: str = "rule"
     heading: str = ""
     tokens: int = 0
     name: str | None = None
@@ -105,14 +102,13 @@ class RuleFacts:
     lacks_start: bool = False
     missing: str = ""
     last_said: Reminder | None = None
-    since: Counts = NO_COUNTS
-    before: Counts = NO_COUNTS
-    unknown: Counts = NO_COUNTS
+    since: Counts = field(default_factory=Counts)
+    before: Counts = field(default_factory=Counts)
+    unknown: Counts = field(default_factory=Counts)
     judged_since: Answers = Answers()
     judged_before: Answers = Answers()
     result: str = ""
     judged: CheckedLine | None = None
-    quotes: str | None = None
 
     @property
     def counts(self) -> Counts:
@@ -125,14 +121,10 @@ class RuleFacts:
         return replace(
             self,
             since=self.before,
-            before=NO_COUNTS,
+            before=Counts(),
             judged_since=self.judged_before,
             judged_before=Answers(),
         )
-
-    def with_result(self, words: str) -> RuleFacts:
-        """Return the rule with the result of judges, in words."""
-        return replace(self, result=words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +157,19 @@ class HeadingFacts:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A sentence of yours that is in no rule, and the sessions in which you said it."""
+    """Sentences of yours in some sessions that say no rule again.
+
+    words   the shortest of them if they have a topic, else the newest
+    topic   what they ask for; "" if they are only alike
+    rules   the places of rules about the topic, the shortest rule first
+    said    the newest sentence of each session
+    """
 
     words: str
     sessions: int
+    topic: str = ""
+    rules: tuple[str, ...] = ()
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 class Step(NamedTuple):

@@ -16,7 +16,6 @@ from reflector.check.rows import (
     Part,
     Row,
     Speech,
-    change_of,
     fact_rows,
     followed_words,
     known_words,
@@ -80,7 +79,8 @@ def _sessions_line(facts: PageFacts) -> str:
         return f"No session of this folder was found.{sent}"
     words = f"{counted(facts.sessions, 'session')} since {facts.first.day} {facts.first:%b}"
     if facts.since_edit is not None:
-        words += f", {facts.since_edit or 'none'} since the last edit"
+        number = "all" if facts.since_edit == facts.sessions else facts.since_edit or "none"
+        words += f", {number} since the last edit"
     return f"{words}.{sent}"
 
 
@@ -179,9 +179,13 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
     if unjudged := rules_by_part[Part.JUDGE]:
         shown.append(f"NEEDS A JUDGE {len(unjudged)}")
     if facts.rules:
-        shown.append(f"Every rule: {_ALL}")
-    if shown:
-        yield "   ".join(shown)
+        shown.append(f"Everything: {_ALL}")
+    line = "   ".join(shown)
+    if width(line) > WIDTH:
+        yield "   ".join(shown[:-1])
+        line = shown[-1]
+    if line:
+        yield line
 
 
 def _steps(steps: Sequence[Step]) -> Iterator[str]:
@@ -203,7 +207,7 @@ def _whole_rows(facts: PageFacts, today: date) -> Iterator[str]:
     yield f"LOOK AT THESE {len(rows)}"
     label_width = _label_width(rows, len(facts.files))
     for row in rows:
-        yield from _labelled(row.label, label_width, [row.text, *row.evidence])
+        yield from _labelled(row.label, label_width, [row.text, *row.evidence, *row.quotes])
 
 
 def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) -> Iterator[str]:
@@ -215,9 +219,6 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) 
             yield from _labelled(
                 rule.place, len(rule.place), [plain_words(rule.text), *known_words(rule, speech)]
             )
-    change = change_of([rule for rules in rules_by_part.values() for rule in rules])
-    if change is not None:
-        yield f"Rules followed since they were written: {change:+} percentage points."
 
 
 def _whole_facts(facts: PageFacts) -> Iterator[str]:

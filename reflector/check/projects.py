@@ -118,7 +118,7 @@ def _found(root: Path, sessions: Sequence[FoundTranscript], today: date) -> _Fou
         project = Project.at(root)
         advice = advice_of(root)
         look = Look([*sessions], Plan(""), births_of(root, advice.lines, None))
-        facts = page_facts(project, advice, look, _NOTHING_JUDGED, lambda *words: " ".join(words))
+        facts = page_facts(project, advice, look, _NOTHING_JUDGED)
     except (OSError, ValueError, Mistake):
         return _Found(root, sessions, None, 0)
     return _Found(root, sessions, facts, len(rows_of(facts, today)))

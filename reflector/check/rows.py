@@ -59,13 +59,15 @@ class Signal(NamedTuple):
 class Row:
     """A row to look at: a rule, or a sentence in no rule, with its evidence, the strongest first.
 
-    rank  of its kind, then its count: rows to look at are ordered by it
+    rank    of its kind, then its count: rows to look at are ordered by it
+    quotes  your sentences, each with its session
     """
 
     label: str
     text: str
     evidence: tuple[str, ...]
     rank: tuple[int, int] = (0, 0)
+    quotes: tuple[str, ...] = ()
 
 
 def part_of(rule: RuleFacts) -> Part:
@@ -143,8 +145,13 @@ def fact_rows(headings: Iterable[HeadingFacts], sessions: int) -> Iterator[Row]:
 
 
 def _repeated_row(repeated: Repeated) -> Row:
-    evidence = f"not in a rule; you said it in {counted(repeated.sessions, 'session')}"
-    return Row("+", f'"{repeated.words}"', (evidence,), (_REPEATED_RANK, -repeated.sessions))
+    number = counted(repeated.sessions, "session")
+    evidence = f"not in a rule; you said it in {number}"
+    if repeated.topic:
+        rule = f"see {repeated.rules[0]}" if repeated.rules else "no rule does"
+        evidence = f"you asked for {repeated.topic} in {number}; {rule}"
+    quotes = tuple(f'{session[:8]}  "{words}"' for session, words in repeated.said.items())
+    return Row("+", f'"{repeated.words}"', (evidence,), _REPEATED_RANK, quotes)
 
 
 def followed_words(rule: RuleFacts) -> str:
@@ -207,23 +214,6 @@ def is_followed_before(rule: RuleFacts) -> bool:
         number >= _FEWEST and yes >= FOLLOWED_SHARE * number
         for yes, number in (_followed(rule), _followed(rule, before=True))
     )
-
-
-def change_of(rules: Iterable[RuleFacts]) -> int | None:
-    """Return by how many points rules are followed more often since their lines exist; None if no
-    rule has enough sessions on both sides. It describes, and proves no effect: you add a line when
-    a rule was just broken, and a model may have changed as well.
-    """
-    since = [0, 0]
-    before = [0, 0]
-    for rule in rules:
-        ratios = _followed(rule), _followed(rule, before=True)
-        if all(number >= _FEWEST for _, number in ratios):
-            since = [sum(pair) for pair in zip(since, ratios[0], strict=True)]
-            before = [sum(pair) for pair in zip(before, ratios[1], strict=True)]
-    if not since[1]:
-        return None
-    return round(100 * (since[0] / since[1] - before[0] / before[1]))
 
 
 def _followed(rule: RuleFacts, *, before: bool = False) -> tuple[int, int]:
@@ -342,7 +332,7 @@ def _doubted_words(rule: RuleFacts, _: Speech) -> str:
     return f"{words}, too few to tell"
 
 
-#: The kinds of evidence, the strongest first. A sentence in no rule has the rank of the last.
+#: The kinds of evidence, the strongest first.
 SIGNALS: Sequence[Signal] = (
     Signal("broken", _broken, _broken_words),
     Signal("harmful", _harmed, _harmed_words),
@@ -356,4 +346,5 @@ SIGNALS: Sequence[Signal] = (
     ),
     Signal("mostly broken", _doubted, _doubted_words),
 )
-_REPEATED_RANK = len(SIGNALS) - 1
+#: Sentences in no rule come after those that say a rule again.
+_REPEATED_RANK = (2, 0)

@@ -120,17 +120,17 @@ def check(
                 if not is_agreed:
                     agreed(f"Your rules, {cost_words(look.plan)}. Continue?", "", yes=yes)
                 ran = _ask(project, advice.lines, look, typed)
-    answer = answer_of(project, advice, look, ran, place.command)
+    facts, document = answer_of(project, advice, look, ran)
     absent = _absent_words(judge, look, ran)
     if as_json:
-        print_json(answer.document)
+        print_json(document)
     else:
         plan = Plan("") if ran.asked else look.plan
-        last = closing(answer.facts, plan, typed, place.command, has_ledger=project.has_ledger())
-        _print_page(replace(answer.facts, was_sent=ran.asked > 0, closing=last), whole=whole)
-        for text in filter(None, (absent, *_notes(place, answer.document, look, ran, whole=whole))):
+        last = closing(facts, plan, typed, place.command, has_ledger=project.has_ledger())
+        _print_page(replace(facts, was_sent=ran.asked > 0, closing=last), whole=whole)
+        for text in filter(None, (absent, *_notes(place, document, look, ran, whole=whole))):
             note(text)
-        if since is not None and not answer.facts.sessions:
+        if since is not None and not facts.sessions:
             all_sessions = place.command("check")
             note(f"No session ended since {day_words(since.isoformat())}. For all: {all_sessions}")
     if ran.failed or absent:

@@ -84,7 +84,9 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     newest = offers.estimate(config)
     if newest.prompts:
         sessions = counted(len(newest.prompts), "session")
-        say(f"The price is for your last {sessions} (at most {_tokens(newest)}).")
+        whose = f"your last {sessions} in all projects (at most {_tokens(newest)})"
+        say(f"The price is for {whose}.")
+        say(f"To see the price for the rules of this project: {place.command('check')}")
     columns = ("judge", "version", "model", "may judge", "price", "your text goes to")
     table(columns, [_row(offer) for offer in listed], prose=("your text goes to",))
     for offer in listed:

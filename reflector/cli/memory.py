@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -53,6 +54,9 @@ from reflector.memory.restoring import (
     words_of_undo,
 )
 from reflector.text.phrases import counted
+
+if TYPE_CHECKING:
+    from reflector.check.evidence import LineEvidence
 
 _SCOPES: tuple[Scope, ...] = ("project", "user")
 
@@ -98,6 +102,7 @@ class MemoryLineJson:
 
     first   the change that brought it first, if it had gone before
     origin  if no recorded change brought it: a change that may have
+    counted  what `check` counted of it, if you asked for this line; null if nothing is counted
     """
 
     file: str
@@ -109,6 +114,7 @@ class MemoryLineJson:
     words: str
     was: list[FormerJson]
     origin: str
+    counted: LineEvidence | None
 
 
 @dataclass
@@ -353,10 +359,15 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
 
 
 def print_blame(
-    place: Place, file: str, number: int | None, moment: str | None, *, as_json: bool
-) -> datetime | None:
-    """Print who wrote each line of a watched file, or one line on one screen. Return when that
-    line was added, None if only commits show that.
+    place: Place,
+    file: str,
+    number: int | None,
+    moment: str | None,
+    *,
+    as_json: bool,
+) -> LineEvidence | None:
+    """Print who wrote each line of a watched file, or one line on one screen. Return the counts of
+    one line, which are a part of the JSON. Nothing is counted of your own files and of the past.
     """
     with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
@@ -370,16 +381,26 @@ def print_blame(
                 )
             lines = [line_of(stores, changes, lines[number - 1])]
         session = _session_command(place, stores, lines[0].written) if number is not None else ""
+    evidence = None
+    if number is not None and moment is None and not file.startswith(("~", "/")):
+        from reflector.check.evidence import evidence_of  # only this question counts
+
+        evidence = evidence_of(place.project(), file, number, date.today(), _added_at(lines[0]))
     if as_json:
-        print_json([_line_json(place, line) for line in lines])
+        print_json([_line_json(place, line, evidence) for line in lines])
     elif number is None:
         _print_lines(place, file, lines)
     else:
         _print_line(place, file, lines[0], session)
-        written = lines[0].written
-        if written is not None and written.fact("source") != GIT and lines[0].first is None:
-            return time_of(written.event.occurred_at)
-    return None
+    return evidence
+
+
+def _added_at(line: Line) -> datetime | None:
+    """Return when a line was added; None if only commits show that."""
+    written = line.written
+    if written is None or written.fact("source") == GIT or line.first is not None:
+        return None
+    return time_of(written.event.occurred_at)
 
 
 def _session_command(place: Place, stores: Sequence[Store], change: Change | None) -> str:
@@ -416,13 +437,13 @@ def _former(file: str, changes: Sequence[Change]) -> bytes:
     return content
 
 
-def _line_json(place: Place, line: Line) -> MemoryLineJson:
+def _line_json(place: Place, line: Line, evidence: LineEvidence | None) -> MemoryLineJson:
     def shown(change: Change | None) -> MemoryJson | None:
         return memory_json(place, change) if change is not None else None
 
     changes = {name: shown(getattr(line, name)) for name in ("written", "committed", "first")}
     was = [FormerJson(former.text, shown(former.written)) for former in line.was]
-    return shaped(MemoryLineJson, line, was=was, **changes)
+    return shaped(MemoryLineJson, line, was=was, counted=evidence, **changes)
 
 
 def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:

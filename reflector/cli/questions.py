@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -240,36 +239,31 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
     For a rule, each row shows a session, the verdict, the new total and the reason.
 
     For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows the author and the
-    time. It also shows your words before the change, and the earlier line. If the line is a rule,
-    `blame` also shows the sessions that `check` counted, each with a quote.
+    time. It also shows your words before the change, and the earlier line. Then it lists the
+    sessions that `check` counted, each with a quote. The sessions to look at come first.
 
     If a verdict no longer counts, its row shows the reason: a retraction, a recount, or another
     verdict that counts instead. For a merged rule, `blame` also lists the verdicts on the rules
     that were merged.
     """
     if isinstance(name, FileLine):
-        from reflector.cli.memory import print_blame
-
-        added_at = print_blame(place, name.file, name.number, moment, as_json=as_json)
-        if name.number is None or as_json:
-            return
-        if name.file.startswith(("~", "/")):
-            return  # one of the user's own files, whose rules nothing counts
-        if not place.is_untouched:
-            _print_evidence(place, f"{name.file}:{name.number}", moment)
-        if moment is None and not place.user:
-            _print_sessions(place, name.file, name.number, added_at)
+        _blame_line(place, name, moment, as_json=as_json)
         return
     with place.reading() as ledger:
         _blame_rule(Question(place, ledger, past(ledger, moment), as_json), name)
 
 
-def _print_sessions(place: Place, file: str, number: int, added_at: datetime | None) -> None:
-    """Print what `check` counted of the rule at a line, session by session."""
+def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bool) -> None:
+    """Print who wrote a line, and what was counted of it."""
     from reflector.check.evidence import evidence_lines
+    from reflector.cli.memory import print_blame
 
-    for line in evidence_lines(place.project(), file, number, date.today(), added_at):
-        say(line)
+    evidence = print_blame(place, line.file, line.number, moment, as_json=as_json)
+    is_own = line.file.startswith(("~", "/"))
+    if line.number is not None and not (as_json or is_own or place.is_untouched):
+        _print_evidence(place, f"{line.file}:{line.number}", moment)
+    for text in evidence_lines(evidence) if evidence and not as_json else ():
+        say(text)
 
 
 def _print_evidence(place: Place, line: str, moment: str | None) -> None:

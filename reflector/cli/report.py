@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reflector.report.page import Page
     from reflector.report.summary import Summary
 
-_FILE = Path("report.html")
+_FILE = "report.html"
 #: Characters of a rule in a line.
 _MOST = 52
 _READ_FIRST = "The page contains the texts of your rules. Read the page before you send it."
@@ -29,7 +29,7 @@ _READ_FIRST = "The page contains the texts of your rules. Read the page before y
 @click.command()
 @click.option("--since", metavar="MOMENT", help="Show changes since MOMENT (default: 7 days ago).")
 @as_of_option
-@click.option("--out", type=FILE, default=_FILE, show_default=True, help="File to write.")
+@click.option("--out", type=FILE, help="File to write (default: one that git ignores).")
 @flag("--open", "opens", help="Show the page in the browser.")
 @flag(
     "--share",
@@ -37,23 +37,32 @@ _READ_FIRST = "The page contains the texts of your rules. Read the page before y
 )
 @click.pass_obj
 def report(
-    place: Place, since: str | None, moment: str | None, out: Path, opens: bool, share: bool
+    place: Place, since: str | None, moment: str | None, out: Path | None, opens: bool, share: bool
 ) -> None:
     """Write an HTML page about the playbook.
 
     The page shows the reason for each count, recent changes, sessions by week, open decisions,
     judges, cost, and rules that no session cites. The page is a single file that loads nothing from
-    the network.
+    the network. By default, it is in the project's folder .claude/reflector, which git ignores.
     """
     with waiting("reading the ledger for the report"):
         page = _page(place, since, moment, share=share)
         from reflector.report.html import page_html
 
         html = page_html(page, share=share).encode()
-        write_named(out, html)
-    print_lines(_lines(page, place, out, len(html), opens=opens, share=share))
+        path = out or _default(place)
+        write_named(path, html)
+    is_plain = out is None and not (opens or share or page.is_past)
+    print_lines(_lines(page, place, path, len(html), is_plain=is_plain, share=share))
     if opens:
-        click.launch(out.resolve().as_uri())
+        click.launch(path.resolve().as_uri())
+
+
+def _default(place: Place) -> Path:
+    """Return the file in the project's state folder, as short as you can type it here."""
+    path = place.project().make_state_dir() / _FILE
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -> Page:
@@ -78,17 +87,16 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
 
 
 def _lines(
-    page: Page, place: Place, out: Path, size: int, *, opens: bool, share: bool
+    page: Page, place: Place, path: Path, size: int, *, is_plain: bool, share: bool
 ) -> list[str]:
     """Return what the command prints: the file, its last days, and the next command."""
-    is_plain = out == _FILE and not (opens or share or page.is_past)
-    opening = f" To open the page: {place.command('report', '--open')}" if is_plain else ""
     summary = page.summary
     helped = summary.helped.total()
     harmed = summary.harmed.total()
     added = sum(rule.change == "added" for rule in page.changes.rules)
     lines = [
-        f"{out}, {size / 1000:,.0f} kB, loads nothing.{opening}",
+        f"{path}, {size / 1000:,.0f} kB, loads nothing.",
+        *([f"To open the page: {place.command('report', '--open')}"] * is_plain),
         f"{_days(summary)}: recorded {counted(summary.sessions, 'session')}, "
         f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed), "
         f"{counted(added, 'new rule')}",

@@ -58,6 +58,7 @@ from reflector.memory.files import shown_name
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, Verdict
 from reflector.playbook.duplicates import Pair, duplicates
+from reflector.playbook.names import is_name
 from reflector.playbook_files.places import places
 from reflector.reflection.aftermath import aftermath, evidence
 from reflector.reflection.standing import OpenCitation, citation_of, citations
@@ -91,7 +92,13 @@ class _Review(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self.commands and re.search(r"\d", args[0]):
+        word = args[0]
+        if word not in self.commands and re.search(r"\d", word):
+            if args == [word]:
+                decision = f"{word} helpful|harmful|neutral --session SESSION"
+                if not is_name(word):
+                    decision = f"approve {word}, or review reject {word}"
+                raise click.UsageError(f"{word} needs your decision: reflector review {decision}")
             return "NAME", self.commands["NAME"], args
         return super().resolve_command(ctx, args)
 

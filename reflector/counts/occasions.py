@@ -34,7 +34,11 @@ class Occasion(NamedTuple):
 _GIT = r"\bgit(?: +-\S+(?: +[^-\s]\S*)??)*?"
 #: In the order in which they are looked for: a rule has the first that it names.
 _OCCASIONS = (
-    Occasion("sessions that pushed", r"\bpush|推送|プッシュ|\bempuj", rf"{_GIT} push(?![\w.-])"),
+    Occasion(
+        "sessions that pushed",
+        r"(?<![\w-])push|推送|プッシュ|\bempuj",
+        rf"{_GIT} push(?![\w.-])",
+    ),
     Occasion(
         "sessions that opened a pull request",
         r"\b(?:pull|merge) requests?\b|\b[PM]Rs?\b|合并请求|拉取请求|プルリク",

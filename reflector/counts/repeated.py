@@ -1,17 +1,25 @@
-"""Sentences that you repeat in several sessions and that no rule contains."""
+"""Sentences that you repeat in several sessions and that no rule contains: similar ones, and
+requests on the same topic.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from reflector.counts.likeness import Likeness, features_of
+from reflector.counts.sentences import topics_of
 
 _FEWEST_SESSIONS = 3
+#: Spaces of a sentence that you may type twice.
+_MOST_TYPED = 9
+#: A line that a program printed: it begins with a number, a path or a difference.
+_OUTPUT = re.compile(r"\W*\d|[^\w\s]*[\w.-]*[/\\#→]")
 
 
 class Sentence(NamedTuple):
-    """A sentence of yours that instructs, its time as written and its session."""
+    """A sentence of yours, its time as written and its session."""
 
     words: str
     timestamp: str
@@ -19,26 +27,48 @@ class Sentence(NamedTuple):
 
 
 class Repeated(NamedTuple):
-    """Sentences that are alike: the newest one and the number of sessions."""
+    """Sentences of some sessions.
 
-    newest: Sentence
-    sessions: int
+    said   the newest sentence of each session, the newest first
+    topic  what they ask for; "" if they are only alike
+    """
+
+    said: Mapping[str, str]
+    topic: str
 
 
 def repeated(sentences: Sequence[Sentence]) -> list[Repeated]:
     """Return the sentences that you said in three sessions or more, the most repeated first. Each
-    sentence is in one row.
+    sentence is in one row. A fork of a session repeats nothing, and a long sentence that is the
+    same word for word was pasted.
     """
-    newest_first = sorted(sentences, key=lambda sentence: sentence.timestamp, reverse=True)
-    likeness = Likeness([features_of(sentence.words) for sentence in newest_first])
+    ordered = sorted(sentences, key=lambda sentence: sentence.timestamp)
+    different = {_identity(sentence): sentence for sentence in ordered}
+    newest_first = [each for each in different.values() if not _OUTPUT.match(each.words)][::-1]
     taken: set[int] = set()
     rows: list[Repeated] = []
-    for place, sentence in enumerate(newest_first):
-        if place in taken:
-            continue
-        alike = {place, *likeness.places_like(sentence.words)} - taken
-        sessions = {newest_first[other].session_id for other in alike}
-        if len(sessions) >= _FEWEST_SESSIONS:
-            taken |= alike
-            rows.append(Repeated(sentence, len(sessions)))
-    return sorted(rows, key=lambda row: -row.sessions)
+    for topic, places in _groups(newest_first):
+        said: dict[str, str] = {}
+        for place in sorted(places - taken):
+            said.setdefault(newest_first[place].session_id, newest_first[place].words)
+        if len(said) >= _FEWEST_SESSIONS:
+            taken |= places
+            rows.append(Repeated(said, topic))
+    return sorted(rows, key=lambda row: -len(row.said))
+
+
+def _identity(sentence: Sentence) -> tuple[str, str]:
+    is_long = sentence.words.count(" ") > _MOST_TYPED
+    return sentence.words, "" if is_long else sentence.timestamp
+
+
+def _groups(sentences: Sequence[Sentence]) -> Iterator[tuple[str, Set[int]]]:
+    """Yield the places of sentences that ask for a topic, then those that are like each one."""
+    by_topic: dict[str, set[int]] = {}
+    for place, sentence in enumerate(sentences):
+        for topic in topics_of(sentence.words):
+            by_topic.setdefault(topic, set()).add(place)
+    yield from by_topic.items()
+    likeness = Likeness([features_of(sentence.words) for sentence in sentences])
+    for place, sentence in enumerate(sentences):
+        yield "", {place, *likeness.places_like(sentence.words)}

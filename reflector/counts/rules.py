@@ -21,14 +21,14 @@ from reflector.counts.calls import Act, Waiting
 from reflector.counts.code import uses_as_code, without_comments
 from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import Occasion, is_before, occasion_of, place_in_act, scope_of
-from reflector.counts.sentences import instructs, is_against, may_repeat, sentences_of
+from reflector.counts.sentences import instructs, is_against, may_repeat, sentences_of, topics_of
 from reflector.counts.tokens import Token, are_all_asked_for, tokens_of
 from reflector.text.words import words_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
 
 #: How tokens, occasions and likeness are read: it changes whenever a count would.
-VERSION = "counts/4"
+VERSION = "counts/5"
 #: In `came_up`, beside the bit of the occasion: a rule that asks for a command before it had the
 #: occasion first, or the command first, or its transcript does not have the beginning of the
 #: session.
@@ -90,7 +90,7 @@ class Marks(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A sentence of yours that says rules again, or that instructs and is in no rule.
+    """A sentence of yours that says rules again, or that asks for something and is in no rule.
 
     record  the key of its record, and `offset` that of the record's line
     number  its place among the sentences of the record
@@ -314,7 +314,7 @@ class RuleSet:
             keys = self.said_in(sentence)
             for key in keys:
                 counts.add(key, Marks(said=AGAIN))
-            if keys or instructs(sentence):
+            if keys or instructs(sentence) or topics_of(sentence):
                 remark = Remark(message.key, message.offset, number, tuple(keys))
                 counts.remarks.append(remark)
 

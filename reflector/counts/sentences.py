@@ -1,4 +1,4 @@
-"""The form of your sentences: the ones that instruct, and the ones that may repeat a rule.
+"""The form of your sentences: the ones that instruct or may repeat a rule, and their topics.
 
 Invariant: a few short expressions read the form, and a sentence of an unknown form counts nothing.
 English, Chinese, Japanese, Spanish and Portuguese are read.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from reflector.judges.reading.wordings import matches_in, wordings
 from reflector.transcripts.message import Message
 from reflector.transcripts.speakers import own_sentences
 
@@ -57,6 +58,12 @@ def sentences_of(message: Message) -> list[str]:
 def instructs(sentence: str) -> bool:
     """Return whether a sentence has the form of an instruction."""
     return not sentence.endswith(_OPEN) and _INSTRUCTS.match(sentence) is not None
+
+
+def topics_of(sentence: str) -> list[str]:
+    """Return what a sentence asks for that people ask for again and again, such as "tests"."""
+    plain = sentence.replace("’", "'")
+    return [row.says for row, _ in matches_in(wordings("ask"), plain)]
 
 
 def may_repeat(sentence: str) -> bool:

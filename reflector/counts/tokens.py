@@ -34,6 +34,12 @@ _PROGRAMS = frozenset(
     " python python2 python3 rake rg rm rsync ruby ruff rustc sed ssh sudo svn tail task tee"
     " terraform tox tsc tsx uv uvx vitest wget yarn".split()
 )
+#: First words of code that looks like a command, as in `pub use`.
+_KEYWORDS = frozenset(
+    "abstract async await class const def enum export extends fn for from func if impl import"
+    " interface let mod new private protected pub public return static struct trait type use var"
+    " while with".split()
+)
 #: Names with a capital inside that are not identifiers.
 _NAMES = frozenset(
     "GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MongoDB GraphQL DevOps YouTube"
@@ -52,10 +58,13 @@ _CUE = re.compile(
     r"|forbid\w*|prohibit\w*|banned)\b"
     r"(?:[ \t]+(?!without|until|unless|before)[\w'’]+){0,2}"
     r"|n['’]t\b(?:[ \t]+[\w'’]+){0,1}|不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是)"
-    r"|\b(?:use|using|prefer|run|running|but|without|until|unless|before|always|usa|utiliza|use"
+    r"|\b(?:use|using|prefer|run|running|search|grep|but|without|until|unless|before|always|usa"
+    r"|utiliza|use"
     r"|prefiere|prefira|sin|sem)\b|改用|请|必须|应",
     re.IGNORECASE,
 )
+#: A remark in parentheses, which ends before a token.
+_ASIDE = re.compile(r"\([^()`]*\)")
 _BOUNDARY = re.compile(r"[.!?:;][\s]|[。！？；：\n]")
 _ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
 _FOLDER = (
@@ -137,7 +146,8 @@ class Token(NamedTuple):
     @property
     def is_command(self) -> bool:
         """Whether it is a command with its arguments, such as `make lint`."""
-        return re.match(r"(?:\./)?[a-z][\w.-]* +\S", self.text) is not None
+        is_code = self.text.partition(" ")[0] in _KEYWORDS
+        return not is_code and re.match(r"(?:\./)?[a-z][\w.-]* +\S", self.text) is not None
 
     @property
     def is_plain(self) -> bool:
@@ -229,7 +239,7 @@ def _is_negated(text: str, match: re.Match[str]) -> bool:
     """Return whether the last cue before a token, or a Japanese or Korean one after it, speaks
     against it.
     """
-    before = _BOUNDARY.split(text[: match.start()])[-1]
+    before = _BOUNDARY.split(_ASIDE.sub("", text[: match.start()]))[-1]
     cues = list(_CUE.finditer(re.sub(r"`[^`\n]*`", "`", before)))
     if cues:
         return cues[-1]["against"] is not None

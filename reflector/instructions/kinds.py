@@ -21,8 +21,6 @@ _BINDS = 2.0
 _ASKS = 2.0
 _REFUSES = 2.0
 _CONTRASTS = 1.3
-_LEANS = 0.5
-_PERMITS = -0.5
 _DESCRIBES = -1.0
 _IS = -0.3
 _GLOSSES_CODE = -1.3
@@ -30,7 +28,6 @@ _GLOSSES = -0.5
 #: The weights of its form, of its headings and of its lead-in.
 _OF_FORM = {Form.STEP: 1.0, Form.ROW: -1.0}
 _OPENS = -1.5
-_ONLY_OPENS = -5.0
 _BELOW = {"rules": 1.2, "commands": -0.5, "facts": -1.0, "likely": 0.3}
 _OF_OUTER = 0.7
 _AFTER_RULE = 2.0
@@ -45,8 +42,9 @@ _LABEL = re.compile(r"[^.:：|]{1,60}?(?:[:：]|\s\|)\s*(?=\S)")
 _GLOSS = re.compile(r"(?:§(?: ?[/,&] ?§)*|[^\W\d_][\w /&§().-]{0,40}?)(?::|：|\s[—–-]{1,2}\s)")
 _CLAUSE = re.compile(r"[.!?;:()—–→。！？；：，、（）|]|\s-\s")
 _CONTRAST = re.compile(
-    r"§,? (?:not|over|never) §|[❌🚫⛔]|\b(?:NOT|ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE"
-    r"|REQUIRED|NO|SOLO|ANTES|DESPUÉS|TODAS|TODOS|DEPOIS|IMPORTANTE)\b"
+    r"§,? (?:not|over|never) §|[❌🚫⛔]|(?<!does )\bNOT\b"
+    r"|\b(?:ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE|REQUIRED|NO|SOLO"
+    r"|ANTES|DESPUÉS|TODAS|TODOS|DEPOIS|IMPORTANTE)\b"
 )
 _INFINITIVE = re.compile(r"[a-zà-ÿ]{2,}(?:ar|er|ir|arse|erse)")
 _PARENTHESES = re.compile(r"[(（][^()（）]{0,40}[)）]")
@@ -64,7 +62,7 @@ def kind_of(piece: Block) -> Kind:
         return _kind_of_typed(piece.text)
     text = _Text(piece.text, is_step=piece.form == Form.STEP)
     if piece.form == Form.HEADING:
-        is_rule = len(text.words) > 2 and (text.binds or text.refuses)
+        is_rule = len(text.words) > 2 and (text.binds or text.refuses) and not text.opens
     elif text.has_command and not text.binds and _may_be_typed(piece, text):
         return Kind.COMMAND
     else:
@@ -95,14 +93,12 @@ def _score(piece: Block, text: _Text) -> float:
     weights = [
         _BINDS * text.binds,
         _ASKS * text.asks,
-        _REFUSES * text.refuses,
+        _REFUSES * (text.refuses and not text.binds),
         _CONTRASTS * min(2, len(_CONTRAST.findall(text.plain))),
-        _LEANS * text.leaning,
-        _PERMITS * text.has("permitting"),
         text.description,
         text.gloss * (piece.form != Form.ROW),
         _OF_FORM.get(piece.form, 0.0),
-        text.opening * (piece.opens or text.plain.endswith((":", "："))),
+        _OPENS * (piece.opens or text.plain.endswith((":", "："))),
         _introduction(piece.lead_in),
         *map(_title, piece.headings[-1:]),
         *(_OF_OUTER * max(0.0, _title(outer)) for outer in piece.headings[:-1]),
@@ -124,7 +120,9 @@ def _introduction(lead_in: str) -> float:
     text = _Text(lead_in)
     if text.binds:
         return _AFTER_RULE
-    return _AFTER_RULES if text.asks else min(_AFTER_RULES, _title(lead_in))
+    if text.asks:
+        return _AFTER_RULES
+    return min(_AFTER_RULES, _title(lead_in)) + (text.description if text.words else 0.0)
 
 
 class _Text:
@@ -142,22 +140,23 @@ class _Text:
         # The label of a step may be what it asks for.
         self._body = _PARENTHESES.sub("", self.plain if is_step else body)
 
-    def has(self, group: str) -> bool:
-        return GROUPS[group].is_in(self.plain, self.words)
-
     @cached_property
     def binds(self) -> bool:
-        pairs = {f"{before}_{word}" for before, word in pairwise(self.words)}
+        words = self._words_by_clause
+        pairs = {f"{before}_{word}" for before, word in pairwise(words)}
         if not GROUPS["binding_pairs"].words.isdisjoint(pairs):
             return True
-        # "to avoid" gives a purpose.
-        words = [word for word in self.words if f"to_{word}" not in pairs]
-        return GROUPS["binding"].is_in(self.plain, words)
+        around = zip(words, words[1:], words[2:], strict=False)
+        meant = [word for before, word, after in around if not _describes(before, word, after)]
+        return GROUPS["binding"].is_in(self.plain, meant)
 
     @property
-    def leaning(self) -> int:
-        words = GROUPS["leaning"].words.intersection(self.words)
-        return min(2, len(words) + GROUPS["leaning"].is_in(self.plain, ()))
+    def _words_by_clause(self) -> list[str]:
+        """The words, with an empty one before and after each clause."""
+        words = [""]
+        for clause in re.split(_CLAUSE.pattern + "|,", self.plain):
+            words += [*_words_of(clause), ""]
+        return words
 
     @property
     def refuses(self) -> bool:
@@ -168,7 +167,7 @@ class _Text:
     @cached_property
     def asks(self) -> bool:
         """Whether a clause begins with a verb that asks for something."""
-        is_romance = self.has("romance")
+        is_romance = GROUPS["romance"].is_in(self.plain, self.words)
         if any(_asks(clause, is_romance) for clause in self._clauses):
             return True
         if self.plain.isascii():
@@ -192,15 +191,18 @@ class _Text:
     @property
     def description(self) -> float:
         """The weight of a sentence that describes: "It uses Redis"."""
-        is_described = GROUPS["describing"].is_in(self.plain, self.words[1:6])
-        if is_described or self.words[0] in GROUPS["opening"].words:
+        first = [clause[0] for clause in self._clauses[:1]]
+        is_described = GROUPS["describing"].is_in(self.plain, [*self.words[1:6], *first])
+        if is_described or self.opens:
             return _DESCRIBES
         return _IS * GROUPS["being"].is_in("", self.words[1:8])
 
     @property
-    def opening(self) -> float:
-        """The weight of a text that introduces others; "Never:" is not a rule without them."""
-        return _OPENS if len(self.words) > 3 else _ONLY_OPENS
+    def opens(self) -> bool:
+        """Whether it begins as a description or a reason does, or is only a condition."""
+        firsts = [clause[0] for clause in self._clauses]
+        is_condition = len(firsts) == 1 and firsts[0] in GROUPS["when"].words
+        return is_condition or self.words[0] in GROUPS["opening"].words
 
     @property
     def gloss(self) -> float:
@@ -218,5 +220,19 @@ def _asks(clause: list[str], is_romance: bool) -> bool:
     return is_infinitive or words[0] in GROUPS["asking"].words
 
 
+def _describes(before: str, word: str, after: str) -> bool:
+    """Return whether a word that binds elsewhere describes between these: "is always", "never
+    creates", "to avoid".
+    """
+    if before == "to":
+        return True
+    if word in ("don't", "dont"):
+        return before not in GROUPS["before_verb"].words | {""}
+    if word not in ("always", "never"):
+        return False
+    is_third_person = after.endswith("s") and after not in GROUPS["asking"].words
+    return before in GROUPS["being"].words or (before != "" and is_third_person)
+
+
 def _words_of(text: str) -> list[str]:
-    return _WORD.findall(text.lower().replace("’", "'"))
+    return _WORD.findall(text.lower().replace("’", "'").replace("do not", "don't"))

@@ -6,7 +6,6 @@ Thai, Lao or Khmer counts wherever it is in a text, because words have other end
 | Group | Meaning |
 |---|---|
 | binding, binding_pairs | words that bind, and two such words in a row |
-| leaning, permitting | words that bind a little, and words that permit |
 | asking, asking_starts, asking_ends | verbs that ask, at the beginning of a clause or at an end |
 | before_verb | words that may be before such a verb |
 | when | first words of a clause that restricts a rule |

@@ -88,7 +88,9 @@ class Line(NamedTuple):
 
     @property
     def place(self) -> str:
-        return f"{self.file}:{self.number}"
+        """FILE:LINE, or the name of a rule of the playbook."""
+        name = self.name if self.file == PLAYBOOK else None
+        return name or f"{self.file}:{self.number}"
 
     @property
     def is_rule(self) -> bool:

@@ -26,8 +26,8 @@ def counts(sessions: int = 11, **numbers: int) -> Counts:
 
 
 def rule(number: int = 1, text: str = "Keep functions small.", **more: Any) -> RuleFacts:
-    more.setdefault("since", counts())
-    return RuleFacts(place=f"CLAUDE.md:{number}", text=text, tokens=9, **more)
+    more = {"since": counts(), "tokens": 9, **more}
+    return RuleFacts(place=f"CLAUDE.md:{number}", text=text, **more)
 
 
 def answers(yes: int, no: int, kind: str = "followed") -> Answers:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from reflector.check import counting
-from reflector.check.counting import Counted, RuleCount, StandingOf, Tally, counts_of
+from reflector.check.counting import Counted, RuleCount, StandingOf, counts_of
+from reflector.check.facts import Counts
 from reflector.counts.rules import Marks, Rule, rule_of, rule_set
 from reflector.project import Project
 from reflector.sessions.found_transcripts import FoundTranscript
@@ -57,21 +58,21 @@ def test_each_session_is_in_its_period(project: Project, tmp_path: Path) -> None
     )
     count = counted.by_rule[LINT.key]
     assert (count.since, count.before) == (
-        Tally(2, 2, 1, ran=1, done=1),
-        Tally(1, 1, 1, ran=1, done=1),
+        Counts(2, 2, 1, ran=1, done=1),
+        Counts(1, 1, 1, ran=1, done=1),
     )
     assert count.occasion == "sessions that committed"
 
 
 def test_run_counts_where_occasion_came_up(project: Project, tmp_path: Path) -> None:
     files = _found(tmp_path, _linted(1), Session("s-2").runs("make lint", ""))
-    assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally(2, 1, 1, ran=2, done=1)
+    assert _counts(project, files, LINT).by_rule[LINT.key].since == Counts(2, 1, 1, ran=2, done=1)
 
 
 def test_command_after_the_occasion_is_late(project: Project, tmp_path: Path) -> None:
     session = Session("s-1").runs("git commit -m x", "").runs("make lint", "ok")
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
-    assert count.since == Tally(1, 1, ran=1)
+    assert count.since == Counts(1, 1, ran=1)
 
 
 def test_forbidden_command_has_no_order(project: Project, tmp_path: Path) -> None:
@@ -83,9 +84,9 @@ def test_forbidden_command_has_no_order(project: Project, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("marks", "tally"),
-    [(Marks(run=1, came_up=1), Tally(1, ran=1)), (Marks(came_up=1), Tally(1, came_up=1))],
+    [(Marks(run=1, came_up=1), Counts(1, ran=1)), (Marks(came_up=1), Counts(1, came_up=1))],
 )
-def test_kept_count_without_order_claims_nothing(marks: Marks, tally: Tally) -> None:
+def test_kept_count_without_order_claims_nothing(marks: Marks, tally: Counts) -> None:
     count = RuleCount(rule_set([LINT]).rules[LINT.key])
     count.add("since", marks)
     assert count.since == tally
@@ -94,13 +95,13 @@ def test_kept_count_without_order_claims_nothing(marks: Marks, tally: Tally) -> 
 @pytest.mark.parametrize(
     ("command", "tally"),
     [
-        ("pnpm ci", Tally(1, 1, run=1, ran=1, done=1)),
-        ("npm ci", Tally(1, 1, against=1)),
-        ("ls", Tally(1)),
+        ("pnpm ci", Counts(1, 1, run=1, ran=1, done=1)),
+        ("npm ci", Counts(1, 1, against=1)),
+        ("ls", Counts(1)),
     ],
 )
 def test_choice_comes_up_with_either(
-    project: Project, tmp_path: Path, command: str, tally: Tally
+    project: Project, tmp_path: Path, command: str, tally: Counts
 ) -> None:
     files = _found(tmp_path, Session("s-1").runs(command, ""))
     assert _counts(project, files, NPM).by_rule[NPM.key].since == tally
@@ -123,12 +124,12 @@ def test_other_standing_is_unknown(project: Project, tmp_path: Path, standing: s
 @pytest.mark.parametrize(
     ("rule", "forbids", "tally"),
     [
-        (NPM, False, Tally(1, 1, run=0, against=1)),
-        (CONTAINS, True, Tally(1, 1, written=1)),
+        (NPM, False, Counts(1, 1, run=0, against=1)),
+        (CONTAINS, True, Counts(1, written=1)),
     ],
 )
 def test_negated_tokens_are_apart(
-    project: Project, tmp_path: Path, rule: Rule, *, forbids: bool, tally: Tally
+    project: Project, tmp_path: Path, rule: Rule, *, forbids: bool, tally: Counts
 ) -> None:
     session = Session().runs("npm ci", "").runs("cat > a.go <<'E'\nstrings.Contains\nE", "")
     count = _counts(project, _found(tmp_path, session), rule).by_rule[rule.key]
@@ -149,7 +150,7 @@ def test_token_that_a_rule_speaks_against_is_named(
 
 def test_session_without_step_is_not_counted(project: Project, tmp_path: Path) -> None:
     files = _found(tmp_path, Session().user("/exit"))
-    assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally()
+    assert _counts(project, files, LINT).by_rule[LINT.key].since == Counts()
 
 
 def test_newest_sentence_is_quoted(project: Project, tmp_path: Path) -> None:
@@ -167,8 +168,8 @@ def test_sentence_in_no_rule_is_repeated(project: Project, tmp_path: Path) -> No
         for number in range(1, 4)
     ]
     counted = _counts(project, _found(tmp_path, *sessions), LINT)
-    assert [(row.newest.words, row.sessions) for row in counted.repeated] == [
-        ("Please use tabs, not spaces.", 3)
+    assert [row.said for row in counted.repeated] == [
+        dict.fromkeys(("s-3", "s-2", "s-1"), "Please use tabs, not spaces.")
     ]
     of_rule = _counts(project, _found(tmp_path, *sessions), rule_of("Use tabs, not spaces."))
     assert of_rule.repeated == []
@@ -190,7 +191,7 @@ def test_sentence_like_a_fact_is_in_no_rule(project: Project, tmp_path: Path) ->
     fact = rule_of(words, is_fact=True)
     sessions = [Session(f"s-{number}").user(words).runs("ls", "") for number in range(4)]
     files = _found(tmp_path, *sessions)
-    assert [row.sessions for row in _counts(project, files, fact).repeated] == [4]
+    assert [len(row.said) for row in _counts(project, files, fact).repeated] == [4]
 
 
 def test_unchanged_transcript_is_not_read_again(
@@ -214,7 +215,7 @@ def test_change_is_counted_again(project: Project, tmp_path: Path, change: str) 
     session = _linted().runs("pnpm i", "") if change == "file" else _linted()
     rules = [LINT, NPM] if change == "rule" else [LINT]
     count = _counts(project, _found(tmp_path, session), *rules).by_rule[LINT.key]
-    assert count.since == Tally(1, 1, 1, ran=1, done=1)
+    assert count.since == Counts(1, 1, 1, ran=1, done=1)
 
 
 def test_damaged_cache_is_made_anew(project: Project, tmp_path: Path) -> None:
@@ -235,14 +236,14 @@ def test_deleted_transcript_counts_by_its_event(agent: Agent, project: Project) 
     found = _found(agent.home, _linted())
     before = _counts(project, found, LINT).by_rule[LINT.key]
     assert _counts(project, [], LINT).by_rule[LINT.key] == before
-    assert before.since == Tally(1, 1, 1, ran=1, done=1)
+    assert before.since == Counts(1, 1, 1, ran=1, done=1)
 
 
 def test_project_without_ledger_keeps_nothing(tmp_path: Path) -> None:
     project = Project.at(tmp_path / "project")
     project.root.mkdir()
     count = _counts(project, _found(tmp_path / "files", _linted()), LINT)
-    assert count.by_rule[LINT.key].since == Tally(1, 1, 1, ran=1, done=1)
+    assert count.by_rule[LINT.key].since == Counts(1, 1, 1, ran=1, done=1)
     assert list(project.root.iterdir()) == []
 
 
@@ -282,11 +283,11 @@ def test_session_without_its_begin_shows_no_order(
     session = Session("s-1").user("Go on.").runs("git commit", "ok").runs("make lint", "ok")
     session.records[0][field] = "earlier"
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
-    assert (count.since, count.lacks_start) == (Tally(sessions=1, ran=1), True)
+    assert (count.since, count.lacks_start) == (Counts(sessions=1, ran=1), True)
 
 
 def test_command_in_time_needs_no_begin(project: Project, tmp_path: Path) -> None:
     session = Session("s-1").runs("make lint", "ok").runs("git commit", "ok")
     session.records[0]["parentUuid"] = "earlier"
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
-    assert (count.since, count.lacks_start) == (Tally(1, 1, 1, ran=1, done=1), False)
+    assert (count.since, count.lacks_start) == (Counts(1, 1, 1, ran=1, done=1), False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reflector.check.evidence import evidence_lines
+from reflector.check.evidence import evidence_lines, evidence_of
 from reflector.project import Project
 from tests.conftest import first_fast
 from tests.road.agent import Agent
@@ -19,8 +19,9 @@ TEXT = """# Rules
 - Be kind to your readers.
 
 The folder has notes.
+The notes are in `docs/notes.md`.
 """
-LINT, EVAL, KIND, FACT = 3, 4, 5, 7
+LINT, EVAL, KIND, FACT, NOTE = 3, 4, 5, 7, 8
 
 
 @pytest.fixture(name="agent_here")
@@ -39,7 +40,8 @@ def _lines(agent: Agent, number: int, *sessions: Session) -> list[str]:
         for record in session.records:
             record["cwd"] = str(agent.project)
         session.write(agent.home / ".claude/projects/-shop" / f"{session.id}.jsonl")
-    return evidence_lines(Project.at(agent.project), "CLAUDE.md", number, date(2026, 11, 29))
+    evidence = evidence_of(Project.at(agent.project), "CLAUDE.md", number, date(2026, 11, 29))
+    return [*evidence_lines(evidence)] if evidence else []
 
 
 def _command(call: str, *, is_refused: bool = False) -> Session:
@@ -76,7 +78,7 @@ def test_count_comes_first(agent_here: Agent) -> None:
 
 def test_refused_call_is_not_shown(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, _command("git commit", is_refused=True))
-    assert len(shown) == 1
+    assert "git commit" not in "".join(shown)
 
 
 def test_secret_is_masked(agent_here: Agent) -> None:
@@ -85,17 +87,37 @@ def test_secret_is_masked(agent_here: Agent) -> None:
     assert secret not in "\n".join(shown)
 
 
-def test_sessions_not_done_come_last(agent_here: Agent) -> None:
-    late = Session("s-9").runs("git commit", "")
-    shown = _lines(agent_here, LINT, _command("make lint && git commit"), late)
-    assert [line.split()[4] for line in shown[1:]] == ["ran", "not"]
+def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
+    done = Session("s-9").runs("make lint && git commit", "")
+    others = [Session("s-2").runs("git commit", ""), Session("s-3").runs("ls", "")]
+    shown = _lines(agent_here, LINT, done, *others)
+    assert [line.split()[4] for line in shown[1:3]] == ["not", "ran"]
+    assert shown[3].strip() == "no sign of it in 1 session: s-3"
 
 
-@pytest.mark.parametrize(("number", "lines"), [(KIND, 1), (FACT, 0), (99, 0)])
-def test_rule_without_counts_names_a_judge(agent_here: Agent, number: int, lines: int) -> None:
-    shown = _lines(agent_here, number, _command("ls"))
-    assert len(shown) == lines
-    assert all("needs a judge" in line for line in shown)
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (KIND, "needs a judge, because the agent's calls cannot show it"),
+        (FACT, "a fact, so no session can break it; calls cannot show its use"),
+        (NOTE, "a fact, so no session can break it; named in 1 of 1 session"),
+    ],
+)
+def test_line_without_counts_has_a_reason(agent_here: Agent, number: int, words: str) -> None:
+    shown = _lines(agent_here, number, _command("cat docs/notes.md"))
+    assert shown[0].startswith(f"counted  {words}")
+
+
+def test_heading_has_no_counts(agent_here: Agent) -> None:
+    assert not _lines(agent_here, 1, _command("ls"))
+
+
+def test_json_has_the_sessions_of_the_screen(agent_here: Agent) -> None:
+    shown = _lines(agent_here, LINT, _command("git commit"))
+    [line] = agent_here.json("blame", f"CLAUDE.md:{LINT}")
+    [session] = line["counted"]["sessions"]
+    assert [f"counted  {text}" for text in line["counted"]["counted"]] == shown[:1]
+    assert (session["session"], session["deed"]) == ("s-1", "not done")
 
 
 def test_lines_fit_the_screen(agent_here: Agent) -> None:

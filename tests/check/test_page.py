@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+from reflector.check.closing import closing
 from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, Repeated, Step
 from reflector.check.page import HEIGHT, WIDTH, page_lines
+from reflector.check.plan import Plan, Typed
 from reflector.text.width import width
 from tests.check.facts import TODAY, counts, page, rule, shop
 
@@ -26,13 +28,13 @@ def test_page_shows_the_rules_to_look_at() -> None:
         "LOOK AT THESE",
         "  33  Answer each review comment in its own thread.",
         "      you said it again in 4 of 11 sessions, last on Friday",
+        '   +  "use pnpm, not npm"               not in a rule; you said it in 5 sessions',
         "  14  Never use `strings.Contains` in parsers.",
         "      Claude wrote it in 6 of 11 sessions; before the rule, in 4 of 21",
         "  21  Run `make lint` before you commit.   run in 3 of 9 sessions that committed",
         "  40  Put translations into `locales/`.         locales/ does not exist any more",
-        '   +  "use pnpm, not npm"               not in a rule; you said it in 5 sessions',
         'FOLLOWED 1, first "Run `make test` after…" (11 of 11; before the rule, 20 of 21)',
-        "NEVER CAME UP 1 (9 tokens)   NEEDS A JUDGE 7   Every rule: check --all",
+        "NEVER CAME UP 1 (9 tokens)   NEEDS A JUDGE 7   Everything: check --all",
         "Keep these counts when your agent deletes its sessions: reflector install",
     ]
 
@@ -107,6 +109,41 @@ def test_whole_page_shows_every_rule_in_full() -> None:
     missing = [each.text for each in rules if each.text not in shown]
     assert missing == []
     assert "CLAUDE.md:2 Layout: 18 facts, 400 tokens, named in 3 of 32 sessions" in shown
+
+
+@pytest.mark.parametrize(
+    ("rules", "evidence"),
+    [
+        ((), "you asked for tests in 3 sessions; no rule does"),
+        (("CLAUDE.md:9",), "you asked for tests in 3 sessions; see CLAUDE.md:9"),
+    ],
+)
+def test_topic_names_the_rules_about_it(rules: tuple[str, ...], evidence: str) -> None:
+    asked = Repeated("Add a test.", 3, "tests", rules, {"a1b2c3d4e5": "Please add a test."})
+    facts = page(rule(), repeated=(asked,))
+    assert evidence in "".join(lines_of(facts))
+    assert '      a1b2c3d4  "Please add a test."' in lines_of(facts, whole=True)
+
+
+def test_page_of_your_words_ends_with_a_command() -> None:
+    facts = page(
+        rule(), repeated=(Repeated("Add a test.", 3, "tests", (), {"s-1": "Add a test."}),)
+    )
+    steps = closing(facts, Plan(""), Typed(), lambda *words: " ".join(words), has_ledger=True)
+    assert steps[0] == Step("To make a rule of your words", 'add pat "…"')
+
+
+def test_line_of_parts_leaves_its_command_whole() -> None:
+    rules = [rule(index, has_words=True, tokens=999_999) for index in range(200)]
+    rules += [rule(900 + index, since=counts(0), before=counts(5)) for index in range(200)]
+    rules += [rule(1_900 + index) for index in range(200)]
+    assert "Everything: check --all" in lines_of(page(*rules))
+
+
+@pytest.mark.parametrize(("since_edit", "number"), [(0, "none"), (11, "11"), (32, "all")])
+def test_sessions_since_the_edit_are_counted(since_edit: int, number: str) -> None:
+    shown = lines_of(page(rule(), since_edit=since_edit))
+    assert f"32 sessions since 1 Aug, {number} since the last edit." in shown[1]
 
 
 def test_files_without_rules_show_their_facts() -> None:

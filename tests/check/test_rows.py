@@ -12,7 +12,6 @@ from reflector.check.rows import (
     Part,
     Speech,
     category_words,
-    change_of,
     is_followed_before,
     known_words,
     part_of,
@@ -124,13 +123,6 @@ def test_followed_before_needs_five_sessions(
 ) -> None:
     facts = rule(judged_since=answers(*since), judged_before=answers(*before))
     assert is_followed_before(facts) is is_so
-
-
-def test_change_is_that_of_rules_with_both_sides() -> None:
-    both = rule(judged_since=answers(9, 1), judged_before=answers(5, 5))
-    new = rule(judged_since=answers(0, 10))
-    assert change_of([both, new]) == 40
-    assert change_of([new]) is None
 
 
 def test_part_that_a_rule_speaks_against_is_named() -> None:

@@ -124,10 +124,9 @@ def test_check_shows_the_answers_of_judges_with_quotes(fresh: Agent, api: Api) -
     )
     found = lines(fresh)
     tests, mock = found["Run the tests before you commit"], found["Never mock the database"]
-    assert [tests[key] for key in ("sessions", "relevant", "unseen", "result")] == [
+    assert [tests[key] for key in ("sessions", "relevant", "result")] == [
         4,
         4,
-        0,
         "too few to tell",
     ]
     assert (tests["followed"]["yes"], tests["helped"]["yes"]) == (4, 4)

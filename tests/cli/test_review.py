@@ -176,10 +176,11 @@ def test_session_limits_the_queue(agent: Agent) -> None:
     first_fast(
         3,
         [
+            ("2f4dbbf8", "reflector review approve 2f4dbbf8, or review reject 2f4dbbf8"),
+            ("pat-001", "reflector review pat-001 helpful|harmful|neutral --session SESSION"),
             ("pat-001 helpful --session x", "session 'x' is not recorded"),
             ("pat-001 helpful --session s", "matches several sessions: s-0, s-1, s-2"),
             ("pat-001 helpful", "--session"),
-            ("pat-001", "Missing argument"),
             ("pat-009 harmful --session s-0", "Did you mean pat-002?"),
             ("approv 3fa2", "Did you mean 'approve'?"),
         ],

@@ -2,15 +2,20 @@
 
 import pytest
 
-from reflector.counts.repeated import Sentence, repeated
+from reflector.counts.repeated import Repeated, Sentence, repeated
 
 
-def _rows(*words: str, sessions: int = 3) -> list[tuple[str, int]]:
+def _repeated(*words: str, sessions: int = 3) -> list[Repeated]:
     sentences = [
         Sentence(text, f"2026-11-{number:02d}T09:00:00Z", f"s-{number % sessions}")
         for number, text in enumerate(words, start=1)
     ]
-    return [(row.newest.words, row.sessions) for row in repeated(sentences)]
+    return repeated(sentences)
+
+
+def _rows(*words: str, sessions: int = 3) -> list[tuple[str, int]]:
+    rows = _repeated(*words, sessions=sessions)
+    return [(next(iter(row.said.values())), len(row.said)) for row in rows]
 
 
 def test_sentence_of_three_sessions_is_row() -> None:
@@ -25,3 +30,59 @@ def test_sentence_of_fewer_sessions_is_none(sessions: int) -> None:
 
 def test_sentences_that_differ_are_not_joined() -> None:
     assert _rows("Use pnpm, not npm.", "Never mock the database.", "Answer in the thread.") == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        (
+            "tests",
+            (
+                "should we add some more tests too?",
+                "Did you write a test?",
+                "This lacks unit tests.",
+            ),
+        ),
+        (
+            "less duplicated code",
+            (
+                "Any chance we can consolidate this code?",
+                "is this function duplicated in utils",
+                "That is, this section is duplicated.",
+            ),
+        ),
+        ("a commit", ("commit", "ok, push it", "can you commit everything?")),
+    ],
+)
+def test_requests_of_one_topic_are_one_row(topic: str, words: tuple[str, ...]) -> None:
+    [row] = _repeated(*words)
+    assert (row.topic, [*row.said.values()]) == (topic, [*words][::-1])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("the tests are green", "Test the door.", "which tests ran?"),
+        ("commit 3f2a91c0 broke it", "The commit is there.", "but don't commit"),
+    ],
+)
+def test_mention_of_a_topic_asks_for_nothing(words: tuple[str, ...]) -> None:
+    assert _repeated(*words) == []
+
+
+def test_fork_of_a_session_repeats_nothing() -> None:
+    at = "2026-11-01T09:00:00Z"
+    forks = [Sentence("Add a test.", at, f"s-{number}") for number in range(3)]
+    assert repeated(forks) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "src/index.ts:64: add a test for it",
+        "no changes added to commit but you can use add",
+        "Use file names and line numbers to reference the changes in it.",
+    ],
+)
+def test_pasted_line_repeats_nothing(words: str) -> None:
+    assert _repeated(words, words, words) == []

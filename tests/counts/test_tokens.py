@@ -37,6 +37,8 @@ def test_tokens_of_rule_are_found(rule: str, tokens: str) -> None:
         ("Never commit without running `make lint`.", "make lint"),
         ("Instead of `left.pad`, use `right.pad`.", "!left.pad right.pad"),
         ("Avoid `print`. Use `logger`.", "!print logger"),
+        ("Fold fixes (not those on main) with `git rebase -i`.", "git rebase -i"),
+        ("Keys are never logged (search for `privateKey`).", "privateKey"),
         ("不要使用 `npm`，改用 `pnpm`", "!npm pnpm"),
         ("`npm` は使わない。`pnpm` を使う", "!npm pnpm"),
         ("`pnpm` しなければならない", "pnpm"),
@@ -59,3 +61,11 @@ def test_tokens_are_bounded() -> None:
 )
 def test_distinct_tokens_have_more_than_one_word(text: str, *, is_distinct: bool) -> None:
     assert Token(text, negated=False).is_distinct is is_distinct
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_command"),
+    [("Run `make lint`.", True), ("Use `pub use` sparingly.", False), ("Use `x`.", False)],
+)
+def test_code_is_not_a_command(rule: str, *, is_command: bool) -> None:
+    assert any(token.is_command for token in tokens_of(rule)) is is_command

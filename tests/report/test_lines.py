@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 
@@ -38,6 +39,15 @@ def shown(ledger: Ledger, sessions: int, names: list[str]) -> None:
         told = about(ev.ADVICE_TOLD, recorded, via="injection", lessons=[], bullets=names)
         events += [recorded, told]
     ledger.append(events)
+
+
+def test_page_leaves_the_repository_clean(project: Agent) -> None:
+    project.commit_long_ago()
+    lines = project.call("report").out.splitlines()
+    assert ".claude/reflector/report.html, " in lines[0]
+    assert lines[1] == "To open the page: reflector report --open"
+    status = ["git", "-C", str(project.project), "status", "--porcelain"]
+    assert subprocess.check_output(status) == b""
 
 
 def test_report_prints_its_last_days(project: Agent) -> None:

@@ -41,9 +41,9 @@ class Wording:
 
     kind  the name of its list: sign (of an objection), person, agent, reading (how words are taken
           apart), part (how commands and other texts are), counted, check, line, mechanics, command,
-          wish
-    says  passes, fails or expected, what a command does, or the kind, section and first word of a
-          wish; empty where the list says it
+          wish, ask (of a person, over sessions)
+    says  passes, fails or expected, what a command does, the kind, section and first word of a
+          wish, or what is asked for; empty where the list says it
     """
 
     kind: str
