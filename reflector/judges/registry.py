@@ -7,7 +7,6 @@ for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,8 @@ from reflector.judges.kind import JudgeKind, Readiness
 from reflector.prices import estimated_cost
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from reflector.judges.protocol import Backend
 
 

@@ -44,7 +44,7 @@ def read_before(ledger: Ledger, folder: Path, text: str) -> str:
 def test_an_earlier_no_answer_is_asked_for_again(book: Ledger, tmp_path: Path, text: str) -> None:
     session = read_before(book, tmp_path, text)
     (line,) = [line for line in checked_lines(book).lines if line.name == "pat-001"]
-    assert (line.sessions, line.unseen, line.result) == (0, 0, "not asked about")
+    assert (line.sessions, line.relevant, line.result) == (0, 0, "not asked about")
     assert [one.names for one in todo(book, session, ["pat-001"])] == [("pat-001",)]
     assert list(verify(book)) == []
 
