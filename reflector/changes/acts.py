@@ -19,12 +19,12 @@ from reflector.events.event import ASIDE, MERGED, Event, identity, tx_of
 from reflector.ledger.reader import events_where, of_types
 from reflector.ledger.store import Ledger
 
-#: The actor of bullets that a file brings, by a command or at the first look at a project's
+#: The actor of bullets from a file, read by a command or at the first look at a project's
 #: playbook.json.
 IMPORT = "import"
-#: The types of acts that you have to name to take them back.
+#: The types of acts that you must name to take them back.
 _IMPORTS = frozenset({ev.LEDGER_MERGED, ev.PLAYBOOK_IMPORTED})
-#: The types of acts that stay, in words.
+#: The types of acts that cannot be taken back, in words.
 _FINAL = {
     ev.EVENT_REDACTED: "a redaction",
     ev.CHANGE_REJECTED: "the rejection of a proposal",
@@ -46,7 +46,7 @@ _VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY posi
 
 
 class NotByItself(NothingToUndo):
-    """Your newest act has to be named; the text shows the command."""
+    """Your newest act must be named; the text shows the command."""
 
     exit_code = 2
 
@@ -54,8 +54,7 @@ class NotByItself(NothingToUndo):
 def newest(ledger: Ledger) -> Act:
     """Return your newest act that was not taken back.
 
-    Raises: NothingToUndo if there is none; NotByItself for an import, an adoption or an act that
-    stays.
+    Raises: NothingToUndo if there is none; NotByItself for an import or an act that stays.
     """
     acts = _your_acts(ledger)
     undone_at = undone(ledger)
@@ -79,9 +78,10 @@ def newest(ledger: Ledger) -> Act:
 
 
 class _YourActs(NamedTuple):
-    """The events of your acts, in order; and each by its id, the id of the tag that it gave, and
-    the ids of the retractions that are a part of it.
+    """The events of your acts, in order.
 
+    by_id    these events by their ids, by the id of the tag that they gave, and by the ids of the
+             retractions that are part of them
     imports  the commands that brought rules from a file or from another ledger
     """
 
@@ -90,21 +90,21 @@ class _YourActs(NamedTuple):
     imports: Collection[str]
 
     def is_import(self, event: Event) -> bool:
-        """Return whether an event is a part of an import. To adopt lines that are watched is not
-        one: its undo makes them watched again.
+        """Return whether an event is part of an import. Adopting watched lines is not an import,
+        because its undo makes them watched again.
         """
         return _command(event) in self.imports
 
 
 def _your_acts(ledger: Ledger) -> _YourActs:
-    """Return your acts. A verdict by hand is the completion of its reflection, and the retractions
-    of that reflection are a part of it.
+    """Return your acts. A verdict by hand is the completion of its reflection, and includes the
+    retractions of that reflection.
     """
     with ledger.asking() as sql:
         verdicts = events_where(sql, _VERDICTS, ev.HUMAN)
     events = sorted([*ledger.events(types=_READ), *verdicts], key=lambda event: event.position)
-    # Older versions wrote no transaction id. In a file of your own, a person's acts of then are
-    # yours.
+    # Older versions wrote no transaction id. In a file of your own, a user's acts from that time
+    # are yours.
     signed = (event.position for event in events if tx_of(event.meta) is not None)
     first_signed = next(signed, ev.MAX_INT)
     verdict_of = {event.reflection_id: event for event in verdicts}
@@ -126,9 +126,7 @@ def _your_acts(ledger: Ledger) -> _YourActs:
 
 
 def _is_signed(event: Event) -> bool:
-    """Return whether a command of yours appended an event as its own, not as a part of an
-    import.
-    """
+    """Return whether a command of yours appended an event directly, not as part of an import."""
     is_own_kind = event.actor in (ev.HUMAN, IMPORT) or event.type == ev.LEDGER_MERGED
     tx = tx_of(event.meta)
     is_from_here = is_own_kind and MERGED not in event.meta
@@ -143,13 +141,13 @@ def _is_unsigned(event: Event) -> bool:
 
 
 def _command(event: Event) -> str:
-    """Return the transaction id of an event's command; the time of an event of older versions."""
+    """Return the transaction id of an event's command; for an older version, the event's time."""
     return tx_of(event.meta) or event.recorded_at
 
 
 def _stands(event: Event, acts: _YourActs, undone_at: Mapping[str, int]) -> bool:
-    """Return whether an act was not taken back and takes back none of yours that bare `undo` can
-    take back.
+    """Return whether an act was not taken back and is not itself an undo of an act that bare `undo`
+    can take back.
     """
     if event.event_id in undone_at or _tag_id(event) in undone_at:
         return False
@@ -164,10 +162,10 @@ def _stands(event: Event, acts: _YourActs, undone_at: Mapping[str, int]) -> bool
 def _taken_back(event: Event, acts: _YourActs) -> Event | None:
     """Return your act that an event takes back, if bare `undo` could take it back; else None."""
     if event.type not in _UNDOING or event.target_id is None:
-        # a verdict points to the part of the session that was judged, a redaction to what it erased
+        # a verdict points to the judged part of the session, a redaction to the erased event
         return None
     target = acts.by_id.get(event.target_id)
-    # A forged ledger may hold a circle.
+    # A forged ledger may contain a circle.
     if target is None or target.position >= event.position:
         return None
     is_out_of_reach = acts.is_import(target) or target.type in _FINAL
@@ -188,10 +186,10 @@ def _evidence_of(ledger: Ledger, act: Event) -> Event:
 
 
 def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
-    """Return why bare `undo` takes back nothing, with the command that does."""
+    """Return the reason why bare `undo` takes back nothing, with the command that does."""
     if acts.is_import(act):
         command = [event for event in standing if _command(event) == _command(act)]
-        # The position of a merge names all that it brought.
+        # The position of a merge stands for all events that it brought.
         merges = [event for event in command if event.type == ev.LEDGER_MERGED]
         first = (merges or command)[0].position
         last = (merges or command)[-1].position

@@ -26,22 +26,22 @@ from reflector.text.secrets import secret_kinds as secrets_in
 if TYPE_CHECKING:
     from reflector.playbook.bullet import Bullet
 
-#: Why a bullet is removed if you give no reason.
+#: The reason for a removal if you give none.
 DELETED = "deleted"
 _MAX_REMOVAL_REASON = 200
-#: How often a name is chosen again that another process gave out meanwhile.
+#: The number of times that a name is chosen again, if another process gave it out meanwhile.
 _TRIES = 100
 
 Rows = Mapping[str, BulletRow]
 
 
 class BulletRefused(Refusal, ValueError):
-    """A change that cannot be made; the text gives the reason and the way out."""
+    """A change that cannot be made; the text gives the reason and the next step."""
 
 
 class Step(NamedTuple):
-    """A change, with the name that a new bullet gets, and the live bullets that it is about before
-    and after it.
+    """A change that has the name of its bullet, and the live bullets that it is about, before and
+    after it.
 
     position, event_id  of its event; None if it was not made
     """
@@ -59,9 +59,9 @@ class Step(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """The bullets before (`-`) and after (`+`), one a line; new bullets alone have no sign, and
-        those that look the same have the change instead. Of a rule that stays in a file, only the
-        change is shown.
+        """The bullets before (`-`) and after (`+`), one a line. New bullets alone have no sign. If
+        a bullet looks the same before and after, its line begins with the change. For a rule that
+        stays in a file, only the change is shown.
         """
         if not self.before and not self.after:
             return [self.change.line]
@@ -79,7 +79,9 @@ class Step(NamedTuple):
 
 
 def fault(rows: Sequence[BulletRow], change: Change) -> str | None:
-    """Return why a change cannot be made of these bullets, with the way out; None if it can."""
+    """Return the reason why a change of these bullets cannot be made, with the next step; None if
+    it can.
+    """
     return _fault({row.name: row for row in rows}, change)
 
 
@@ -91,9 +93,10 @@ def plan_changes(
     names: Sequence[str] = (),
     again: bool = False,
 ) -> list[Step]:
-    """Return the steps that changes of a ledger's bullets would be, one after the other.
+    """Return the steps of changes to a ledger's bullets, one after the other.
 
-    first  the lowest number of a new name, which is none of `names`
+    first  the lowest number of a new name
+    names  names that a new bullet must not get
     again  whether the changes bring back earlier texts, which are not checked again
 
     Raises: BulletRefused for the first change that cannot be made, LedgerError.
@@ -119,7 +122,7 @@ def plan_changes(
 
 
 def _completed(change: Change, steps: Sequence[Step]) -> Change:
-    """Return a change with a trimmed text; one without a name is about the bullet of the step
+    """Return a change with a trimmed text. A change without a name gets the bullet of the step
     before.
     """
     if change.text:
@@ -149,13 +152,13 @@ def apply_changes(
     tx: str | None = None,
     headings: Mapping[str, str] | None = None,
 ) -> list[Step]:
-    """Make changes, all or none, and return their steps. The playbook's lock must be held.
+    """Make all changes or none, and return their steps. The playbook's lock must be held.
 
-    target     the event that they follow from: a proposal, or by the name of each bullet the
-               change that they undo
-    baselines  by the name of each bullet, what counts again if a count set by hand is undone
-    origin     where new bullets come from
-    reason     why bullets are removed
+    target     the event that they follow from: a proposal, or by each bullet's name the change that
+               they undo
+    baselines  by each bullet's name, the counts that count again if a count set by hand is undone
+    origin     the origin of new bullets
+    reason     the reason for removals
     again      as for `plan_changes`
     lead       returns the events that they follow, for the same append
     tx         the transaction id of a command that appends more than these
@@ -212,7 +215,7 @@ def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
     kind = KINDS[change.kind]
     row = rows.get(change.name or "")
     if again and kind in SETTING_KINDS and row is not None and row.status == "watched":
-        return None  # an undo also takes back new words of a rule in a file
+        return None  # an undo also takes back a new text of a rule in a file
     if refusal := kind.refusal(rows, change):
         return refusal
     if "section" in kind.fields and change.section not in SECTIONS:
@@ -221,7 +224,7 @@ def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
 
 
 def _text_fault(rows: Rows, change: Change) -> str | None:
-    """Return why the text that a change puts into the playbook cannot be there."""
+    """Return the reason why the playbook cannot have the text of a change; None if it can."""
     kind = KINDS[change.kind]
     if "text" in kind.fields:
         text = change.text or ""
@@ -269,7 +272,9 @@ def _live(rows: Rows, names: Sequence[str]) -> tuple[Bullet, ...]:
 
 
 def advice_fault(text: str) -> str | None:
-    """Return why a text cannot become advice, None if it can: the rule for every new text."""
+    """Return the reason why a text cannot become advice; None if it can. This check applies to
+    every new text.
+    """
     if refusal := text_fault(text) or hidden_fault(text):
         return refusal
     if secrets := secrets_in(text):
@@ -294,9 +299,9 @@ def bullet_event(
 
     place   the parts of the event's identity besides its type: a command's transaction id and the
             change's index in it, or the content of a file
-    origin  where a new bullet comes from
-    reason  why a bullet is removed
-    into    the bullet for which it is removed
+    origin  the origin of a new bullet
+    reason  the reason for a removal
+    into    the bullet that replaces a removed one
     target  the event that it follows from: a proposal, or the change that it undoes
     more    further fields of its data
     """
@@ -315,18 +320,18 @@ def bullet_event(
 
 
 def of_file(digest: str, position: int, change: Change) -> tuple[str | int, ...]:
-    """Return the identity of the event of a change that a file asks for: the file's content, the
-    position of the playbook that was edited, and the change. Each machine that git brings the file
-    to appends the same event.
+    """Return the identity of the event of a change in a file: the file's content, the position of
+    the edited playbook, and the change. So each machine that gets the file through git appends the
+    same event.
     """
     return digest, position, json.dumps(change.to_data(), sort_keys=True)
 
 
 def of_new(bullet: Change) -> tuple[str | int, ...]:
-    """Return the identity of the event of a bullet that a file brings: name, section, text."""
+    """Return the identity of the event of a bullet from a file: name, section, text."""
     return bullet.name or "", bullet.section or "", bullet.text or ""
 
 
 def is_taken(row: BulletRow, bullet: Bullet | Change) -> bool:
-    """Return whether the ledger's name means another bullet than this one."""
+    """Return whether a bullet's name means another bullet in the ledger."""
     return row.status != "live" or (row.section, row.text) != (bullet.section, bullet.text)

@@ -24,36 +24,36 @@ from reflector.ledger.store import Ledger
 from reflector.text.secrets import quote
 
 _MAX_REASON = 500
-#: A shorter text is in many places and identifies none of them.
+#: A shorter text occurs in many places and identifies none of them.
 _MIN_TEXT_CHARACTERS = 8
-#: A text that you look for everywhere may be a name, but not a syllable.
+#: A text to erase everywhere may be as short as a name, but not as a syllable.
 _MIN_WANTED_CHARACTERS = 4
 _HOLDING_TEXT = frozenset(
     event_type.name for event_type in EVENT_TYPES.values() if event_type.holds_prose
 )
-#: A ledger's own files, which the ledger sweeps itself.
+#: A ledger's own files, which the ledger itself sweeps.
 _OWN_FILES = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"})
 
 
 class ErasureRefused(LedgerError):
-    """An event of which nothing can be erased, or nothing any more."""
+    """An erasure that is not possible; the text gives the reason."""
 
 
 class ErasedProse(NamedTuple):
-    """An event that loses prose, with the texts that go."""
+    """An event that loses prose, with the erased texts."""
 
     event: Event
     texts: tuple[str, ...]
 
 
 class Erasure(NamedTuple):
-    """What a redaction takes.
+    """The prose that a redaction erases.
 
     events  each event that loses prose
-    takes   which texts go of an event that holds more
-    wanted  the text that was looked for everywhere; None if an event was named
-    stays   the events that hold the wanted text where nothing can be erased: a name, an id, a
-            measurement
+    takes   returns whether a text of an event is erased
+    wanted  the text to erase everywhere; None if an event was named
+    stays   the events that contain the wanted text in a place that cannot be erased: a name, an id,
+            a measurement
     """
 
     events: tuple[ErasedProse, ...]
@@ -63,12 +63,12 @@ class Erasure(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The texts that go, each once."""
+        """The erased texts, without duplicates."""
         return tuple(dict.fromkeys(text for erased in self.events for text in erased.texts))
 
 
 def event_erasure(event: Event) -> Erasure:
-    """Return what erasing an event's prose would take: no text if all of it was erased before.
+    """Return the erasure of an event's prose. It has no text if all of the prose was erased before.
 
     Raises: LedgerError for an event without prose.
     """
@@ -77,14 +77,14 @@ def event_erasure(event: Event) -> Erasure:
 
 
 def session_erasure(events: Iterable[Event]) -> Erasure:
-    """Return what erasing all prose of a session's events would take."""
+    """Return the erasure of all prose in a session's events."""
     prose_events = [event for event in events if event.type in _HOLDING_TEXT]
     erased = [ErasedProse(event, texts_of(event.type, _own_data(event))) for event in prose_events]
     return Erasure(tuple(prose for prose in erased if prose.texts))
 
 
 def text_erasure(ledger: Ledger, wanted: str) -> Erasure:
-    """Return what erasing a text wherever the ledger holds it would take.
+    """Return the erasure of a text everywhere in the ledger.
 
     Raises: ErasureRefused for a text too short to identify anything.
     """
@@ -113,13 +113,14 @@ def text_erasure(ledger: Ledger, wanted: str) -> Erasure:
 
 
 def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
-    """Erase the prose. The playbook's lock must be held; its holder writes playbook.json.
+    """Erase the prose. The playbook's lock must be held; the holder of the lock writes
+    playbook.json.
 
-    Prose that was erased before, but stayed in the file because another process read it, is swept
-    out now.
+    If another process read the file during an earlier erasure, the prose stayed in the file. It is
+    swept out now.
 
-    Raises: LedgerError; LedgerLocked if others kept the file from being swept: the same call again
-    does it then.
+    Raises: LedgerError; LedgerLocked if other processes prevent the sweep. The same call later
+    repeats the sweep.
     """
     reason = quote(why, _MAX_REASON)
     if not reason:
@@ -136,8 +137,8 @@ def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
 
 
 def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
-    """Return the events that still hold prose of the same reflections or proposals, or one of the
-    very texts that went.
+    """Return the events that still contain prose of the same reflections or proposals, or one of
+    the erased texts.
     """
     events = [erased.event for erased in erasure.events]
     erased_ids = {event.event_id for event in events}
@@ -156,8 +157,8 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
 
 
 def _relation_to(ledger: Ledger, events: Sequence[Event]) -> Callable[[Event], bool]:
-    """Return whether an event that was not redacted is of the same reflection as one of these, or
-    the proposal of one.
+    """Return the check whether an event was not redacted, and is of the same reflection as one of
+    these events or the proposal of one.
     """
     target_ids = {event.target_id for event in events}
     reflections = {event.reflection_id for event in events} - {None}
@@ -172,8 +173,8 @@ def _relation_to(ledger: Ledger, events: Sequence[Event]) -> Callable[[Event], b
 
 
 def copies(folders: Iterable[Path], erasure: Erasure, more: Iterable[Path] = ()) -> list[Path]:
-    """Return the files below some folders, other than the ledger's own, and `more` that hold a text
-    that goes, or went.
+    """Return the files that contain an erased text: files below the folders, except the ledger's
+    own, and files of `more`.
     """
     forms = [form.encode() for form in _searched_forms(erasure)]
     if not forms:
@@ -183,12 +184,12 @@ def copies(folders: Iterable[Path], erasure: Erasure, more: Iterable[Path] = ())
 
 
 def returning_texts(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str]:
-    """Return the bullets that would be given the very text again that was erased from an event.
+    """Return the bullets whose new text is the text that was erased from an event.
 
-    Nobody keeps that text: put in its place, it gives the hash of the event from which it was
-    erased.
+    The erased text is not kept. If the new text is put in its place, the data has the hash of the
+    original event.
 
-    upto   the position of the last event that is looked at
+    upto   the position of the last event to check
     texts  the new text by the name of each bullet
     """
     returning: set[str] = set()
@@ -214,13 +215,13 @@ def _file_holds(path: Path, forms: list[bytes]) -> bool:
     is_other_file = path.is_file() and not path.is_symlink() and path.name not in _OWN_FILES
     if not is_other_file or not path.stat().st_size:
         return False
-    # Mapped, not read: a ledger that was kept aside may be larger than the memory.
+    # Mapped, not read, because an old ledger beside this one may be larger than the memory.
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return any(content.find(form) >= 0 for form in forms)
 
 
 def _spellings(text: str) -> set[str]:
-    """Return the forms of a text in a file: as it is, and as JSON, with and without ASCII only,
+    """Return the forms of a text in a file: unchanged, and as JSON, with and without ASCII only,
     once and twice.
     """
     forms = {text}
@@ -232,19 +233,22 @@ def _spellings(text: str) -> set[str]:
 
 
 def _own_data(event: Event) -> Mapping[str, Any]:
-    """Return an event's data; of a redaction only its reason: the rest is another event's."""
+    """Return an event's data. For a redaction, return only its reason, because the rest is data of
+    another event.
+    """
     if event.type == ev.EVENT_REDACTED:
         return {"reason": event.facts.get("reason", "")}
     return event.facts
 
 
 def _searched_texts(erasure: Erasure) -> list[str]:
-    """Return the texts that are looked for elsewhere."""
+    """Return the texts to look for elsewhere."""
     if erasure.wanted is not None:
         return [erasure.wanted]
     return [text for text in erasure.texts if len(text) >= _MIN_TEXT_CHARACTERS]
 
 
 def _searched_forms(erasure: Erasure) -> set[str]:
-    # Canonical JSON in JSON again: an answer holds the analysis with its quotes escaped once more.
+    # Canonical JSON may be inside JSON: an answer contains the analysis, with its quotes escaped
+    # once more.
     return {form for text in _searched_texts(erasure) for form in _spellings(text)}

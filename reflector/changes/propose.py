@@ -34,18 +34,19 @@ from reflector.text.secrets import quote
 
 State = Literal["waiting", "approved", "rejected", "kept", "stale", "expired"]
 _MAX_REASON = 1_000
-#: Characters of a proposed text: advice that is longer takes the place of other advice.
+#: The most characters of a proposed text. Longer advice would displace other advice.
 MOST_TEXT = 500
-#: The number of proposals that wait; one more makes the oldest expire.
+#: The most proposals that wait; with one more, the oldest expires.
 MOST_WAITING = 20
-#: The number of agents' proposals within a day: an agent in a loop must not fill the ledger.
+#: The most proposals of agents within a day, because an agent in a loop must not fill the ledger.
 MOST_PROPOSED = 100
-#: The number of bullets within a day that agents add without asking you: nor the playbook.
+#: The most bullets within a day that agents add without asking you, because they must not fill the
+#: playbook either.
 MOST_ACCEPTED = 20
-#: After this number of rejections of a text you are not asked about it again.
+#: After this number of rejections of a text, you are not asked about it again.
 _MAX_REJECTIONS = 2
 _MAX_REMOVAL_REASON = 200
-#: The actor that ends a proposal on which nobody decides.
+#: The actor that ends a proposal without a user's decision.
 _ACTOR = "reflector"
 _TYPES = (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED)
 _DECISIONS = (ev.CHANGE_APPROVED, ev.CHANGE_REJECTED)
@@ -56,13 +57,13 @@ _DECIDED_STATES = ("waiting", "rejected", "kept")
 
 
 class ProposalRefused(BulletRefused):
-    """A proposal that cannot be made or decided; the text gives the reason and the way out."""
+    """A proposal that cannot be made or decided; the text gives the reason and the next step."""
 
 
 # Not frozen: a frozen class takes three times as long to define at each start.
 @dataclass
 class Quote:
-    """Words that speak for a change, and whose they are: person, agent or tool.
+    """Words that support a change, and their speaker: person, agent or tool.
 
     session  the session of the words
     window   the id of the event that recorded it
@@ -79,12 +80,12 @@ class Proposal:
     """A proposed change and the decision on it.
 
     origin     human, agent, rules, model, import or machine
-    trust      whose words it has: the least trusted of its sources
+    trust      the least trusted author of its words
     basis      the digests of the texts that it was made for, by the bullet's name
     target     the lesson that it is made of, or the approval that it would take back
     name       the bullet that its change made or changed, once it is approved
     approval   the id of the approval
-    why        why it was rejected or fell away
+    why        the reason why it was rejected or lapsed
     edited     whether you approved it with another text
     undone_at  the position at which its change was undone, if the caller looked for it
     """
@@ -121,8 +122,8 @@ def propose(
     lesson: str | None = None,
     first: Sequence[NewEvent] = (),
 ) -> Proposal:
-    """Record a proposal, once, and return it; the same change again returns the earlier one with
-    its decision. The playbook's lock must be held.
+    """Record a proposal once, and return it. If the same change was proposed before, return the
+    earlier proposal with its decision. The playbook's lock must be held.
 
     lesson  the id of the lesson that it is made of
     first   events that the same transaction records before the proposal, if there is a new one
@@ -164,8 +165,8 @@ def propose(
 
 
 def _least_trust(trust: str, origin: str, evidence: Sequence[Quote]) -> str:
-    # A model's words are a person's wish if it quotes one sentence of theirs, whatever else speaks
-    # for them.
+    # A model's words are a user's wish if the model quotes one sentence of the user, whatever else
+    # supports them.
     trusts = [trust]
     if origin != "model":
         trusts += [quoted.by for quoted in evidence]
@@ -173,21 +174,21 @@ def _least_trust(trust: str, origin: str, evidence: Sequence[Quote]) -> str:
 
 
 def _basis(rows: Sequence[BulletRow], change: Change) -> list[dict[str, str]]:
-    """Return the texts for which a change is proposed, as digests."""
+    """Return the digests of the texts for which a change is proposed."""
     about = [row for row in rows if row.name in change.about]
     return [{"name": row.name, "digest": _digest(row.text)} for row in about]
 
 
 def _answers(proposal: Proposal, refusal: str | None) -> bool:
-    """Return whether a proposal answers the same change; an approved one does if the change cannot
-    be made again.
+    """Return whether an earlier proposal answers the same change. An approved one does if the
+    change cannot be made again.
     """
     is_made = proposal.state == "approved" and refusal is not None
     return proposal.state in _DECIDED_STATES or is_made
 
 
 def read_proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
-    """Return the proposals that wait, or all of them, oldest first, without those whose text was
+    """Return the waiting proposals, or all of them, oldest first, without those whose text was
     erased.
     """
     known = fold_ledger(ProposalFold(), ledger)
@@ -210,8 +211,8 @@ class ProposalFold:
         elif event.type in _EARLIER_DECISIONS:
             self._earlier_decisions.setdefault(event.target_id, event)
         elif event.type in _DECISIONS:
-            # Two machines may have decided on one. What an approval made is in the playbook of
-            # both, so it stays.
+            # Two machines may have decided on one proposal. The result of an approval is in the
+            # playbook of both, so the approval stays.
             decision = self._decisions.get(event.target_id)
             is_approved = decision is not None and decision.type == ev.CHANGE_APPROVED
             if not is_approved or event.type == ev.CHANGE_APPROVED:
@@ -229,7 +230,7 @@ class ProposalFold:
 
 
 def find_proposal(ledger: Ledger, beginning: str) -> Proposal:
-    """Return the proposal of an id, or of the beginning of one.
+    """Return the proposal whose id is or begins with this text.
 
     Raises: ProposalRefused.
     """
@@ -255,8 +256,8 @@ def approve_proposal(
     text   another text than the proposed one
     first  the lowest number of a new name
 
-    Raises: BulletRefused, LedgerError; ProposalRefused for one that cannot be applied, which is
-    recorded.
+    Raises: BulletRefused, LedgerError; ProposalRefused for a proposal that cannot be applied, after
+    this was recorded.
     """
     staleness = _staleness(ledger.rows(), proposal)
     if proposal.state != "stale" or staleness:
@@ -290,9 +291,9 @@ def approve_proposal(
 
 
 def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bool = False) -> None:
-    """Decide against a proposal. The playbook's lock must be held.
+    """Reject a proposal. The playbook's lock must be held.
 
-    keep  keep the bullets of a merge apart: no pair of them is proposed for one again
+    keep  keep the bullets of a merge apart: no pair of them is proposed for a merge again
 
     Raises: ProposalRefused, LedgerError.
     """
@@ -309,8 +310,8 @@ def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bo
 
 
 def sweep_proposals(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:
-    """Let the proposals fall away that can no longer be applied, and the oldest that wait behind
-    too many others. Return all proposals, and those that fell away, as they are now.
+    """End the proposals that can no longer be applied, and the oldest ones if too many wait. Return
+    all proposals, and those that ended, in their present state.
 
     The playbook's lock must be held.
 
@@ -346,8 +347,8 @@ def kept_pairs(ledger: Ledger) -> set[frozenset[str]]:
 
 
 def may_accept(ledger: Ledger) -> bool:
-    """Return whether a proposal may become a bullet without your decision: not after
-    `MOST_ACCEPTED` of them within a day.
+    """Return whether a proposal may become a bullet without your decision. At most `MOST_ACCEPTED`
+    may within a day.
     """
     since = _a_day_ago()
     by_agents = [
@@ -363,7 +364,7 @@ def _unwanted(
     known: Sequence[Proposal],
     origin: str,
 ) -> str | None:
-    """Return why a change that could be made is not proposed."""
+    """Return the reason why a possible change is not proposed; None if it is."""
     refusal = None
     if change.text is not None:
         refusal = _unwanted_text(rows, change, change.text, known)
@@ -383,7 +384,9 @@ def _unwanted(
 def _unwanted_text(
     rows: Sequence[BulletRow], change: Change, text: str, known: Iterable[Proposal]
 ) -> str | None:
-    """Return why a text is not proposed: its length, a bullet's own words, or your rejections."""
+    """Return the reason why a text is not proposed: its length, the same words in a bullet, or your
+    rejections. None if it is.
+    """
     if len(text) > MOST_TEXT:
         return (
             f"the text has {len(text):,} characters, but a proposed rule may have at most "
@@ -420,7 +423,7 @@ def _unwanted_merge(ledger: Ledger, change: Change) -> str | None:
 
 
 def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
-    """Return why a proposal cannot be applied to the present playbook."""
+    """Return the reason why a proposal no longer applies to the playbook; None if it does."""
     for row in rows:
         if proposal.basis.get(row.name, _digest(row.text)) != _digest(row.text):
             return f"{row.name} has changed since the proposal"

@@ -22,8 +22,8 @@ from reflector.playbook.duplicates import Pair
 class Pruned:
     """The proposals for some pairs and removals.
 
-    merges   the ids of the proposals that wait, by the names of the pair
-    states   the state of each removal: of its proposal, or `removed`; the last ones may lack
+    merges   the ids of the waiting proposals, by the names of the pair
+    states   the state of each removal: of its proposal, or `removed`; the last ones may be missing
     refused  the proposals that cannot be made, with the reason
     """
 
@@ -39,7 +39,8 @@ def prune(
     *,
     at_once: bool = False,
 ) -> Pruned:
-    """Propose to merge pairs and to remove bullets, each with its reason; `at_once` removes them.
+    """Propose to merge pairs and to remove bullets, each with its reason. `at_once` removes the
+    bullets instead.
 
     The playbook's lock must be held.
 
@@ -73,7 +74,9 @@ def _propose_merge(ledger: Ledger, pair: Pair, pruned: Pruned) -> None:
 
 
 def _proposed(ledger: Ledger, change: Change, reason: str, pruned: Pruned) -> Proposal | None:
-    """Return the proposal of a change; None if as many wait as may, or if it is refused."""
+    """Return the proposal of a change; None if it is refused, or if the maximum number of proposals
+    is waiting.
+    """
     waiting = proposing.read_proposals(ledger)
     is_new = all(proposal.change != change for proposal in waiting)
     if is_new and len(waiting) >= proposing.MOST_WAITING:

@@ -27,11 +27,11 @@ _MAX_REASON = 500
 
 
 class RetractionRefused(LedgerError):
-    """Something that cannot be retracted, or whose retraction cannot be undone."""
+    """An event that cannot be retracted, or whose retraction cannot be undone."""
 
 
 def take_back(ledger: Ledger, events: Sequence[Event], why: str) -> list[Appended]:
-    """Take evidence out of the count, put it back, or put the policy in force that was before.
+    """Remove evidence from the count, put it back, or restore the former policy.
 
     Raises: as `adopt`, `put_back_evidence` and `retract`.
     """
@@ -45,11 +45,11 @@ def take_back(ledger: Ledger, events: Sequence[Event], why: str) -> list[Appende
 
 
 def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
-    """Take the evidence of these events out of the count; what is out already stays out.
+    """Remove the evidence of these events from the count. Evidence that does not count stays out.
 
     The playbook's lock must be held.
 
-    Raises: AlreadyRetracted if all are out, RetractionRefused, LedgerError.
+    Raises: AlreadyRetracted if none of it counts, RetractionRefused, LedgerError.
     """
     lines = [_line(ledger, target) for target in targets]
     counting = [line[-1] for line in lines if _counts(line)]
@@ -68,11 +68,11 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended
 
 
 def put_back_evidence(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
-    """Put evidence back that was retracted; a retraction may be named instead of what it took out.
+    """Make retracted evidence count again. A target may be a retraction instead of the evidence.
 
     The playbook's lock must be held.
 
-    Raises: RetractionRefused if nothing of it is out, LedgerError.
+    Raises: RetractionRefused if none of it is retracted, LedgerError.
     """
     lines = [_line(ledger, target) for target in targets]
     out = [line[-1] for line in lines if _counts(line) == (line[0].type == ev.EVIDENCE_RETRACTED)]
@@ -96,10 +96,10 @@ def put_back_evidence(ledger: Ledger, targets: Sequence[Event], why: str) -> lis
 
 
 def taken_out(ledger: Ledger, evidence: Sequence[Event], why: str, tx: str) -> list[NewEvent]:
-    """Return the events that take evidence out of the count, put back what retractions took out,
-    and put the policy in force that was before.
+    """Return the events that remove evidence from the count, put back evidence that retractions
+    removed, and restore the former policy.
 
-    Evidence that is out already stays out, and so does a policy that another one replaced since.
+    Evidence that does not count stays out, and a policy that was replaced since stays replaced.
 
     tx  the command's transaction id
     """
@@ -117,7 +117,7 @@ def taken_out(ledger: Ledger, evidence: Sequence[Event], why: str, tx: str) -> l
 def moved_counters(
     before: Sequence[BulletRow], after: Sequence[BulletRow]
 ) -> list[tuple[BulletRow, BulletRow]]:
-    """Return the bullets whose counters differ, as they were and as they are."""
+    """Return the bullets whose counters differ, each before and after."""
     former = {row.name: row for row in before}
     pairs = [(former[row.name], row) for row in after if row.name in former]
     return [
@@ -133,8 +133,8 @@ def adoptions(ledger: Ledger) -> list[Event]:
 def adopt(
     ledger: Ledger, counting: Counting, *, reason: str | None = None, target: str | None = None
 ) -> list[Appended]:
-    """Put a counting policy in force: every counter is counted again under it. Nothing is appended
-    for the policy that is in force.
+    """Put a counting policy in force, under which every counter is computed again. If the policy is
+    already in force, nothing is appended.
 
     target  the adoption that this one takes back
     """
@@ -180,15 +180,15 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
 
 
 def _counts(line: Sequence[Event]) -> bool:
-    """Return whether the last event of a line is in force: of evidence, whether it counts."""
+    """Return whether the last event of a line is in force. For evidence: whether it counts."""
     return len(line) % 2 == 1
 
 
 def _replaced_lines(ledger: Ledger, target: Event, *, verdicts_out: int) -> list[list[Event]]:
-    """Return the lines of the retractions by which a person's verdict took the place of others.
+    """Return the lines of the retractions through which your verdict replaced others.
 
-    None if another number of the person's verdicts of that reflection is out of the count than
-    `verdicts_out`: 0 before the verdict is retracted, 1 before it is put back.
+    The list is empty unless `verdicts_out` of your verdicts in that reflection are out of the
+    count. This is 0 before the verdict is retracted, and 1 before it is put back.
     """
     evidence = _evidence_below(ledger, target)
     if evidence is None or evidence.actor != ev.HUMAN or evidence.reflection_id is None:
@@ -221,8 +221,8 @@ def _check_is_evidence(ledger: Ledger, target: Event) -> None:
 
 
 def _evidence_below(ledger: Ledger, event: Event) -> Event | None:
-    """Return the evidence that a line of retractions is about, any other event itself; None if a
-    forged ledger holds a circle.
+    """Return the evidence that a line of retractions is about; any other event is returned
+    unchanged. None if a forged ledger contains a circle.
     """
     evidence: Event | None = event
     while evidence is not None and evidence.type == ev.EVIDENCE_RETRACTED:

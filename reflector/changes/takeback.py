@@ -37,9 +37,9 @@ class TakenBack(NamedTuple):
     """The result of taking back an act.
 
     steps      the changes of bullets
-    moved      the bullets whose counters moved with the evidence, before and after
-    positions  those of the appended events; of changes with evidence, those of the changes
-    files      those that are as they were before the act
+    moved      the bullets whose counters changed with the evidence, before and after
+    positions  the positions of the appended events; if bullets changed, only those of these changes
+    files      the files that are as they were before the act
     """
 
     steps: Sequence[Step]
@@ -49,8 +49,8 @@ class TakenBack(NamedTuple):
 
 
 def act_named(ledger: Ledger, text: str) -> Act | None:
-    """Return the act that a bullet's name or a range of positions, such as 41..43, stands for; None
-    for any other text.
+    """Return the act that a bullet's name or a range of positions, such as 41..43, means; None for
+    any other text.
 
     Raises: Mistake for a malformed range, NothingToUndo.
     """
@@ -151,7 +151,7 @@ def _undo_changes(
     lead: Sequence[NewEvent],
     transaction: str | None,
 ) -> Sequence[Step]:
-    """Undo changes of bullets, and take the evidence out of the count that came with them."""
+    """Undo changes of bullets, and remove the evidence that came with them from the count."""
     tx = transaction or ledger.draw()
     evidence = taken_out(ledger, act.evidence, reason, tx)
     try:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Types of events that change bullets, apart from counts.
 CHANGING = CHANGE_EVENTS | {ev.PLAYBOOK_IMPORTED}
 _REMOVING = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
-#: The steps of a bullet's status (before, after) that leave its fields to be taken back too.
+#: The steps of a bullet's status (before, after) after which its fields are also taken back.
 _FIELDS_STAY = frozenset(
     {("live", "live"), ("live", "removed"), ("watched", "live"), ("watched", "watched")}
 )
@@ -60,14 +60,15 @@ class Undoing(NamedTuple):
 
 
 def undone(ledger: Ledger) -> dict[str, int]:
-    """Return the position of the event that undid a change of a bullet or took evidence out of the
-    count, by the id of the change, of its approval, or of the evidence.
+    """Return the positions of the events that undid something, by the id of the undone event: a
+    change of a bullet, its approval, or evidence.
     """
     types = {*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.CHANGE_APPROVED}
     types.add(ev.RULES_MOVED)
     events = {event.event_id: event for event in ledger.events(types=types)}
     positions: dict[str, int] = {}
-    # By what one append had undone, such as a merge that was made again: it is undone as one.
+    # By the change that one append undid: a merge that was made again, for example, is undone as
+    # one.
     positions_of_appends: dict[tuple[str | None, str], int] = {}
     for event in reversed(events.values()):
         target_id = event.target_id
@@ -105,7 +106,7 @@ def _undone_approvals(events: Iterable[Event], positions: Mapping[str, int]) -> 
 
 def undo_of(event: Event, undone_at: Mapping[str, int], command: str) -> str | None:
     """Return the command that undoes an event, or the position at which it was undone; None for an
-    event that changed nothing.
+    event that cannot be undone.
 
     undone_at  the positions that `undone` returns
     command    the command line of `reflector undo`
@@ -125,7 +126,7 @@ def last_change(ledger: Ledger, name: str) -> list[Event]:
     newest change of the bullet that is in force.
 
     A plain undo is not in force as a change. An undo of an undo makes the first change again, so it
-    takes the place of that change.
+    replaces that change.
 
     Raises: NothingToUndo.
     """
@@ -153,8 +154,8 @@ def last_change(ledger: Ledger, name: str) -> list[Event]:
 
 
 def _events_undone_by(event: Event, events: Mapping[str, Event]) -> list[Event]:
-    """Return the event that an undo took back, the event that this one took back, and so on; of an
-    event that is not an undo, none.
+    """Return the event that an undo took back, the event that this one took back, and so on. The
+    list is empty for an event that is not an undo.
     """
     chain: list[Event] = []
     target = events.get(event.target_id or "")
@@ -168,7 +169,7 @@ class Act(NamedTuple):
     """The events to take back: changes of bullets; and evidence, retractions and adoptions of
     policies.
 
-    reason       why they are taken back if you give no reason
+    reason       the reason in the ledger if you give none
     is_imported  whether they came with the import of a ledger
     """
 
@@ -181,7 +182,7 @@ class Act(NamedTuple):
 def imported(ledger: Ledger, merged: Event) -> Act:
     """Return the events that came with a `ledger.merged`.
 
-    Raises: NothingToUndo for one of an older version, which has no transaction id.
+    Raises: NothingToUndo for a `ledger.merged` of an older version, which has no transaction id.
     """
     tx = tx_of(merged.meta)
     if tx is None:
@@ -202,7 +203,7 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     changes: list[Event] = []
     evidence: list[Event] = []
     for event in events:
-        # The evidence of a part of a session that came too goes with that part.
+        # If the import also brought the window of the evidence, the evidence goes with the window.
         is_in_window = event.type == ev.REFLECTION_COMPLETED and event.target_id in windows
         if event.type in CHANGING:
             changes.append(event)
@@ -235,7 +236,7 @@ class _Bullet(NamedTuple):
 def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     """Return the changes that undo events that change bullets.
 
-    Raises: NothingToUndo, or BulletRefused if a later change is in the way.
+    Raises: NothingToUndo, or BulletRefused if a later change conflicts.
     """
     if not events:
         raise NothingToUndo("nothing was changed, so nothing can be undone")
@@ -269,15 +270,15 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
 
 
 def _undo_order(change: Change) -> int:
-    """Return the place of a change among those that undo something. One without a name is about the
-    merge before it, and stays behind that.
+    """Return the place of a change among those that undo something. A change without a name is
+    about the merge before it, so it stays after the merge.
     """
     return KINDS["merge" if change.name is None else change.kind].undo_order
 
 
 def _with_same_append(ledger: Ledger, events: Sequence[Event]) -> list[Event]:
-    """Return events with those that undid the same change in the same append: a merge that is made
-    again takes several.
+    """Return events together with those that undid the same change in the same append. For example,
+    a merge that is made again takes several events.
     """
     whole = {event.event_id: event for event in events}
     target_ids = [event.target_id for event in events if event.target_id is not None]
@@ -292,7 +293,9 @@ def _with_same_append(ledger: Ledger, events: Sequence[Event]) -> list[Event]:
 
 
 def _targets(ledger: Ledger, events: Sequence[Event]) -> dict[str, str]:
-    """Return the event that is undone by the name of each bullet: the last one that made it so."""
+    """Return the undone event of each bullet by its name. This is the last event that made the
+    change.
+    """
     targets: dict[str, str] = {}
     for event in events:
         if event.type in CHANGING:
@@ -302,9 +305,7 @@ def _targets(ledger: Ledger, events: Sequence[Event]) -> dict[str, str]:
 
 
 def _made_last(ledger: Ledger, change: Event) -> Event:
-    """Return the newest event that made a change again after an undo; the change itself if none
-    did.
-    """
+    """Return the newest event that made a change again after an undo, else the change itself."""
     undo = _undo_event_of(ledger, change)
     redo = _undo_event_of(ledger, undo) if undo is not None else None
     return change if redo is None else _made_last(ledger, redo)
@@ -317,9 +318,10 @@ def _undo_event_of(ledger: Ledger, change: Event) -> Event | None:
 
 
 def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
-    """Return the changes that make a bullet what it was before; recounts lack their counts.
+    """Return the changes that bring a bullet back to its earlier state; recounts do not have counts
+    yet.
 
-    A merge and its undoing are those of the merged bullet.
+    A merge and its undo are changes of the merged bullet.
     """
     before = bullet.before
     after = bullet.after
@@ -341,8 +343,8 @@ def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
 
 
 def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:
-    """Return the changes that merge the sources of a merge that was undone. The bullet that it had
-    made is one of the sources now, because what was counted for it counts for it alone.
+    """Return the changes that merge the sources of an undone merge again. The bullet of that merge
+    is now one of the sources, because its own evidence counts for it alone.
     """
     new = Entry("", merged.section, merged.text, position=0, ordinal=0, recounted_at=0)
     return [
@@ -354,7 +356,7 @@ def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:
 
 
 def _fields_back(before: Entry, after: Entry) -> list[Change]:
-    """Return the changes that set the fields of a bullet to what they were."""
+    """Return the changes that set the fields of a bullet to their earlier values."""
     changes = [kind.change_to(before) for kind in SETTING_KINDS if kind.fits(before)]
     changes = [change for change in changes if not change.is_so(after)]
     if before.recounted_at != after.recounted_at:
@@ -363,7 +365,7 @@ def _fields_back(before: Entry, after: Entry) -> list[Change]:
 
 
 def _is_back(bullet: _Bullet, changes: Sequence[Change]) -> bool:
-    """Return whether a bullet is what it was before, so that nothing of it is left to undo."""
+    """Return whether a bullet is in its earlier state again, so that nothing is left to undo."""
     before = bullet.before
     if before is None:
         return bullet.after.status != "removed" and bullet.now.status == "removed"
@@ -372,7 +374,9 @@ def _is_back(bullet: _Bullet, changes: Sequence[Change]) -> bool:
 
 
 def _stands(ledger: Ledger, bullet: _Bullet, changes: Sequence[Change]) -> bool:
-    """Return whether a bullet still is what the events made of it, as far as they changed it."""
+    """Return whether a bullet still has the state that the events gave it, in the parts that they
+    changed.
+    """
     for change in changes:
         kind = KINDS[change.kind]
         if kind.is_count:
@@ -386,7 +390,9 @@ def _stands(ledger: Ledger, bullet: _Bullet, changes: Sequence[Change]) -> bool:
 
 
 def _is_same(kind: ChangeKind, entry: Entry, other: Entry) -> bool:
-    """Return whether a bullet at two moments is the same in what a change of a kind takes back."""
+    """Return whether two states of a bullet are the same in the parts that a change of this kind
+    takes back.
+    """
     fields = kind.set_fields or ("status",)
     if kind.status == "removed":
         fields = ("status", *SET_FIELDS)
@@ -394,8 +400,8 @@ def _is_same(kind: ChangeKind, entry: Entry, other: Entry) -> bool:
 
 
 def _counted_from(ledger: Ledger, entry: Entry) -> int:
-    """Return the position of the recount that stands. One that undid another recount brought back
-    what was before that.
+    """Return the position of the recount in force. A recount that undid another one restores the
+    recount before that.
     """
     for event in ledger.at([entry.recounted_at]):
         if event.type == ev.BULLET_RECOUNTED and event.target_id is not None:
@@ -406,7 +412,7 @@ def _counted_from(ledger: Ledger, entry: Entry) -> int:
 
 
 def _baseline_again(ledger: Ledger, before: Entry) -> dict[str, object]:
-    """Return the data of a recount after which a bullet's earlier baseline and later verdicts count
+    """Return the data of a recount that makes a bullet's earlier baseline and later verdicts count
     again.
     """
     helpful, harmful = before.baseline
@@ -415,8 +421,8 @@ def _baseline_again(ledger: Ledger, before: Entry) -> dict[str, object]:
 
 
 def _with_counts(moments: _Moments, name: str, changes: Sequence[Change]) -> list[Change]:
-    """Return changes with the counts of a recount: what was counted before, and since for these
-    bullets.
+    """Return changes with the counts of a recount: the earlier counts, plus the counts of these
+    bullets since.
     """
     names = next((change.names for change in changes if change.kind == "merge"), (name,))
     counted: list[Change] = []
@@ -434,7 +440,7 @@ def _with_counts(moments: _Moments, name: str, changes: Sequence[Change]) -> lis
 
 
 def _obstacle(ledger: Ledger, name: str, last: int) -> str:
-    """Return which change after a position is in the way of an undo."""
+    """Return a message about the change after a position that conflicts with an undo."""
     events = ledger.events(after=last, types=CHANGING)
     later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:

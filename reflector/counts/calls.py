@@ -27,16 +27,17 @@ _HEREDOC = re.compile(
 _INTO_FILE = re.compile(
     r"(?<![<>&\d-])>{1,2}\s*(?P<file>[\w./~$-]+)|\btee (?:-a )?(?P<tee>[\w./~$-]+)"
 )
-#: A string of a shell, and a command that has words for people, such as the message of a commit.
+#: A string of a shell, and a command that contains words for people, such as the message of a
+#: commit.
 _STRING = r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*')(?:\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*')*"
 _WRITING = re.compile(rf"\b(?:git|gh|glab|hg) (?:\\.|{_STRING}|[^;&|\n\"'\\])*", re.DOTALL)
 _WORDS = re.compile(
     rf"(?P<option>\s(?:-[a-z]*m|--message|--body|--title|--notes)[ =]?|\bbody=){_STRING}", re.DOTALL
 )
-#: The opening of words that come from a text of the shell, as in `-m "$(cat <<'EOF'`.
+#: The beginning of words that a text of the shell contains, as in `-m "$(cat <<'EOF'`.
 _INTO_WORDS = re.compile(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
-#: The number of calls that wait for their results.
+#: The most calls that wait for their results.
 _MOST_WAITING = 64
 _PATCH = "*** Begin Patch"
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
@@ -115,7 +116,7 @@ def _acts_of_shell(command: str) -> Iterator[Act]:
 
 
 def readable(command: str) -> str:
-    """Return a command as it is shown, line by line as in its act: of each text in it only the
+    """Return a command as it is shown, line by line as in its act. Each text in it has only its
     first line, such as the subject of a commit.
     """
     return _with_words(_HEREDOC.sub(_with_first_line, command), _first_line)
@@ -134,8 +135,8 @@ def _first_line(words: re.Match[str]) -> str:
 
 
 def _with_words(command: str, shown: Callable[[re.Match[str]], str]) -> str:
-    """Return a command without its comments, and with other words for people, such as the message
-    of a commit: they run nothing.
+    """Return a command without its comments. Its words for people, such as the message of a commit,
+    are replaced by `shown`, because they run nothing.
     """
     if "#" in command:
         command = _COMMENT.sub("", command)
@@ -155,7 +156,7 @@ def _acts_of_editor(arguments: Mapping[str, Any]) -> Iterator[Act]:
 
 
 def _acts_of_patch(patch: str) -> Iterator[Act]:
-    """Yield the changes of the files of a patch as Codex CLI writes it."""
+    """Yield the changes of files in a patch as Codex CLI writes it."""
     _, *parts = _PATCHED_FILE.split(patch)
     for file, body in zip(parts[::2], parts[1::2], strict=True):
         lines = body.splitlines()

@@ -29,7 +29,7 @@ _KEYWORDS = frozenset(
 
 
 def uses_as_code(word: str, text: str, file: str) -> int:
-    """Return how often a text of a file uses a word as code."""
+    """Return how often a file's text uses a word as code."""
     if word not in text or _PROSE_FILE.search(file):
         return 0
     imports = "\n".join(_IMPORT.findall(_NOT_CODE.sub(_without_long_strings, text)))
@@ -40,7 +40,7 @@ def uses_as_code(word: str, text: str, file: str) -> int:
 
 
 def without_comments(text: str, file: str) -> str:
-    """Return a text of a file without its comments; "" of a file of prose."""
+    """Return a file's text without its comments; "" for a file of prose."""
     if _PROSE_FILE.search(file):
         return ""
     return _NOT_CODE.sub(lambda match: " " if match["comment"] else match[0], text)

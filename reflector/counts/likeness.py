@@ -17,14 +17,14 @@ from itertools import chain
 from reflector.judges.reading.people import stance
 from reflector.text.words import grams, is_unspaced
 
-#: The least share of the weight of a text's words, and of a sentence's, that both have.
+#: The least share of the weight of a text, and of that of a sentence, that their common words have.
 _OF_TEXT = 0.6
 _OF_SENTENCE = 0.45
 #: Two words in common must be nearly the whole text, because many texts share two.
 _MANY_SHARED = 3
 _FEWEST_SHARED = 2
 _OF_TEXT_WITH_FEW = 0.8
-#: Words that any rule may have, by their stems, and how much they weigh.
+#: Words that any rule may have, by their stems, and their weight.
 _USUALS = frozenset(
     "start begin finish done change file code project work task add make check first again new"
     " everyth follow show".split()
@@ -35,7 +35,9 @@ _HIRAGANA = re.compile(r"[ぁ-ゖ]+")
 
 
 def features_of(text: str) -> dict[str, bool]:
-    """Return the words of a text by which it is compared, with whether it speaks against them."""
+    """Return the words of a text by which it is compared, each with whether the text speaks against
+    it.
+    """
     features = stance(text)
     if is_unspaced(text):
         is_against = _AGAINST_UNSPACED.search(text) is not None
@@ -46,7 +48,7 @@ def features_of(text: str) -> dict[str, bool]:
 
 
 class Likeness:
-    """A list of texts, by their features, with which sentences are compared."""
+    """A list of texts, as their features, for comparison with sentences."""
 
     def __init__(self, features: Sequence[Mapping[str, bool]]) -> None:
         self._features = features
@@ -66,7 +68,7 @@ class Likeness:
         return math.fsum(self._weights.get(word, self._rarest) for word in words)
 
     def places_like(self, sentence: str) -> list[int]:
-        """Return the places of the texts that a sentence is like."""
+        """Return the places of the texts that are like a sentence."""
         features = features_of(sentence)
         total = self._weight_of(features)
         shared = Counter(place for word in features for place in self._places.get(word, ()))

@@ -30,9 +30,9 @@ class Occasion(NamedTuple):
     files: str = ""
 
 
-#: git with its own options, before a command of it.
+#: git with its own options, before one of its commands.
 _GIT = r"\bgit(?: +-\S+(?: +[^-\s]\S*)??)*?"
-#: In the order in which they are looked for: a rule has the first that it names.
+#: In the order of the search: a rule has the first occasion that it names.
 _OCCASIONS = (
     Occasion(
         "sessions that pushed",
@@ -101,12 +101,12 @@ _BEFORE = (
     r"|(?:{named})(?:[^。，,.]{{0,8}}?(?:之前|以前|前)"
     r"|[^.!?;]{{0,60}}?\b(?:without|until|unless|only (?:after|once)|sin|sem|hasta|até)\b)"
 )
-#: An occasion at one place alone, as in "never commit to `main`": no command shows the place.
+#: An occasion at one place only, as in "never commit to `main`": no command shows the place.
 _AT_PLACE = (
     r"(?:{named})\w*(?:[ \t]+\w+)?[ \t]+(?:to|on|onto|into|against)[ \t]+(?:the[ \t]+|an?[ \t]+)?"
     r"(?:\w+[ \t]+branch\b|`|main\b|master\b|trunk\b)"
 )
-#: Endings of files by the language that a rule names.
+#: Endings of file names by the language that a rule names.
 _LANGUAGES = {
     r"\bTypeScript\b": r"\.[cm]?tsx?$",
     r"\bJavaScript\b": r"\.[cm]?jsx?$",
@@ -159,7 +159,9 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
 
 
 def _is_deed_of(occasion: Occasion, tokens: Iterable[Token]) -> bool:
-    """Return whether a command that a rule asks for is its occasion, too: it then shows nothing."""
+    """Return whether a command that a rule asks for is also its occasion. Then the occasion shows
+    nothing.
+    """
     asked_for = (token.text for token in tokens if token.is_command and not token.negated)
     return occasion.commands != "" and any(
         re.search(occasion.commands, f"{command} x") for command in asked_for
@@ -167,8 +169,8 @@ def _is_deed_of(occasion: Occasion, tokens: Iterable[Token]) -> bool:
 
 
 def _tests_of(prose: str) -> Occasion | None:
-    """Return the occasion of a rule about tests: of a kind of tests, changes of their files; None
-    if paths do not show the kind.
+    """Return the occasion of a rule about tests. If the rule names a kind of tests, the occasion is
+    a change of their files; None if paths do not show the kind.
     """
     kinds = [
         path for name, path in _KINDS_OF_TESTS.items() if re.search(name, prose, re.IGNORECASE)
@@ -210,8 +212,8 @@ def _path_expression(path: str) -> str:
 
 
 def place_in_act(occasion: Occasion, act: Act) -> int:
-    """Return where an occasion comes up in a command, or in the path of a changed file; -1 if it
-    does not.
+    """Return the index of an occasion in a command, or in the path of a changed file; -1 if it does
+    not come up.
     """
     expression = occasion.commands if act.command else occasion.files
     match = re.search(expression, act.command or act.file) if expression else None

@@ -12,14 +12,14 @@ from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.sentences import topics_of
 
 _FEWEST_SESSIONS = 3
-#: Spaces of a sentence that you may type twice.
+#: The most spaces of a sentence that you may type twice; a longer one was pasted.
 _MOST_TYPED = 9
 #: A line that a program printed: it begins with a number, a path or a difference.
 _OUTPUT = re.compile(r"\W*\d|[^\w\s]*[\w.-]*[/\\#→]")
 
 
 class Sentence(NamedTuple):
-    """A sentence of yours, its time as written and its session."""
+    """A sentence of yours, with its time as written and its session."""
 
     words: str
     timestamp: str
@@ -38,9 +38,9 @@ class Repeated(NamedTuple):
 
 
 def repeated(sentences: Sequence[Sentence]) -> list[Repeated]:
-    """Return the sentences that you said in three sessions or more, the most repeated first. Each
-    sentence is in one row. A fork of a session repeats nothing, and a long sentence that is the
-    same word for word was pasted.
+    """Return the sentences that you repeated in three sessions or more, the most repeated first.
+    Each sentence is in one row. A fork of a session does not count as a repetition. A long sentence
+    that is repeated word for word was pasted, so it counts once.
     """
     ordered = sorted(sentences, key=lambda sentence: sentence.timestamp)
     different = {_identity(sentence): sentence for sentence in ordered}
@@ -63,7 +63,9 @@ def _identity(sentence: Sentence) -> tuple[str, str]:
 
 
 def _groups(sentences: Sequence[Sentence]) -> Iterator[tuple[str, Set[int]]]:
-    """Yield the places of sentences that ask for a topic, then those that are like each one."""
+    """Yield each topic with the places of its sentences, then "" with the places of similar
+    sentences, for each sentence.
+    """
     by_topic: dict[str, set[int]] = {}
     for place, sentence in enumerate(sentences):
         for topic in topics_of(sentence.words):

@@ -27,18 +27,19 @@ from reflector.text.words import words_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
 
-#: How tokens, occasions and likeness are read: it changes whenever a count would.
+#: The version of the reading of tokens, occasions and likeness. It changes if any count would
+#: change.
 VERSION = "counts/5"
-#: In `came_up`, beside the bit of the occasion: a rule that asks for a command before it had the
-#: occasion first, or the command first, or its transcript does not have the beginning of the
-#: session.
+#: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
+#: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
+#: UNKNOWN: the transcript lacks the beginning of the session.
 CAME_UP, LATE, IN_TIME, UNKNOWN = 1, 2, 4, 8
-#: In `said`, the bit of a sentence that says the rule again; the tokens follow it.
+#: In `said`, the bit of a sentence that repeats the rule; the bits of the tokens follow it.
 AGAIN = 1
 _WORDS = re.compile(r"\w+")
 #: Programs that run a script of a project by its name, with `run` or without.
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
-#: Options between a program and its first argument, each with a value or without.
+#: Options between a program and its first argument, each with or without a value.
 _OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
 _OPEN_ENDS = frozenset("(/=:-")
@@ -48,8 +49,8 @@ _BEGIN = rf"(?:^|[;&|(`{{]|{_SHELL_WORDS})[ \t]*(?:[A-Z_]+=\S* +)*"
 
 
 class Rule(NamedTuple):
-    """A rule: a key that follows from its words, and its text. Of a fact, only the calls that
-    contain a token of it are counted.
+    """A rule: its text, and a key that follows from its words. For a fact, only calls that contain
+    one of its tokens are counted.
     """
 
     key: int
@@ -58,16 +59,15 @@ class Rule(NamedTuple):
 
 
 def rule_of(text: str, *, is_fact: bool = False) -> Rule:
-    """Return a rule by its text. Punctuation, case and markup do not change its key."""
+    """Return a rule from its text. Punctuation, case and markup do not change its key."""
     return Rule(record_key(" ".join(words_of(text))), text, is_fact)
 
 
 class Marks(NamedTuple):
-    """The words of a rule in a part of a session.
+    """The marks of a rule in a part of a session.
 
     run, written  one bit for each of the rule's tokens
-    said          a bit for a sentence that says the rule again, then one for each token that you
-                  name
+    said          a bit for a sentence that repeats the rule, then one for each token that you name
     came_up       CAME_UP if the occasion came up, and LATE, IN_TIME or UNKNOWN
     """
 
@@ -77,7 +77,7 @@ class Marks(NamedTuple):
     came_up: int = 0
 
     def joined(self, other: Marks) -> Marks:
-        """Return the marks of both; `other` are later, so the first order of a command and the
+        """Return the marks of both. `other` is later, so the first order of a command and the
         occasion remains.
         """
         order = self.came_up & ~CAME_UP or other.came_up & ~CAME_UP
@@ -90,9 +90,9 @@ class Marks(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A sentence of yours that says rules again, or that asks for something and is in no rule.
+    """A sentence of yours that repeats rules, or that asks for something and is in no rule.
 
-    record  the key of its record, and `offset` that of the record's line
+    record  the key of its record; `offset` is the offset of the record's line
     number  its place among the sentences of the record
     rules   the keys of the rules
     """
@@ -107,11 +107,11 @@ class Remark(NamedTuple):
 class PartCounts:
     """The counts of one part of a session.
 
-    began  the first time in it as written, "" without one
+    began  the first time in it as written; "" if it has none
     steps  messages of the agent
     rules  the keys of the rules that were counted
     marks  by the key of the rule; a rule without marks is not in it
-    is_whole  whether its transcript begins where the session began
+    is_whole  whether its transcript begins at the beginning of the session
     """
 
     began: str = ""
@@ -135,11 +135,11 @@ class PartCounts:
 
 
 class Counting(NamedTuple):
-    """A rule as it is counted.
+    """A rule prepared for counting.
 
     named, negated  the bits of the tokens that it speaks for, and against
     is_before       whether it asks for a command before its occasion
-    needs_all       whether it asks for all of its commands, and not for one of them
+    needs_all       whether it asks for all of its commands, not only for one of them
     scope           an expression for the files to which it is restricted; "" for all
     features        the words by which it is compared, as `features_of` returns them
     """
@@ -156,27 +156,31 @@ class Counting(NamedTuple):
 
 
 class _Sought(NamedTuple):
-    """A token as it is looked for, with the rule's key and the token's bit."""
+    """A token to look for, with the rule's key and the token's bit."""
 
     token: Token
     key: int
     bit: int
 
     def place_in(self, text: str) -> int:
-        """Return where a text holds the token and not as a part of another word; -1 for nowhere."""
-        # Looking for a part of the text first is ten times as fast.
+        """Return the index of the token in a text, outside of other words; -1 if the text does not
+        contain it.
+        """
+        # A search for a part of the text first is ten times as fast.
         match = self.token.text.partition(" ")[0] in text and _command(self.token).search(text)
         return match.start() if match else -1
 
     def is_run_by(self, command: str) -> bool:
-        """Return whether a command runs the token. A rule against a word is not about arguments."""
+        """Return whether a command runs the token. Arguments do not count for a rule against a
+        word.
+        """
         if not (self.token.negated and self.token.is_plain):
             return True
         return self.token.is_program and _program(self.token.text).search(command) is not None
 
     def is_added_by(self, act: Act) -> bool:
-        """Return whether a change of a file adds the token. A rule against an identifier is not
-        about comments and pages.
+        """Return whether a change of a file adds the token. Comments and prose do not count for a
+        rule against an identifier.
         """
         if self.token.is_program and self.token.negated:
             return False
@@ -225,15 +229,15 @@ class RuleSet:
         return Likeness([counting.features for counting in self.rules.values()])
 
     def count(self, messages: Iterable[Message], *, is_whole: bool = True) -> PartCounts:
-        """Return the counts of a part of a session. As in `PartCounts`, its
-        transcript may lack the beginning of the session.
+        """Return the counts of a part of a session. `is_whole` is false if its transcript lacks the
+        beginning of the session.
         """
         counts = PartCounts(rules=set(self.rules), is_whole=is_whole)
         deque(self.passing(messages, counts), maxlen=0)
         return counts
 
     def passing(self, messages: Iterable[Message], counts: PartCounts) -> Iterator[Message]:
-        """Yield messages, which must have the whole arguments of calls, and count them."""
+        """Yield messages and count them. Their calls must have whole arguments."""
         waiting = Waiting()
         open_occasions = dict(self._occasions)
         for message in messages:
@@ -275,7 +279,9 @@ class RuleSet:
         counts: PartCounts,
         occasions: dict[Occasion, list[int]],
     ) -> None:
-        """Add the occasions that come up with an act, and their order with commands at `places`."""
+        """Add the occasions that come up in an act, and their order relative to the commands at
+        `places`.
+        """
         came_up = {
             occasion: place for occasion in occasions if (place := place_in_act(occasion, act)) >= 0
         }
@@ -298,13 +304,13 @@ class RuleSet:
         return not scope or re.search(scope, act.file) is not None
 
     def _held_by(self, text: str) -> list[_Sought]:
-        """Return the tokens that a text holds."""
+        """Return the tokens that a text contains."""
         words = self._sought.keys() & _WORDS.findall(text) if text else ()
         candidates = chain.from_iterable(self._sought[word] for word in words)
         return [sought for sought in candidates if sought.place_in(text) >= 0]
 
     def _named_in(self, text: str) -> list[_Sought]:
-        """Return the tokens of rules, and of no fact, that a text of yours holds."""
+        """Return the tokens of rules, without those of facts, that a text of yours contains."""
         return [sought for sought in self._held_by(text) if not self.rules[sought.key].rule.is_fact]
 
     def _count_words(self, message: Message, counts: PartCounts) -> None:
@@ -319,7 +325,7 @@ class RuleSet:
                 counts.remarks.append(remark)
 
     def said_in(self, sentence: str) -> list[int]:
-        """Return the keys of the rules that a sentence says again."""
+        """Return the keys of the rules that a sentence repeats."""
         keys: set[int] = set()
         if instructs(sentence):
             for sought in self._named_in(sentence):
@@ -358,7 +364,7 @@ def _counting(rule: Rule) -> Counting:
     for place, token in enumerate(tokens):
         bits[token.negated] |= 1 << place if _is_deed(token, tokens) else 0
     if any(token.scope == "part" for token in tokens):
-        bits[True] = 0  # what the rule forbids has more than one part
+        bits[True] = 0  # the forbidden act has more than one part
     occasion = occasion_of(rule.text, tokens)
     asks_before = bits[False] > 0 and occasion is not None and is_before(rule.text, occasion)
     scope = scope_of(rule.text, tokens)
@@ -370,9 +376,9 @@ def _counting(rule: Rule) -> Counting:
 
 
 def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
-    """Return whether a call with the token shows something of its rule: it does not only describe
-    files, and is not a word of English beside a clearer token. A word in capitals, such as
-    `DELETE`, has too many uses to break one.
+    """Return whether a call with the token is evidence about its rule. It is not if the token only
+    describes files, or is an English word beside a clearer token. A forbidden word in capitals,
+    such as `DELETE`, has too many uses to be evidence.
     """
     is_capitals = token.text.isalpha() and token.text.isupper()
     if token.is_pattern or token.scope or (token.negated and is_capitals):
@@ -385,7 +391,7 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
 
 @cache
 def _expression(text: str) -> re.Pattern[str]:
-    """Return an expression for a text that is not a part of another word."""
+    """Return an expression for a text outside of other words."""
     begin = r"(?<![\w-])" if text[0].isalnum() or text[0] in "_-" else ""
     end = r"(?![\w-])" if text[-1].isalnum() or text[-1] == "_" else ""
     if " " in text and not end and text[-1] not in _OPEN_ENDS:
@@ -406,5 +412,5 @@ def _command(token: Token) -> re.Pattern[str]:
 
 @cache
 def _program(name: str) -> re.Pattern[str]:
-    """Return an expression for a program where a command begins."""
+    """Return an expression for a program at the beginning of a command."""
     return re.compile(rf"{_BEGIN}{re.escape(name)}(?![\w-])", re.MULTILINE)

@@ -12,7 +12,7 @@ from reflector.judges.reading.wordings import matches_in, wordings
 from reflector.transcripts.message import Message
 from reflector.transcripts.speakers import own_sentences
 
-#: A longer message is a task or something pasted, and a longer sentence is not a remark.
+#: A longer message is a task or a pasted text, and a longer sentence is not a remark.
 _MOST_CHARACTERS = 4_000
 _MOST_SENTENCE_CHARACTERS = 300
 
@@ -48,7 +48,9 @@ _OPEN = ("?", "？", ":", "：")
 
 
 def sentences_of(message: Message) -> list[str]:
-    """Return the sentences of a message that may be remarks, none of a task or a pasted text."""
+    """Return the sentences of a message that may be remarks; none if the message is a task or a
+    pasted text.
+    """
     if len(message.text) > _MOST_CHARACTERS:
         return []
     sentences = own_sentences(message.text)
@@ -61,14 +63,14 @@ def instructs(sentence: str) -> bool:
 
 
 def topics_of(sentence: str) -> list[str]:
-    """Return what a sentence asks for that people ask for again and again, such as "tests"."""
+    """Return the topics of the frequent requests in a sentence, such as "tests"."""
     plain = sentence.replace("’", "'")
     return [row.says for row, _ in matches_in(wordings("ask"), plain)]
 
 
 def may_repeat(sentence: str) -> bool:
-    """Return whether a sentence may say a rule again: it is not a question, a report or a lead-in,
-    unless it asks why you did it otherwise.
+    """Return whether a sentence may repeat a rule. A question, a report or a lead-in does not; a
+    complaint, such as "why did you …?", does.
     """
     if _COMPLAINS.match(sentence):
         return True

@@ -46,12 +46,12 @@ _NAMES = frozenset(
     " LinkedIn macOS NumPy PyTorch FastAPI OpenAI ChatGPT OpenCode StackOverflow WordPress"
     " CloudFlare DynamoDB BigQuery LaTeX PowerShell".split()
 )
-#: An ending of files, not a file such as `.env`.
+#: An ending of file names, not a file such as `.env`.
 _ENDING = re.compile(r"\.(?!env|git)[a-z]{1,5}")
-#: What follows is for you to fill in, as in `fix/<issue>`.
+#: The beginning of a part for you to fill in, as in `fix/<issue>`.
 _PLACEHOLDER = re.compile(r"[<{\[…$]|\.\.\.")
 
-#: The last cue before a token decides; a negation takes the two words after it with it.
+#: The last cue before a token decides; a negation includes the two words after it.
 _CUE = re.compile(
     r"(?P<against>(?<![\w-])(?:never|not|don['’]?t|avoid|no|nunca|jam[aá]s|evit[ae]r?|não|nao"
     r"|instead of|rather than|in favou?r of not|en vez de|en lugar de|em vez de"
@@ -63,7 +63,7 @@ _CUE = re.compile(
     r"|prefiere|prefira|sin|sem)\b|改用|请|必须|应",
     re.IGNORECASE,
 )
-#: A remark in parentheses, which ends before a token.
+#: A remark in parentheses that ends before a token.
 _ASIDE = re.compile(r"\([^()`]*\)")
 _BOUNDARY = re.compile(r"[.!?:;][\s]|[。！？；：\n]")
 _ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
@@ -71,7 +71,8 @@ _FOLDER = (
     r"package|module|folder|directory|crate|workspace|repo(?:sitory)?|project|app|service|layer"
     r"|files?|paquete|pacote|m[oó]dulo|carpeta|pasta|direct[oó]rio"
 )
-#: A token after it may show only where or for what a rule applies: "in the `cli` package".
+#: A token after these words may show only the place or the purpose of a rule: "in the `cli`
+#: package".
 _PLACED = re.compile(
     r"(?:(?<![\w-])(?:in|inside|under|within|en|dentro de|del?|em|n[oa]s?|d[oa]s?)|在"
     r"|(?P<purpose>(?<!check )(?<!look )(?<!search )(?<!wait )(?<!ask )(?<!watch )(?<![\w-])"
@@ -83,36 +84,37 @@ _FOLDER_AFTER = re.compile(rf"[ \t]*(?:{_FOLDER})\b", re.IGNORECASE)
 _FOLDER_AFTER_UNSPACED = re.compile(
     r"\s*(?:包|模块|模組|目录|文件夹|パッケージ|モジュール|フォルダ|ディレクトリ)(?:中|里|内|で|の|下)"
 )
-#: Japanese and Korean say after a token that they speak against it.
+#: In Japanese and Korean, a negation follows its token.
 _AGAINST_AFTER = re.compile(
     r"[^。．\n`]{0,24}?(?:(?<!なければなら)(?<!なければいけ)ない|ません|禁止|避け|하지 ?마|금지|않)"
 )
-#: A token that a rule speaks against after these words is a part of what it forbids: "never commit
-#: to `main`", "never store a key in `localStorage`". The token alone breaks nothing.
+#: After these words, a token of a forbidden act is only a part of it: "never commit to `main`",
+#: "never store a key in `localStorage`". The token alone does not break the rule.
 _PART = re.compile(
     rf"(?<![\w-])(?:to|on|onto|into|at|in)[ \t]+(?:{_ARTICLE}[ \t]+|an?[ \t]+)?\Z", re.IGNORECASE
 )
-#: What follows such a token restricts when it is forbidden.
+#: Words after a forbidden token that restrict the ban.
 _CONDITION = re.compile(
     r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|when|if|until|on"
     r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
     re.IGNORECASE,
 )
-#: What a rule forbids a token for: other uses of it break nothing. "for" says so of programs alone:
-#: "never use `print(` for logging" is about nearly all of its uses.
+#: The purpose for which a rule forbids a token: other uses of the token do not break the rule. The
+#: word "for" restricts only programs, because "never use `print(` for logging" is about nearly all
+#: uses of `print(`.
 _PURPOSE = re.compile(
     r"`?(?:[ \t]*(?:,|or|and|o|y|ou|e)[ \t]*`[^`\n]*`)*[ \t]+(?:(?:in|on|into)[ \t]+[\w-]+[ \t]+)?"
     r"(?P<word>to|for|as|para|como)[ \t]+[a-z]",
     re.IGNORECASE,
 )
-#: Whether the rule is broken depends on your words.
+#: With these words, your own words decide whether the rule is broken.
 _ASKS_YOU = re.compile(
     r"\b(?:without|unless|before|sin|sem)[ \t]+(?:\w+[ \t]+){0,2}?"
     r"(?:ask\w*|approv\w*|permission|confirm\w*|consent|told|request\w*"
     r"|pregunt\w*|permiso|pergunt\w*|permissão)\b",
     re.IGNORECASE,
 )
-#: What joins commands that are all asked for.
+#: The words between commands that are all asked for.
 _AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?"
 _AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
 
@@ -120,9 +122,9 @@ _AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
 class Token(NamedTuple):
     """A token of a rule.
 
-    text      as a call contains it; of a pattern such as `*.ts` the pattern
+    text      as a call contains it; for a pattern such as `*.ts`, the pattern
     negated   whether the rule speaks against it
-    scope     "place" or "purpose" if it shows only where or for what the rule applies, "part" if
+    scope     "place" or "purpose" if it only shows the place or the purpose of the rule, "part" if
               the token alone does not show whether the rule was broken
     """
 
@@ -132,7 +134,7 @@ class Token(NamedTuple):
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it describes files and is not a text."""
+        """Whether it is a pattern of files instead of a text."""
         return "*" in self.text
 
     @property
@@ -161,12 +163,12 @@ class Token(NamedTuple):
 
     @property
     def is_distinct(self) -> bool:
-        """Whether its words are hardly said about something else."""
+        """Whether its words rarely mean something else."""
         return not self.is_path and re.search(r"[ _.:-]|[a-z][A-Z]|\(\)", self.text) is not None
 
 
 def tokens_of(text: str) -> tuple[Token, ...]:
-    """Return the tokens of a rule, each once, in the order of its text."""
+    """Return the tokens of a rule in the order of its text, without duplicates."""
     tokens: dict[str, Token] = {}
     for match in _TOKEN.finditer(text):
         written = _text_of(match)
@@ -185,10 +187,9 @@ def _token(text: str, match: re.Match[str], written: str) -> Token:
 
 
 def _scope_of(token: Token, before: str, after: str) -> str:
-    """Return "place" or "purpose" for a token that, by the words around it, shows only where or for
-    what a rule applies; "" for the others.
+    """Return the scope of a token, from the words around it; "" if it has none.
 
-    "Put it in `docs/`" asks for a file there, "Never use `eval` in `src/`" does not forbid one.
+    "Put it in `docs/`" asks for a file there, but "Never use `eval` in `src/`" does not forbid one.
     """
     if _FOLDER_AFTER_UNSPACED.match(after):
         return "place"
@@ -209,7 +210,7 @@ def _scope_of(token: Token, before: str, after: str) -> str:
 
 
 def _is_choice(before: str) -> bool:
-    """Return whether a rule asks for another token before it speaks against one."""
+    """Return whether a rule asks for another token before it speaks against this one."""
     cues = _CUE.finditer(re.sub(r"`[^`\n]*`", "`", before))
     return any(cue["against"] is None for cue in cues)
 
@@ -224,7 +225,7 @@ def are_all_asked_for(text: str, tokens: Sequence[Token]) -> bool:
 def _text_of(match: re.Match[str]) -> str:
     """Return the text of a match without a part to fill in; "" if nothing else is left.
 
-    Of a function only its name and the bracket remain, because calls have arguments.
+    For a function, only its name and the bracket remain, because calls have arguments.
     """
     written = match["bare"] or match["span"]
     fixed = _PLACEHOLDER.split(written, maxsplit=1)[0]
@@ -236,8 +237,8 @@ def _text_of(match: re.Match[str]) -> str:
 
 
 def _is_negated(text: str, match: re.Match[str]) -> bool:
-    """Return whether the last cue before a token, or a Japanese or Korean one after it, speaks
-    against it.
+    """Return whether a rule speaks against a token: in the last cue before it, or in a Japanese or
+    Korean cue after it.
     """
     before = _BOUNDARY.split(_ASIDE.sub("", text[: match.start()]))[-1]
     cues = list(_CUE.finditer(re.sub(r"`[^`\n]*`", "`", before)))

@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 ACTOR = "rules"
 _MAX_AGE = timedelta(days=30)
-#: The most proposals of one time: those that wait already are to keep their place.
+#: The most proposals at one time, so that those that already wait keep their places.
 _MAX_PROPOSALS = 10
 
-#: `standing` is meant for later sessions too; a `correction` is known to be only when a second
-#: session says the same.
+#: A `standing` wish also applies to later sessions. A `correction` is known to do so only when a
+#: second session contains the same.
 Kind = Literal["standing", "correction"]
 
-#: A longer message is a task, a plan or something pasted.
+#: A longer message is a task, a plan or a pasted text.
 _MAX_CHARACTERS = 1_200
 _MAX_LINES = 12
 _MAX_SENTENCE = 300
@@ -63,7 +63,7 @@ _LEAST_WORDS = 3
 
 
 class Form(NamedTuple):
-    """One way to word a wish. `before` is written in front of what is asked for."""
+    """One way to word a wish. `before` is put before the text of the wish."""
 
     id: str
     kind: Kind
@@ -77,11 +77,14 @@ def hear(
     window_ids: Iterable[str],
     said: Mapping[str, Sequence[Message] | None],
 ) -> str:
-    """Record what people ask for in recorded windows, and propose it; return what to print, "" for
+    """Record and propose the wishes of users in recorded windows. Return the text to print; "" for
     nothing.
 
-    The playbook's lock must be held. `said` is what people said in windows that were read before;
-    of the others, a transcript that cannot be read says nothing. Raises LedgerError.
+    The playbook's lock must be held. `said` contains the users' messages of windows that were read
+    before. The other windows are read from their transcripts. A transcript that cannot be read has
+    no wishes.
+
+    Raises: LedgerError.
     """
     proposed = 0
     for window_id in window_ids if config.wishes else ():
@@ -101,14 +104,16 @@ def hear(
 
 
 def _is_conversation(window: Event) -> bool:
-    """Return whether a window is of a person's own conversation, not of a sub-agent's."""
+    """Return whether a window is of a user's own conversation, not of a sub-agent's."""
     if window.type != ev.SESSION_RECORDED or window.data is None:
         return False
     return not window.data.get("agent_id")
 
 
 def _messages_of(window: Event, people: Sequence[Message] | None) -> Iterable[Message]:
-    """Return the messages of a window, out of what people said in its session if that was read."""
+    """Return the messages of a window. They are selected from `people`, the users' messages of its
+    session, if these were read.
+    """
     if people is None:
         return own_messages(window)
     keys = frozenset(keys_of(window))
@@ -136,7 +141,7 @@ def _heard(window: Event, wish: Wish) -> NewEvent:
 
 
 def _propose(ledger: Ledger, event: NewEvent) -> bool:
-    """Propose a wish, if it is not in the playbook; return whether a proposal waits."""
+    """Propose a wish unless the playbook contains it. Return whether a proposal waits."""
     wish = event.data
     text = wish["text"]
     rows = ledger.rows()
@@ -154,7 +159,7 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     if row is not None:
         change = Change("restore", row.name)
         reason = f"{reason} again, after the rule was removed ({row.reason})"
-    with suppress(BulletRefused):  # rejected twice, or merged into a bullet that says more
+    with suppress(BulletRefused):  # rejected twice, or merged into a broader bullet
         proposal = propose(
             ledger,
             change,
@@ -174,7 +179,9 @@ def _quote_of(event: Event | NewEvent) -> Quote:
 
 
 def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
-    """Return the newest wish of another session that says the same, if there is one."""
+    """Return the newest wish of another session that means the same; an empty list if there is
+    none.
+    """
     text = event.data["text"]
     for earlier in reversed(list(ledger.events(types=[ev.WISH_HEARD]))):
         wish = earlier.data
@@ -188,9 +195,9 @@ def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
 
 @dataclass(slots=True)
 class _Group:
-    """Alike answers to the question what is missing, of one kind and about one bullet.
+    """Alike answers of judges about missing rules, of one kind and about one bullet.
 
-    answer  the first of them, `actor` the judge that gave it
+    answer  the first of them; `actor` is the judge that gave it
     quotes  of all of them
     """
 
@@ -204,11 +211,11 @@ class _Group:
 
     @property
     def support(self) -> tuple[bool, int]:
-        """What a person said comes first, then what most sessions show."""
+        """Sort key: first whether a user said it, then the number of sessions."""
         return self.is_of_person, len({quote.session for quote in self.quotes})
 
     def takes(self, answer: Mapping[str, Any]) -> bool:
-        """Return whether an answer says the same."""
+        """Return whether an answer belongs to the group, because it means the same."""
         own = self.answer
         if (own["kind"], own["name"]) != (answer["kind"], answer["name"]):
             return False
@@ -216,10 +223,12 @@ class _Group:
 
 
 def propose_learned(ledger: Ledger) -> str:
-    """Propose what models said to be missing and was not proposed yet; return what to print, "" for
-    nothing.
+    """Propose the missing rules that models found and that were not proposed yet. Return the text
+    to print; "" for nothing.
 
-    The playbook's lock must be held. Raises LedgerError.
+    The playbook's lock must be held.
+
+    Raises: LedgerError.
     """
     groups = _groups(_unproposed(ledger))
     if not groups:
@@ -230,8 +239,8 @@ def propose_learned(ledger: Ledger) -> str:
 
 
 def _unproposed(ledger: Ledger) -> list[Event]:
-    """Return the readings of the last month that found something to be missing, without those that
-    were proposed or retracted.
+    """Return the readings of the last month that found missing rules, without those that were
+    proposed or retracted.
     """
     since = (datetime.now(UTC) - _MAX_AGE).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     readings = ledger.events(types=[ev.REFLECTION_COMPLETED], after=ledger.position_at(since))
@@ -265,7 +274,9 @@ def _groups(readings: Iterable[Event]) -> list[_Group]:
 
 
 def _propose_group(ledger: Ledger, group: _Group, rows: Mapping[str, BulletRow]) -> bool:
-    """Propose a group's answer, unless a line says it; return whether a proposal waits."""
+    """Propose a group's answer unless another bullet means the same. Return whether a proposal
+    waits.
+    """
     answer = group.answer
     text = answer["text"]
     reason = answer["why"]
@@ -275,7 +286,7 @@ def _propose_group(ledger: Ledger, group: _Group, rows: Mapping[str, BulletRow])
         return False
     names = (answer["name"],) if answer["kind"] == "supersede" else ()
     if replaced is not None and replaced.status == "watched":
-        # Its file is for a person to change.
+        # Only the user changes its file.
         names = ()
         reason = f"instead of {replaced.name}: {reason}"
     kind: Literal["merge", "add"] = "merge" if names else "add"
@@ -295,8 +306,11 @@ def _propose_group(ledger: Ledger, group: _Group, rows: Mapping[str, BulletRow])
 
 
 def learned_words(proposed: str, answered: int, why: str = "") -> str:
-    """Return what to print where models were asked what is missing: what was proposed, or that
-    nothing was by so many answers, or, where nobody answered, that nothing is known, and why.
+    """Return the text to print after models looked for missing rules.
+
+    proposed  the text about the proposals
+    answered  the number of answers
+    why       the reason, if no judge answered
     """
     if proposed or answered:
         return proposed or "No session shows a missing rule."
@@ -314,11 +328,11 @@ def _waiting(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a person asked for.
+    """A wish of a user.
 
-    text     as a bullet would say it
-    quote    the sentence, as it was written
-    key      of the record that holds it, `number` tells it from others of the same record
+    text     in the form of a bullet's text
+    quote    the sentence as it was written
+    key      of the record that contains it; `number` distinguishes the wishes of one record
     """
 
     form: Form
@@ -329,8 +343,8 @@ class Wish:
 
 
 def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
-    """Yield what a person asks for in some messages, in order. Texts that hold a secret are left
-    out.
+    """Yield the wishes of users in some messages, in order. Messages that contain a secret are
+    omitted.
     """
     for message in messages:
         if message.role != "user" or message.origin not in ("human", "refusal") or message.chain:
@@ -347,13 +361,13 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
 
 
 def _may_hold_wish(text: str) -> bool:
-    """Return False for a task, a plan or something pasted, which are longer."""
+    """Return whether a text is short enough for a wish. Tasks and pasted texts are longer."""
     return 0 < len(text) <= _MAX_CHARACTERS and text.count("\n") < _MAX_LINES
 
 
 def _wish_in(sentence: str) -> tuple[Form, str] | None:
     """Return the form and the text of a wish; None if the sentence is not one."""
-    if len(sentence) > _MAX_SENTENCE:  # of a long one the first clause may be a wish
+    if len(sentence) > _MAX_SENTENCE:  # the first clause of a long sentence may be a wish
         sentence = sentence.partition(", ")[0]
     if len(sentence) > _MAX_SENTENCE or sentence.endswith(("?", ":", "？", "：")):
         return None
@@ -376,7 +390,9 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
 
 
 def _means_something(wish: str) -> bool:
-    """Return False for a wish that points to what only the conversation says, or is for now."""
+    """Return whether a wish is complete and lasting. It must not refer to the conversation or apply
+    only for now.
+    """
     if count(wish) < _LEAST_WORDS or expression("momentary").search(wish):
         return False
     return not expression("points").search(" ".join(wish.split()[:6]))

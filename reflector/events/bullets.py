@@ -42,7 +42,7 @@ DROPPED = {
     "unsure": "the judge is not sure enough",
     "own_words": "it quotes the rule itself",
 }
-#: How a verdict is shown that the person's own template asked for in a form without quotes.
+#: The words for a verdict without a quote, because your own template asked for none.
 WITHOUT_A_QUOTE = "without a quote"
 _DISPOSITIONS = (
     "counted",
@@ -58,10 +58,10 @@ _JUDGED = {
     "name": f.loose(f.needed(f.NAME_OR_NULL)),
     "tag": f.loose(f.needed(f.one_of("helpful", "harmful", "neutral", "unknown", None))),
     "followed": f.loose(f.one_of("yes", "no", "unclear")),
-    # It counts without a quote: the person's own template asked for none.
+    # It counts without a quote, because your own template asked for none.
     "unquoted": f.loose(f.FLAG),
 }
-#: Why an earlier version removed a bullet from its project.
+#: The reason with which earlier versions removed a bullet from its project.
 PROMOTED = "promoted"
 _SOURCES = f.several(f.NAME, MAX_SOURCES, "names of bullets")
 _UNDO = "undo it with `reflector undo`, or change the rule with `reflector edit`"
@@ -69,8 +69,8 @@ _CAUSE = Target("the proposal that was approved, or the change that this event u
 
 
 def _is_promoted(data: Data) -> bool:
-    """Return whether the bullet went to the user's own playbook, by an earlier version: `into`
-    is a name there.
+    """Return whether an earlier version moved the bullet to the user's own playbook. Then `into` is
+    a name there.
     """
     return data.get("reason") == PROMOTED
 
@@ -82,8 +82,8 @@ def _without_baseline(data: Data) -> Sequence[Data]:
 def _removed(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
     follows = data.get("follows")
     if entry.status == "merged" and follows is None:
-        # It is gone already. What it had stays with its heir, and it stays gone if the merge is
-        # undone.
+        # The bullet is gone already. Its evidence stays with the bullet that it was merged into. If
+        # the merge is undone, it stays gone.
         return {"reason": data.get("reason") or "removed"}
     status = "merged" if follows else "removed"
     return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
@@ -118,8 +118,8 @@ def _tag(data: Any) -> str:
 
 
 def unquoted_words(tag: Any) -> str:
-    """Return the words that every screen adds to a verdict that counts without a quote, from its
-    data; "" for another verdict.
+    """Return the words that every screen adds to a verdict without a quote, from its data; "" for
+    any other verdict.
     """
     return f" {WITHOUT_A_QUOTE}" if tag.get("unquoted") is True else ""
 
@@ -129,8 +129,8 @@ _changed = partial(EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_C
 
 
 def _setting(kind: ChangeKind) -> EventType:
-    """Return the type of the events of a kind that only sets fields of a bullet: a section, a text
-    or numbers.
+    """Return the event type of a kind that only sets fields of a bullet: a section, a text or
+    numbers.
     """
 
     def values(_: ev.Event, __: Entry, data: Data) -> dict[str, object]:
@@ -177,7 +177,8 @@ TYPES = (
     _changed(
         name=ev.BULLET_ADDED,
         meaning="A bullet was added, by you or by the approval of a proposal.",
-        # `watched`: judged, but neither in the playbook nor told. `heading`: above it in your file.
+        # `watched`: judged, but neither in the playbook nor shown. `heading`: above it in your
+        # file.
         fields={**_BULLET, "watched": f.FLAG, "heading": f.PROSE},
         effect=AddsBullets(lambda data: [data] if "name" in data else []),
         summary=as_line("{name} in {section}: {text}"),
@@ -187,7 +188,7 @@ TYPES = (
     _changed(
         name=ev.BULLET_REMOVED,
         meaning="A bullet was removed, or merged into another one. No new bullet gets its name.",
-        # `follows` is a merge of ledgers': whether the evidence counts for `into` too, as after a
+        # A merge of ledgers sets `follows`: whether the evidence also counts for `into`, as after a
         # `bullet.merged`.
         fields={
             **_NAMED,
@@ -226,9 +227,9 @@ TYPES = (
     _changed(
         name=ev.BULLET_RECOUNTED,
         meaning="You set a bullet's counters by hand (a new baseline), or undid such a change.",
-        # `into`: git gave the name to other advice, and this bullet has what was counted before.
-        # `since`: of an undoing the event whose baseline and later tags count again; earlier
-        # versions take the counters as they were then.
+        # `into`: git gave the name to other advice, and this bullet has the earlier counts.
+        # `since`: of an undo, the event whose baseline and later tags count again; earlier versions
+        # use the counters of that time.
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL, "since": f.EVENT_ID, **_FORMER},
         effect=Recounts(),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),

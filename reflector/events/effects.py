@@ -42,8 +42,8 @@ class AddsBullets(Effect):
 
 
 class MergesBullets(AddsBullets):
-    """Adds a bullet that has the evidence of those of its `sources` that are live. A name that is
-    taken changes nothing.
+    """Adds a bullet that has the evidence of its live `sources`. If the name is taken, nothing
+    changes.
     """
 
     def apply(self, book: Playbook, event: Event, facts: Data) -> None:
@@ -60,14 +60,14 @@ class MergesBullets(AddsBullets):
 
 
 class UndoesMerge(Effect):
-    """Makes the sources of a merge what they would be without it, and removes the merged bullet
-    if it is live.
+    """Gives the sources of a merge the status that they would have without it, and removes the
+    merged bullet if it is live.
     """
 
     def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         name = facts.get("name", "")
         for source in map(book.entries.__getitem__, book.sources(name)):
-            status = "removed" if source.reason else "live"  # the reason of a removal since
+            status = "removed" if source.reason else "live"  # a reason given since the merge
             book.put(source._replace(status=status, removed_into=None))
         entry = book.entries.get(name)
         if entry is not None and entry.status == "live":
@@ -75,7 +75,7 @@ class UndoesMerge(Effect):
 
 
 class ChangesBullet(Effect):
-    """Changes fields of the bullet that the data names, to those that `values` returns.
+    """Changes fields of the named bullet to the values that `values` returns.
 
     A name without a bullet changes nothing.
     """
@@ -90,8 +90,8 @@ class ChangesBullet(Effect):
 
 
 class Recounts(Effect):
-    """Sets the counters of the bullet that the data names, or counts it again from the baseline of
-    the event that an undoing names with `since`.
+    """Sets the counters of the named bullet. After an undo, the bullet counts again from the
+    baseline of the event in `since`.
     """
 
     def apply(self, book: Playbook, event: Event, facts: Data) -> None:
@@ -100,7 +100,7 @@ class Recounts(Effect):
         entry = book.entries.get(facts.get("name", ""))
         if entry is None:
             return
-        # An undoing states the baseline of then beside the counters of then.
+        # An undo contains the baseline of that time besides the counters of that time.
         prefix = "baseline_" if since < event.position else ""
         helpful = facts.get(f"{prefix}helpful", 0)
         harmful = facts.get(f"{prefix}harmful", 0)
@@ -114,7 +114,7 @@ class Recounts(Effect):
 
 
 class TagsBullet(Effect):
-    """Gives a bullet a tag, which counts if it is a verdict: only then does it change anything."""
+    """Gives a bullet a tag. Only a tag that is a counted verdict changes the playbook."""
 
     changes: ClassVar[bool] = False
 
@@ -138,7 +138,7 @@ class RecordsWindow(Effect):
 class MovesWindow(Effect):
     """Brings the target window to a state; a completed window stays completed.
 
-    final     the state that data with `final` brings the window to; "" if that is `state`, too
+    final     the state after data with `final`; "" if it is `state`, too
     attempts  how many failed attempts the event adds
     """
 
@@ -150,26 +150,28 @@ class MovesWindow(Effect):
         self.attempts = attempts
 
     def state_by(self, facts: Data) -> str:
-        """Return the state that an event with this data brings its window to, "" if it leaves the
-        window alone.
+        """Return the state to which an event with this data brings its window; "" if the window
+        keeps its state.
         """
         return self.final if self.final and facts.get("final") else self.state
 
 
 class GivesAnswer(MovesWindow):
-    """Holds a backend's answer about the target window, and what that took.
+    """Records a backend's answer about the target window, and its cost.
 
-    An answer that is `beside` the window's own reflection leaves its state alone, because it may
-    turn out to be unreadable.
+    An answer that is `beside` the window's own reflection does not change the window's state,
+    because the answer may be unreadable.
     """
 
     def state_by(self, facts: Data) -> str:
-        """Return the state that an event with this data brings its window to."""
+        """Return the state to which an event with this data brings its window; "" if the window
+        keeps its state.
+        """
         return "" if facts.get("beside") is True else self.state
 
 
 class CompletesReflection(MovesWindow):
-    """Completes the target window, and binds the tags after it to the reflection."""
+    """Completes the target window, and assigns the tags after it to the reflection."""
 
     def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         if event.reflection_id:
@@ -179,7 +181,7 @@ class CompletesReflection(MovesWindow):
 
 
 class Retracts(Effect):
-    """Takes the target out of the count, or puts back what a retraction took out."""
+    """Removes the target from the counts, or restores the target of a retraction."""
 
     def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         if event.target_id:
@@ -195,7 +197,7 @@ class AdoptsPolicy(Effect):
 
 
 class ChangesNothing(Effect):
-    """Changes neither the playbook nor a window, and says why it is recorded anyway."""
+    """Changes neither the playbook nor a window. `because` gives the reason."""
 
     changes: ClassVar[bool] = False
 
@@ -204,4 +206,4 @@ class ChangesNothing(Effect):
 
 
 class Tells(ChangesNothing):
-    """Records which bullets a session was told: the tallies count them."""
+    """Records the bullets that a session was shown. The tallies count them."""

@@ -61,21 +61,21 @@ TRIAL_OPENED = "trial.opened"
 TRIAL_CLOSED = "trial.closed"
 MEMORY_CHANGED = "memory.changed"
 
-#: The actor of what a person says.
+#: The actor of events that a user causes.
 HUMAN = "human"
-#: The key of `meta` of an event that only says what a merge gave.
+#: The key of `meta` of an event that only restates the result of a merge.
 RESTATED = "restated"
-#: In the meta of a window: the model that worked in it.
+#: The key of a window's `meta` for the model that worked in it.
 MODEL = "model"
-#: The key of `meta` under which an event that a merge brought says where it came from.
+#: The key of `meta` for the origin of an event that came with a merge.
 MERGED = "merged"
-#: The key of `meta` of a retraction that names an event that changes nothing, so that `verify` need
-#: not.
+#: The key of a retraction's `meta` with the id of an event that changes nothing, so that `verify`
+#: accepts that event.
 ASIDE = "aside"
 #: The key of `meta` under which the events that one command appended have its transaction id.
 TX = "tx"
-#: (when it was recorded, in which ledger, at which position): the order in which one ledger would
-#: have held the events.
+#: (time of the recording, ledger, position): the order in which one ledger would have held the
+#: events.
 Moment = tuple[str, str, int]
 
 
@@ -97,10 +97,10 @@ def drawn() -> str:
 
 
 def tx_of(meta: Mapping[str, Any]) -> str | None:
-    """Return the transaction that appended an event to this ledger, by its meta; None if it has
+    """Return the transaction that appended an event to this ledger, from its meta; None if it has
     none.
 
-    An event that an import brought belongs to the import here, whatever command appended it first.
+    An imported event belongs to the import here, whatever command appended it first.
     """
     passage = meta.get(MERGED)
     tx = (passage if isinstance(passage, Mapping) else meta).get(TX)
@@ -108,9 +108,9 @@ def tx_of(meta: Mapping[str, Any]) -> str | None:
 
 
 def time_of(text: Any) -> datetime | None:
-    """Return the time that a text of an event states (ISO 8601), in UTC; None for another text.
+    """Return the time of an ISO 8601 text of an event, in UTC; None for any other text.
 
-    A time without a zone is one in UTC.
+    A time without a zone is in UTC.
     """
     try:
         time = datetime.fromisoformat(text)
@@ -120,21 +120,23 @@ def time_of(text: Any) -> datetime | None:
 
 
 def written(time: datetime) -> str:
-    """Return a time in UTC as the ledger writes it: with microseconds, so that the order of texts
-    is that of times.
+    """Return a time in UTC as the ledger writes it. With microseconds, texts sort in the order of
+    the times.
     """
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def as_written(text: str) -> str:
-    """Return a time of an event as the ledger writes it; a text that is not a time as it is."""
+    """Return a time of an event as the ledger writes it; a text that is not a time is returned
+    unchanged.
+    """
     time = time_of(text)
     return written(time) if time else text
 
 
 def came_through(meta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield an event's passages: the parts of its meta about the ledgers through which it came,
-    the last one first.
+    """Yield an event's passages, the last one first. A passage is the part of its meta about one
+    ledger through which it came.
     """
     passage = meta.get(MERGED)
     while isinstance(passage, Mapping):
@@ -143,7 +145,7 @@ def came_through(meta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def is_place(passage: Mapping[str, Any]) -> bool:
-    """Return whether a passage names a place in its ledger: origin, position and time."""
+    """Return whether a passage contains a place in its ledger: origin, position and time."""
     texts = [passage.get("recorded_at"), passage.get("origin")]
     texts += [passage.get("moment", ""), passage.get(TX, "")]
     if not all(isinstance(text, str) for text in texts):
@@ -152,7 +154,9 @@ def is_place(passage: Mapping[str, Any]) -> bool:
 
 
 def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
-    """Return when and where an event was first appended; `own` if it came from no other ledger."""
+    """Return the moment at which an event was first appended; `own` if it came from no other
+    ledger.
+    """
     moment = own
     for passage in came_through(meta):
         time = passage.get("moment", passage["recorded_at"])
@@ -165,9 +169,9 @@ def first_origin(meta: Mapping[str, Any]) -> str:
     return first_moment(meta, ("", "", 0))[1]
 
 
-@dataclass(slots=True)  # frozen, it would take three times as long to define at each start
+@dataclass(slots=True)  # not frozen: a frozen class takes three times as long to define
 class NewEvent:
-    """An event to append. `occurred_at` is ISO 8601 in UTC, None meaning "when it is recorded"."""
+    """An event to append. `occurred_at` is ISO 8601 in UTC; None means the time of recording."""
 
     type: str
     event_id: str
@@ -181,13 +185,14 @@ class NewEvent:
     schema_version: int = SCHEMA_VERSION
 
 
-@dataclass(slots=True)  # frozen, a million of them would take six times as long to make
+@dataclass(slots=True)  # not frozen, because a frozen one takes six times as long to make
 class Event:
-    """An event as the ledger holds it; docs/ledger-format.md says what `data` holds by type.
+    """An event as the ledger holds it; docs/ledger-format.md describes `data` for each type.
 
-    `data` is None when its text was redacted, or cannot be read: `fault` says why. `recorded_by` is
-    who was logged in to the server that the event was written on, None on SQLite. It is the
-    server's word of its own row: a copy of the ledger has another, and the event is the same.
+    `data` is None if its text was redacted or cannot be read; `fault` gives the reason.
+    `recorded_by` is the user that was logged in to the server when the event was written; None on
+    SQLite. The server adds it to its own row. In a copy of the ledger it differs, but the event is
+    the same.
     """
 
     position: int
@@ -209,12 +214,12 @@ class Event:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The data, empty where there is none."""
+        """The data; empty if there is none."""
         return self.data or {}
 
     @property
     def arrived(self) -> Moment:
-        """When and where it was first recorded, in whichever ledger."""
+        """The moment at which it was first recorded, in any ledger."""
         return first_moment(self.meta, (self.recorded_at, "", self.position))
 
 

@@ -24,7 +24,7 @@ _MAX_WORD_CHARACTERS = 200
 _ID = re.compile("[0-9a-f]{32}")
 #: A number from 0 to 1 as canonical JSON has it.
 _UNIT = re.compile(r"0\.\d{6}|1\.000000")
-#: The names of a list that a line of the log shows.
+#: The number of names that a line of the log shows.
 _MAX_SHOWN = 8
 
 
@@ -50,7 +50,7 @@ def unpack_keys(text: str) -> array[int]:
 
 
 def _must_be(description: str, holds: Callable[[Any], object]) -> Fault:
-    """Return the check that a value is as described: that `holds` is true of it."""
+    """Return the check that a value is as described: `holds` is true for it."""
     return lambda value: None if holds(value) else f"must be {description}"
 
 
@@ -119,22 +119,22 @@ def _is_phrase(text: str) -> bool:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first eight names of a list, and how many more it has."""
+    """Return the first eight names of a list, and the number of further names."""
     hidden = len(names) - _MAX_SHOWN
     rest = [f"… and {hidden} more"] if hidden > 0 else []
     return ", ".join([*names[:_MAX_SHOWN], *rest])
 
 
 def one_of(*values: str | None) -> Field:
-    """Return the field of a word that is one of these; a newer version may have written another
-    one.
+    """Return the field of a word that is one of these. A newer version may have written another
+    word.
     """
     fault = _must_be(f"one of {', '.join(map(str, values))}", lambda value: value in values)
     return Field(fault, shape=_text_or_null)
 
 
 def bounded(most: int, *, null: bool = False) -> Field:
-    """Return the field of a text that somebody wrote, of at most so many characters.
+    """Return the field of a free text of at most `most` characters.
 
     null  whether the value may be null
     """
@@ -148,7 +148,7 @@ def bounded(most: int, *, null: bool = False) -> Field:
 
 
 def several(element: Field, most: int, noun: str) -> Field:
-    """Return the field of a list of at most so many values, each as `element` is."""
+    """Return the field of a list of at most `most` values, each of the form of `element`."""
     listed = list_of(element.fault, noun)
     bound = _must_be(f"a list of at most {most:,} {noun}", lambda value: len(value) <= most)
     return element._replace(
@@ -158,14 +158,14 @@ def several(element: Field, most: int, noun: str) -> Field:
 
 
 def loose(field: Field) -> Field:
-    """Return the field as one that is read whatever it holds: a model's word for it was kept as
-    it came.
+    """Return the field as one that is read with any value, because a model's word was kept as it
+    came.
     """
     return field._replace(shape=_must_be("", _any))
 
 
 def needed(field: Field) -> Field:
-    """Return the field as one without which an object is refused."""
+    """Return the field as a required one: an object without it is refused."""
     return field._replace(needed=True)
 
 
@@ -186,7 +186,7 @@ TEXT_OR_NULL = Field(_text_or_null)
 #: A word of a client, such as a session's reason to end; a phrase in its place is prose.
 WORD = Field(_word, shape=_text_or_null)
 WORD_OR_PROSE = Field(_word, prose=_is_phrase, shape=_text_or_null)
-#: A text that somebody wrote: a redaction erases it.
+#: A free text: a redaction erases it.
 PROSE = Field(_text, prose=_any)
 PROSE_OR_NULL = Field(_text_or_null, prose=_any)
 PROSES = Field(list_of(_text, "texts"), prose=_any)
@@ -213,6 +213,6 @@ EVENT_ID = Field(
     ),
     shape=_text,
 )
-#: A score or a share: not an integer is stored as text with six decimals.
+#: A score or a share. If it is not an integer, it is stored as text with six decimals.
 UNIT = Field(_must_be("a number from 0 to 1", _is_unit))
 FLAG = Field(_must_be("true or false", lambda value: isinstance(value, bool)))

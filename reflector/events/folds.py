@@ -21,14 +21,14 @@ _Answer = TypeVar("_Answer")
 
 
 class Fold(Protocol[_Answer_co]):
-    """One answer, made of one event after another."""
+    """One answer, computed event by event."""
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The event types that the answer follows from."""
+        """The event types on which the answer depends."""
 
     def apply(self, event: Event) -> None:
-        """Take an event into account; one of another type changes nothing."""
+        """Apply an event; an event of another type changes nothing."""
 
     def answer(self) -> _Answer_co:
         """Return the answer after the events so far."""
@@ -38,7 +38,7 @@ class History(Protocol):
     """A ledger, as far as a fold reads it."""
 
     def events(self, *, types: Sequence[str], upto: int | None) -> Iterable[Event]:
-        """Return the events of these types up to a position, None for all, in order."""
+        """Return the events of these types in order, up to a position; None for all."""
 
 
 def fold_events(fold: Fold[_Answer], events: Iterable[Event]) -> _Answer:
@@ -49,8 +49,8 @@ def fold_events(fold: Fold[_Answer], events: Iterable[Event]) -> _Answer:
 
 
 def fold_ledger(fold: Fold[_Answer], ledger: History, upto: int | None = None) -> _Answer:
-    """Return a fold's answer at a position of a ledger, None for now.
+    """Return a fold's answer at a position of a ledger; None for now.
 
-    It is read by the index of types.
+    The events are found by the index of types.
     """
     return fold_events(fold, ledger.events(types=fold.types, upto=upto))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from reflector.events.effects import Effect
 from reflector.events.state import Data
 
-#: Returns a message for a value that is wrong, None for one that is right.
+#: Returns a message for a wrong value, None for a right one.
 Fault = Callable[[Any], str | None]
 
 
@@ -24,14 +24,14 @@ class Field(NamedTuple):
 
     fault      the check that admits a value
     needed     an object without the field is refused
-    prose      returns whether a text of the field was written by somebody, so that a redaction
-               erases it; the value may be a list of texts
+    prose      returns whether a text of the field is free text, so that a redaction erases it; the
+               value may be a list of texts
     names      the value is the name of a bullet, or a list of names: a merge renames them
     elsewhere  returns whether the name in this object belongs to another playbook, so that a merge
                leaves it
-    within     the fields of the object that the value is, or of each object in the list that it is
-    shape      the part of `fault` that an event must pass to be read, where that is less: no
-               admission of today may keep an old event from being read
+    within     the fields of the object that is the value, or of each object in a list
+    shape      the part of `fault` that an event must pass to be read, if that is less, because a
+               check of today must not make an old event unreadable
     """
 
     fault: Fault
@@ -47,16 +47,16 @@ def all_fields(fields: Mapping[str, Field]) -> list[Field]:
     """Return the fields of an object, and those of the objects within."""
     flat = list(fields.values())
     for field in flat:
-        flat += field.within.values()  # the loop comes to them, too
+        flat += field.within.values()  # the loop also visits these
     return flat
 
 
 class Target(NamedTuple):
     """The event that another one points to.
 
-    event     which event that is, for the documents
+    event     the kind of that event, for the documents
     required  an event without a target is refused
-    once      a target is taken by one event of the type at most
+    once      at most one event of the type points to a target
     """
 
     event: str
@@ -65,7 +65,7 @@ class Target(NamedTuple):
 
 
 class Merge(Enum):
-    """What a merge does with an event whose id is here with other data."""
+    """The treatment of an event whose id is already here with other data."""
 
     FIRST = "the event that is already here stays"
     BESIDE = "both stay; the imported event gets a new id"
@@ -73,7 +73,7 @@ class Merge(Enum):
 
 
 class _Known(dict[str, Any]):
-    """Data of which an absent field is None."""
+    """Data in which an absent field is None."""
 
     def __missing__(self, key: str) -> None:
         return None
@@ -88,18 +88,17 @@ class EventType(NamedTuple):
     """One type of event.
 
     meaning    one sentence for the documents: an event of this type records that …
-    fields     of the data, by name; a field that is not named here is a fact of a newer version:
-               kept as it is, unread and unchecked
-    effect     what the event changes
+    fields     of the data, by name; an unnamed field is a fact of a newer version: it is kept, but
+               neither read nor checked
+    effect     the change that the event makes
     summary    returns the event's line in `log` from its data
-    no_retraction  why it cannot be retracted, and what to do instead; "" for evidence, which can
-    since      the schema revision of the first release that appended it, where that is not the
-               first of all
-    merge      what becomes of a differing event with the same id
-    target     the event that it points to; None where it points to none
-    all_prose  the data holds nothing that counts: a redaction keeps none of it
-    checked    the data is admitted by `fault` also when this program appends it, because people and
-               models word it; so an event that lacks a needed field cannot be read
+    no_retraction  why it cannot be retracted, and the alternative; "" for evidence, which can
+    since      the schema revision of the first release that appended it, if not the first of all
+    merge      the treatment of a differing event with the same id
+    target     the event that it points to; None if it points to none
+    all_prose  nothing in the data counts, so a redaction erases all of it
+    checked    `fault` also checks the data if this program appends it, because users and models
+               write it; so an event that lacks a needed field cannot be read
     id_is_name the event's id is the identity of the name of its bullet
     """
 
@@ -122,13 +121,13 @@ class EventType(NamedTuple):
         return any(field.prose for field in all_fields(self.fields))
 
     def fault(self, facts: Data) -> str | None:
-        """Return the first fault of an event's data; None for data that is admitted."""
+        """Return the first fault of an event's data; None if the data is admitted."""
         return _first_fault(self.fields, facts, "")
 
     def unreadable(self, facts: Data) -> str | None:
-        """Return why data cannot be read as this type's; None for data that can.
+        """Return the reason why data cannot be read as data of this type; None if it can.
 
-        It is the one check of an event that is read.
+        An event that is read gets only this check.
         """
         return _first_fault(self.fields, facts, "", reads=True, has_needed=self.checked)
 
@@ -160,7 +159,7 @@ def _first_fault(
         if not field.within:
             continue
         objects = value if isinstance(value, list) else [value]
-        for number, inner in enumerate(objects, start=1):  # people count the bullets from 1
+        for number, inner in enumerate(objects, start=1):  # users count bullets from 1
             place = f"{name} {number}: " if objects is value else f"{name}."
             fault = _first_fault(field.within, inner, place, reads=reads, has_needed=has_needed)
             if fault:

@@ -11,7 +11,7 @@ TYPES = (
     EventType(
         name=ev.EVENT_REDACTED,
         meaning="The text of the target was erased. `kept` is the rest of the target's data.",
-        # `kept` holds prose of the event that was redacted, whose type says which.
+        # `kept` contains prose of the redacted event, whose type shows which fields are prose.
         fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
         effect=ChangesNothing("from then on, `kept` replaces the data of the target"),
         summary=reason,
@@ -40,10 +40,10 @@ TYPES = (
             "origin": f.needed(f.TEXT),
             "position": f.needed(f.NUMBER),
             "chain": f.needed(f.TEXT),
-            # Of each event of the stretch that was here already: its position there, its id here,
+            # For each event of the stretch that was already here: its position there, its id here,
             # its first moment.
             "here": f.needed(f.MERGED_EVENTS),
-            # The models that worked in windows which were here, by their ids here.
+            # The models that worked in windows that were already here, by the windows' ids here.
             "models": f.OBJECT,
             "renamed": f.needed(f.RENAMED),
         },

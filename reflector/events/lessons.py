@@ -19,8 +19,8 @@ from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
 from reflector.events.kinds import EventType, Target, as_line
 
-#: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0), and what
-#: it adds to the confidence.
+#: For each kind of outcome: whether it supports the lesson (1), opposes it (-1) or does neither
+#: (0), and its effect on the confidence.
 OUTCOMES = {
     "retry_improved": (1, 0.03),
     "retry_did_not_improve": (-1, -0.10),
@@ -39,13 +39,13 @@ OUTCOMES = {
     "task_failed": (-1, -0.12),
     "task_blocked": (-1, -0.12),
     "task_cancelled": (-1, -0.08),
-    # Said of a lesson without more detail; they weigh like a task that ended.
+    # Outcomes without more detail; they weigh as much as a task that ended.
     "success": (1, 0.12),
     "failure": (-1, -0.12),
 }
 POLARITY = {kind: polarity for kind, (polarity, _) in OUTCOMES.items()}
 
-#: The most characters of a lesson's text, and of a text that says how something came about.
+#: The most characters of a lesson's text, and of a text about its origin.
 MAX_LESSON = 100_000
 MAX_EVIDENCE = 4_000_000
 _MOST_TAGS = 100
@@ -78,7 +78,7 @@ def _revision(facts: Any) -> str:
     return f"{change}, from {facts.get('initial')} to {facts.get('retried')}"
 
 
-#: The type of an event about lessons, which can be retracted where it does not say why not.
+#: The type of an event about lessons. It can be retracted unless it gives a reason why not.
 _type = partial(EventType, since=5, checked=True, no_retraction="")
 
 TYPES = (
@@ -92,7 +92,7 @@ TYPES = (
             "steps": f.several(_EVIDENCE, _MOST_STEPS, "steps"),
             "status": f.needed(f.one_of("success", "failure")),
             "error": f.bounded(MAX_EVIDENCE, null=True),
-            # The bullets that it used, in order; ids that mean no bullet here are `unknown`.
+            # The bullets that it used, in order; ids that mean no bullet here are in `unknown`.
             "cited": f.needed(f.NAMES),
             "unknown": f.several(f.bounded(MAX_LESSON), MOST_TOLD, "ids"),
             "ground_truth": _EVIDENCE,
@@ -115,18 +115,18 @@ TYPES = (
                 ("reasoning", "error_identification", "root_cause_analysis", "correct_approach"),
                 _EVIDENCE,
             ),
-            # reflection; `improvement` is what a retry gained that nobody recorded as a
+            # reflection; `improvement` is the gain of a retry that was not recorded as a
             # revision.attempted
             "attempt": _EVIDENCE,
             "issue": _EVIDENCE,
             "improvement": f.UNIT,
-            # how far it must be trusted before it is due for promotion, if its turn's settings say
-            # so
+            # the confidence that it needs before its promotion is due, if the settings of its turn
+            # set one
             "promotion": f.UNIT,
             # mistake
             "mistake": _EVIDENCE,
             "context_hash": f.WORD,
-            # summary; `entry` is the id that its host knows it by
+            # summary; `entry` is its id in the host
             "entry": f.WORD_OR_PROSE,
             "turn": f.NUMBER,
             "slot": f.NUMBER,
@@ -144,7 +144,7 @@ TYPES = (
             "kind": f.needed(f.one_of(*POLARITY)),
             "source": f.needed(f.WORD),
             "why": _WHY,
-            # The window whose tests say so: who retracts it retracts the outcome.
+            # The window whose tests show it. A retraction of the window also retracts the outcome.
             "window": f.EVENT_ID,
         },
         effect=ChangesNothing("the worth of its lesson is computed from its outcomes"),
@@ -162,10 +162,11 @@ TYPES = (
             "task": f.WORD_OR_PROSE,
             "query": _WHY,
             # Of the text at a start: its SHA-256 (of a file, that of its rules), and the seed of
-            # the draw that chose among what did not fit.
+            # the draw among the rules that did not fit.
             "digest": f.WORD,
             "seed": f.WORD,
-            # Who says so: the agent's own transcript, or the hook that printed the text.
+            # The source of this fact: the agent's own transcript, or the hook that printed the
+            # text.
             "source": f.one_of("transcript", "hook"),
         },
         effect=Tells("a rule that was not shown is not evaluated"),
@@ -181,8 +182,8 @@ TYPES = (
             "reflects": f.needed(f.FLAG),
             "trigger": f.WORD,
             "reason": _WHY,
-            # What the gate looked at, so that another policy can be asked what it would have
-            # decided.
+            # The facts that the gate used, so that another policy can decide on them for
+            # comparison.
             "signals": f.OBJECT,
             "task": f.WORD_OR_PROSE,
             "turn": f.NUMBER,

@@ -13,7 +13,7 @@ from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import EventType, Field
 
-#: In place of a digest that no look and no transcript shows.
+#: Replaces a digest that neither a look nor a transcript shows.
 UNSEEN = "?"
 KINDS = ("created", "edited", "deleted")
 AGENT, YOU, COMMIT, CHECKOUT, MERGE, STASH, UNKNOWN = AUTHORS = (

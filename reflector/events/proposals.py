@@ -16,9 +16,9 @@ from reflector.events.kinds import EventType, Target, as_line
 from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
 
-#: Where a proposal comes from.
+#: The origins of proposals.
 ORIGINS = ("human", "agent", "rules", "model", "import", "follow-up", "machine")
-#: Who wrote the words of a proposal, the most trusted first. A text of several sources has the
+#: The authors of a proposal's words, the most trusted first. A text of several sources has the
 #: least of their trusts.
 TRUSTS = ("person", "agent", "tool")
 
@@ -66,8 +66,8 @@ TYPES = (
             "trust": f.needed(f.one_of(*TRUSTS)),
             "reason": f.needed(f.PROSE),
             "evidence": f.within(_QUOTE, several=True),
-            # The texts that the change was made for, by digest: where one differs since, the
-            # proposal is stale.
+            # The digests of the texts that the change was made for. If one of these texts has
+            # changed since, the proposal is stale.
             "basis": f.within({"name": f.needed(f.NAME), "digest": f.needed(f.TEXT)}, several=True),
         },
         effect=ChangesNothing("the events that its approval appends change the playbook"),
@@ -97,8 +97,7 @@ TYPES = (
         fields={
             "how": f.needed(f.one_of("rejected", "kept", "stale", "expired")),
             "reason": f.needed(f.PROSE),
-            # Bullets that a person wants to keep apart: no pair of them is proposed for a merge
-            # again.
+            # Bullets that you want to keep apart: no pair of them is proposed for a merge again.
             "keep": f.NAMES,
         },
         effect=ChangesNothing("a rejected change is not applied"),
@@ -124,7 +123,7 @@ TYPES = (
         name=ev.WISH_HEARD,
         meaning="In a session, you asked for something that should always apply.",
         fields={
-            # A correction is proposed when a second session says the same.
+            # A correction is proposed when it occurs in a second session.
             "kind": f.needed(f.one_of("standing", "correction")),
             "form": f.needed(f.WORD),
             "section": f.needed(f.SECTION),

@@ -50,57 +50,58 @@ def _with_effect(*effects: type[Effect]) -> tuple[str, ...]:
     return tuple([name for name, effect in _EFFECTS.items() if isinstance(effect, effects)])
 
 
-#: Types besides tags and completions that the playbook follows from: few events of a history.
+#: Types besides tags and completions on which the playbook depends: few events of a history.
 RARE_TYPES = tuple([name for name, effect in _EFFECTS.items() if effect.changes])
-#: Types whose target is taken at most once: the partial UNIQUE index of the event table.
+#: Types of which at most one event has the same target: the partial UNIQUE index of the event
+#: table.
 ONCE_PER_TARGET = tuple(
     [name for name, kind in EVENT_TYPES.items() if kind.target and kind.target.once]
 )
 _names = attrgetter("names")
-#: Types that may name bullets; of tags the table of tags knows.
+#: Types that may name bullets; for tags, the table of tags has the names.
 NAMING_TYPES = tuple(
     [name for name, kind in EVENT_TYPES.items() if any(map(_names, all_fields(kind.fields)))]
 )
 
-#: Types that say what a bullet's text is.
+#: Types that set a bullet's text.
 WORDING_TYPES = (*_with_effect(AddsBullets), BULLET_REVISED)
 #: Types that set baselines.
 BASELINE_TYPES = _with_effect(AddsBullets, Recounts)
-#: Types after which a playbook without counters may say something else.
+#: Types after which a playbook without counters may be different.
 ADVICE = frozenset(_with_effect(AddsBullets, ChangesBullet, Recounts, UndoesMerge))
 
-#: Types that open a window, on which a reflection and its tags hang.
+#: Types that open a window, to which a reflection and its tags belong.
 WINDOW_TYPES = _with_effect(RecordsWindow)
-#: Those, and the types that bring a window to a state.
+#: These types, and the types that bring a window to a state.
 STEP_TYPES = _with_effect(RecordsWindow, MovesWindow)
-#: Types that say what a backend answered, and that its answer was read.
+#: Types that record a backend's answer, and types that record that it was read.
 ANSWER_TYPES = _with_effect(GivesAnswer)
 COMPLETION_TYPES = _with_effect(CompletesReflection)
-#: Types that say which bullets a session was told.
+#: Types that record the bullets that a session was shown.
 TELLING_TYPES = _with_effect(Tells)
 
 
 def effect_of(type_: str) -> Effect | None:
-    """Return the effect of a type, None for a type that this program does not know."""
+    """Return the effect of a type; None for a type that this program does not know."""
     return _EFFECTS.get(type_)
 
 
 def bullets_brought(type_: str, facts: Data) -> Sequence[Data]:
-    """Return the bullets that an event brings, each with name, section and text."""
+    """Return the bullets that an event adds, each with name, section and text."""
     effect = effect_of(type_)
     return effect.bullets(facts) if isinstance(effect, AddsBullets) else ()
 
 
 def fields_of(type_: str) -> Mapping[str, Field]:
-    """Return the fields of a type's data, none for a type that this program does not know."""
+    """Return the fields of a type's data; none for a type that this program does not know."""
     return EVENT_TYPES[type_].fields if type_ in EVENT_TYPES else {}
 
 
 def mapped(
     fields: Mapping[str, Field], facts: Data, change: Callable[[Field, Data, Any], Any]
 ) -> dict[str, Any]:
-    """Return an object with each value of its fields as `change` makes it, also in the objects
-    within.
+    """Return an object with the values that `change` returns for its fields, including fields of
+    inner objects.
 
     `change` gets the field, the object that has it and the value.
     """
@@ -122,9 +123,7 @@ def mapped(
 
 
 def names_in(type_: str, facts: Data) -> set[str]:
-    """Return every name of a bullet that an event's data holds, whether the bullet exists or
-    not.
-    """
+    """Return all names of bullets in an event's data, whether the bullets exist or not."""
     names: set[str] = set()
 
     def collect(field: Field, _: Data, value: Any) -> None:
@@ -136,7 +135,7 @@ def names_in(type_: str, facts: Data) -> set[str]:
     return names
 
 
-#: The effects that a playbook is made by, by type.
+#: The effects that make a playbook, by type.
 _APPLIED = {
     name: effect for name, effect in _EFFECTS.items() if type(effect).apply is not Effect.apply
 }
@@ -163,10 +162,10 @@ def fold(events: Iterable[Event]) -> Playbook:
 
 
 def fold_in(playbook: Playbook, event: Event) -> None:
-    """Change a playbook as the next event says.
+    """Apply the next event to a playbook.
 
     An event of another type, or one that cannot be read, only moves the position. A completion
-    counts all the same, because the tags that it binds are not in its data.
+    still counts, because the tags that it binds are not in its data.
     """
     playbook.position = event.position
     effect = _APPLIED.get(event.type)

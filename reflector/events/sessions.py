@@ -24,8 +24,7 @@ from reflector.events.kinds import EventType, Target, as_line
 
 _WINDOW = Target("the window")
 _NAME_IT = "name its reflection, or the session"
-#: What a message is counted under that was queued, and that nothing delivered: its speaker is
-#: unknown without a tag.
+#: The key for queued messages that were not delivered: without a tag, their speaker is unknown.
 QUEUED = "(queued)"
 _trial = partial(EventType, since=9, checked=True)
 _COUNTS = (
@@ -55,13 +54,13 @@ def _trial_line(facts: Any) -> str:
 
 
 def reason(facts: Any) -> str:
-    """Return the reason that an event states."""
+    """Return the reason in an event's data."""
     return str(facts.get("reason") or "")
 
 
 def said_wrong(recorded: Any, name: Any) -> str | None:
-    """Return the agent's reason to call a bullet wrong in a window, from the window's data; None if
-    the agent did not.
+    """Return the agent's reason why a bullet is wrong, from the data of a window; None if the agent
+    did not call the bullet wrong.
     """
     for remark in recorded.get("said", ()):
         if remark.get("name") == name:
@@ -70,7 +69,7 @@ def said_wrong(recorded: Any, name: Any) -> str | None:
 
 
 def unknown_speakers(recorded: Any) -> dict[str, int]:
-    """Return how many messages of a window have an unknown speaker, from its data: by the tag
+    """Return the number of messages with an unknown speaker in a window, from its data, by the tag
     around them.
     """
     unread = recorded.get("unread")
@@ -82,16 +81,16 @@ def unknown_speakers(recorded: Any) -> dict[str, int]:
 
 
 def rationale_of(completed: Any, tag: Any) -> str | None:
-    """Return the reason for a tag, from its data and that of its reflection's completion; None if
-    the judge gave none.
+    """Return the reason for a tag, from its data and the data of its reflection's completion; None
+    if the judge gave none.
     """
     rationale: str | None = _entry_of(completed, tag).get("rationale")
     return rationale
 
 
 def quoted_in(completed: Any, tag: Any) -> dict[str, Any]:
-    """Return the evidence of a tag, from the same data: whose `words`, the `quote`, its `turn`,
-    how `sure` the judge is.
+    """Return the evidence of a tag, from the same data. It has the speaker (`words`), the `quote`,
+    its `turn`, and how `sure` the judge is.
     """
     entry = _entry_of(completed, tag)
     evidence = {key: entry[key] for key in ("words", "quote", "sure") if _is_text(entry.get(key))}
@@ -105,7 +104,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _entry_of(completed: Any, tag: Any) -> Any:
-    """Return the part of an answer that gave a tag: the one with its index."""
+    """Return the part of an answer that gave a tag, by the tag's index; empty if there is none."""
     for entry in completed.get("rationales", ()):
         if "index" in entry and entry["index"] == tag.get("index"):
             return entry
@@ -161,13 +160,13 @@ TYPES = (
             "part": f.NUMBER,
             "parts": f.NUMBER,
             "plan": f.OBJECT,
-            # Of one that was asked for evidence: the names that it was asked about, `again` those
-            # of earlier windows.
+            # If the judge was asked for evidence: the names that it was asked about. `again` has
+            # those of earlier windows.
             "asked": f.NAMES,
             "again": f.NAMES,
-            "beside": f.FLAG,  # of a check, which leaves its window's state alone
-            "unquoted": f.FLAG,  # by a template of the person's that asks for no quotes
-            "unasked": f.NAMES,  # those for which a check had no room
+            "beside": f.FLAG,  # of a check, which does not change its window's state
+            "unquoted": f.FLAG,  # by your own template, which does not ask for quotes
+            "unasked": f.NAMES,  # the names for which a check had no room
         },
         effect=GivesAnswer("answered"),
         summary=as_line("{backend} ({model}), {mode}"),
@@ -236,8 +235,7 @@ TYPES = (
             "effort."
         ),
         fields={
-            # The session in which the conversation began; null where a fork's original is not
-            # known.
+            # The session in which the conversation began; null if a fork's original is not known.
             "root": f.needed(f.TEXT_OR_NULL),
             "began": f.WORD,
             "ended": f.WORD,
@@ -256,13 +254,13 @@ TYPES = (
         name=ev.TRIAL_OPENED,
         meaning="A trial started: some sessions do not get the playbook, or some of its bullets.",
         fields={
-            # The bullets that are withheld; none of them for the whole playbook.
+            # The withheld bullets; none if the whole playbook is withheld.
             "bullets": f.needed(f.NAMES),
             "exempt": f.needed(f.NAMES),
-            # Of a million sessions, how many go without.
+            # The number of sessions without them, of a million.
             "share": f.needed(f.NUMBER),
-            # Of a million sessions, how many are shown a placebo, and the SHA-256 of its whole
-            # text; the share above is of the others.
+            # The number of sessions that are shown a placebo, of a million, and the SHA-256 of its
+            # whole text; the share above is of the other sessions.
             "placebo": f.within({"share": f.NUMBER, "digest": f.WORD}),
             "outcome": f.needed(f.WORD),
             "stop": f.needed(f.OBJECT),
@@ -286,7 +284,7 @@ TYPES = (
             "placebo": f.OBJECT,
             # The time of the result: a session is settled a day after its first window.
             "at": f.WORD,
-            # SHA-256 over the sessions that were compared, their arms and their outcomes.
+            # SHA-256 over the compared sessions, their arms and their outcomes.
             "sessions": f.needed(f.WORD),
         },
         effect=ChangesNothing("every session is shown the playbook again"),

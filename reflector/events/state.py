@@ -28,8 +28,8 @@ Data = Mapping[str, Any]
 
 
 #: A tag with disposition `counted`: (position, event id, helpful or harmful, session id, reflection
-#: id). Most of a history, so not a class of its own: plain tuples of texts are cheap to make, and
-#: the garbage collector skips them.
+#: id). It is a plain tuple, because most events are such tags: tuples of texts are cheap to make,
+#: and the garbage collector skips them.
 CountedTag = tuple[int, str, str, str | None, str | None]
 
 
@@ -67,9 +67,9 @@ class Playbook:
             self.put(entry)
 
     def put(self, entry: Entry) -> None:
-        """Set a bullet's entry, without the NUL of its texts.
+        """Set a bullet's entry, without the NUL characters in its texts.
 
-        Files brought NUL into the events of earlier versions, and no server stores it.
+        In earlier versions, NUL came from files into events, and no server stores it.
         """
         for name in ("text", "reason"):
             text = getattr(entry, name)
@@ -83,9 +83,9 @@ class Playbook:
             self._sources.setdefault(entry.heir, {})[entry.name] = None
 
     def add(self, event: Event, bullets: Sequence[Data]) -> None:
-        """Add the bullets that an event brings. A name means one bullet forever: a second one
-        changes nothing, but that of the playbook makes a watched one the playbook's, with its
-        counts.
+        """Add the bullets of an event. A name permanently means one bullet, so a second bullet with
+        the name changes nothing. There is one exception: a live bullet makes a watched one live,
+        with the new counts.
         """
         first = self.last_ordinal + 1
         for ordinal, bullet in enumerate(bullets, start=first):
@@ -106,10 +106,10 @@ class Playbook:
                 self.put(self.entries[name]._replace(**counts))
 
     def family(self, name: str) -> dict[str, int]:
-        """Return the bullets whose evidence counts for one, each with the position after which its
-        evidence does: itself and all that lead to it.
+        """Return the bullets whose evidence counts for a bullet: itself and all bullets merged into
+        it. Each has the position after which its evidence counts.
 
-        Counters that were set by hand hold the evidence of the sources up to then.
+        Counters that were set by hand include the evidence of the sources up to that position.
         """
         family = {name: 0}
         to_visit = [name]
@@ -118,9 +118,9 @@ class Playbook:
             after = family[member_name]
             if entry.recounted_at > entry.position:
                 after = max(after, entry.recounted_at)
-            # A forged ledger may hold a circle.
+            # A forged ledger may contain a circle.
             sources = [source for source in self.sources(member_name) if source not in family]
-            to_visit += sources  # the loop comes to them, too
+            to_visit += sources  # the loop also visits these
             family |= dict.fromkeys(sources, after)
         return family
 
@@ -129,8 +129,8 @@ class Playbook:
         return tuple(self._sources.get(name, ()))
 
     def baseline(self, family: Mapping[str, int]) -> tuple[int, int]:
-        """Return the baselines of a family added up, without those that a later count of the whole
-        holds.
+        """Return the sum of the baselines of a family, except those that a later count of the whole
+        includes.
         """
         entries = [
             self.entries[name]
@@ -141,10 +141,9 @@ class Playbook:
         return helpful, sum(entry.baseline_harmful for entry in entries)
 
     def heirs(self, name: str, position: int | None = None) -> list[str]:
-        """Return the bullets for which the evidence of one counts besides itself, the nearest
-        first.
+        """Return the other bullets for which a bullet's evidence counts, the nearest first.
 
-        position  of the evidence: the bullets whose counters were set after it do not count it
+        position  of the evidence: bullets whose counters were set after it do not count it
         """
         heirs: list[str] = []
         heir = self._heir_of(name)
@@ -164,18 +163,18 @@ class Playbook:
 
     def active(self, event_id: str) -> bool:
         """Return whether no active retraction covers the event."""
-        # Each event is retracted at most once, so the retractions of retractions are a line.
+        # Each event is retracted at most once, so the retractions of retractions form a line.
         active = True
         retraction = self.retracted_by.get(event_id)
         visited: set[str] = set()
         while retraction is not None and retraction not in visited:
-            visited.add(retraction)  # a forged ledger may hold a circle
+            visited.add(retraction)  # a forged ledger may contain a circle
             active = not active
             retraction = self.retracted_by.get(retraction)
         return active
 
     def counted(self, name: str) -> Sequence[CountedTag]:
-        """Return the tags of a bullet itself that count, in order of position."""
+        """Return the tags of the bullet itself that count, in order of position."""
         tags = self.tags.get(name, [])
         entry = self.entries.get(name)
         if entry is not None and tags and tags[0][0] <= entry.recounted_at:
@@ -197,7 +196,7 @@ class Playbook:
         return window_counts and self.active(completion.event_id)
 
     def counters(self, name: str, counting: Counting | None = None) -> tuple[int, int]:
-        """Return (helpful, harmful) of a bullet under a policy: `counting`, else the adopted
+        """Return (helpful, harmful) of a bullet under the policy `counting`, else under the adopted
         one.
         """
         policy = counting or self.adopted
@@ -222,9 +221,10 @@ _SIGN_OF = {"helpful": 1, "harmful": -1}
 
 
 def counted_verdict(data: Data) -> tuple[str, int] | None:
-    """Return the bullet's name and 1 or -1 of a tag that counts; None for a tag that never does.
+    """Return the bullet's name, and 1 or -1, for a tag that counts; None for a tag that never
+    counts.
 
-    A model words a tag, so its data may be of any type.
+    A model writes a tag, so its data may be of any type.
     """
     if data.get("disposition") != "counted":
         return None

@@ -16,11 +16,11 @@ from reflector.events.registry import STEP_TYPES, WINDOW_TYPES, effect_of
 
 
 class Movable(Protocol):
-    """Whatever has the state of a window.
+    """Any object that has the state of a window.
 
     state       pending, answered, completed, skipped, failed or given_up
-    attempts    how many judges failed
-    changed_at  when it came to the state, as the ledger writes time
+    attempts    the number of failed attempts
+    changed_at  the time when it came to the state, as the ledger writes time
     """
 
     state: str
@@ -38,7 +38,7 @@ class WindowState:
 
 
 def move_window(window: Movable, event: Event) -> None:
-    """Bring a window to the state that an event about it states, if it states one."""
+    """Bring a window to the state that an event about it gives, if the event gives one."""
     effect = effect_of(event.type)
     if not isinstance(effect, MovesWindow) or window.state == "completed":
         return

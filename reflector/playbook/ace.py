@@ -17,13 +17,13 @@ from .shape import LISTS, is_playbook_inside
 _DEPRECATED = frozenset(
     {"deprecated", "invalid", "archived", "removed", "inactive", "retired", "tombstone"}
 )
-#: Words of other tools for the title of a section.
+#: Keys of other tools for the title of a section.
 _TITLES = ("title", "name", "section", "id")
 
 
 def in_our_form(document: Any, notes: list[str]) -> Any:
-    """Return a parsed file with its bullets in lists by the titles of their sections, where it has
-    one of these forms; any other file as it is. What is left out goes to `notes`.
+    """Return a parsed file with its bullets in lists by section title. A file in none of these
+    forms is returned unchanged. Each omitted bullet gets a note in `notes`.
     """
     if isinstance(document, list):
         document = {"bullets": document}
@@ -48,9 +48,7 @@ def _of_ace(document: Mapping[str, Any]) -> bool:
 
 
 def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the bullets of a document that is not in our form already, each with the title of
-    its section.
-    """
+    """Yield each bullet with the title of its section, for a document that is not in our form."""
     for key in ("bullets", "skills"):
         bullets = document.get(key)
         if isinstance(bullets, list | dict):
@@ -84,7 +82,7 @@ def _entries_of(section: Any) -> list[Any]:
 
 
 def _is_foreign(section: Any) -> bool:
-    """Return whether a section is an object, or a list with bullets in other words than ours."""
+    """Return whether a section is an object, or a list with bullets that have `content`."""
     if isinstance(section, dict):
         return True
     if not isinstance(section, list):
@@ -101,7 +99,7 @@ def _listed(section: Mapping[str, Any]) -> list[Any]:
 
 
 def _deprecated(entry: Any) -> str | None:
-    """Return how an entry that is not in use any more is called; None for any other."""
+    """Return the id or the text of an entry that is no longer in use; None for any other entry."""
     if not isinstance(entry, dict):
         return None
     status = str(entry.get("status", "")).lower()
@@ -111,8 +109,8 @@ def _deprecated(entry: Any) -> str | None:
 
 
 def _in_our_words(entry: Any) -> Any:
-    """Return an entry with the keys that a bullet has here. A counter that is given twice is
-    that of the bullet.
+    """Return an entry with the keys of our bullets. A counter of the entry itself has precedence
+    over one in `metadata`.
     """
     if not isinstance(entry, dict) or "content" not in entry or "text" in entry:
         return entry

@@ -15,16 +15,16 @@ import unicodedata
 MAX_TEXT = 10_000
 MAX_COUNT = 10**9 - 1
 
-#: Compiled at its first use, as the next one.
+#: Compiled at its first use, like the next one.
 _REFUSED = (
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e"
     "\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
-#: Characters without width. A joiner stays where writing needs it: between two letters or pictures
-#: of a script that has joiners, which are all behind the Armenian one. So does a space without
-#: width between two letters of Thai, Lao, Tibetan, Burmese or Khmer. Two variation selectors in a
-#: row select nothing.
+#: Characters without width. A joiner is admitted between two letters or pictures of a script that
+#: has joiners; in Unicode, these scripts all come after Armenian. A space without width is admitted
+#: between two letters of Thai, Lao, Tibetan, Burmese or Khmer. Two variation selectors in a row are
+#: refused, because they select nothing.
 _HIDDEN = (
     "[\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2060-\u2064\u206a-\u206f\u3164\ufeff"
     "\uffa0\ufff9-\ufffb"
@@ -36,7 +36,7 @@ _EDGES = " \t\n.,;:!…\"'`*_-。、「」『』・។៕၊။"
 
 
 def text_fault(text: object) -> str | None:
-    """Why `text` cannot be a bullet's text, None where it can."""
+    """Return the reason why `text` cannot be a bullet's text; None if it can."""
     if not isinstance(text, str):
         return "the text is not a string"
     if not text.strip():
@@ -49,9 +49,7 @@ def text_fault(text: object) -> str | None:
 
 
 def hidden_fault(text: str) -> str | None:
-    """Why a text cannot be a new one: it holds a character that nobody sees. None where it holds
-    none.
-    """
+    """Return a message about the first invisible character of a new text; None if it has none."""
     if not text.isascii() and (hidden := re.search(_HIDDEN, text)):
         before = text[: hidden.start()][-20:]
         where = f"at {hidden.start()}, after {before!r}" if before else "at 0"
@@ -60,7 +58,7 @@ def hidden_fault(text: str) -> str | None:
 
 
 def same_words(text: str) -> str:
-    """Return what texts are compared by where form does not matter: case, white space, the
-    punctuation around them.
+    """Return a text for comparison, without differences in case, in white space and in the
+    punctuation around it.
     """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_EDGES)

@@ -21,15 +21,15 @@ Counting = Literal["as_applied", "once_per_reflection", "once_per_session"]
 COUNTINGS: Final[tuple[Counting, ...]] = get_args(Counting)
 DEFAULT: Final[Counting] = "as_applied"
 #: The most tags of one reflection. They follow its completion within this many positions, so the
-#: ledger finds them as a range of its key, without an index; a tag elsewhere can be retracted by
-#: itself only.
+#: ledger finds them as a range of its key, without an index. A tag elsewhere can only be retracted
+#: on its own.
 MAX_TAGS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Bullet:
-    """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …),
-    in JSON its title.
+    """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …);
+    JSON has its title.
     """
 
     name: str
@@ -50,15 +50,15 @@ class Bullet:
 def best_first(bullet: Bullet) -> tuple[float, int, str]:
     """Sort key: Laplace's rule of succession (helpful+1)/(all+2), then more helpful, then name.
 
-    A bullet without tags has 0.5: above those that harmed, below those that helped.
+    A bullet without tags has 0.5, so it comes after those that helped and before those that harmed.
     """
     rate = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2)
     return (-rate, -bullet.helpful, bullet.name)
 
 
 def sections_text(bullets: Iterable[Bullet]) -> str:
-    """Return a playbook as text: `## TITLE` and a line for each bullet, sections in canonical
-    order, empty ones left out; "" without any bullet.
+    """Return a playbook as text: `## TITLE` and a line for each bullet. Sections are in canonical
+    order, without the empty ones. The text is "" without any bullet.
     """
     lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
     for bullet in bullets:
@@ -68,15 +68,15 @@ def sections_text(bullets: Iterable[Bullet]) -> str:
 
 
 def is_counting(value: object) -> TypeGuard[Counting]:
-    """True for the name of a counting policy."""
+    """Return whether a value is the name of a counting policy."""
     return value in COUNTINGS
 
 
 def member(
     counting: Counting, event_id: str, reflection_id: str | None, session_id: str | None
 ) -> str:
-    """Return what a tag counts as: itself, its reflection or its session. Missing ids fall back
-    to the tag itself.
+    """Return the id that a tag counts as: its own, that of its reflection or that of its session. A
+    tag without that id counts as itself.
     """
     if counting == "once_per_reflection":
         return reflection_id or event_id

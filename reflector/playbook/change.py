@@ -104,7 +104,7 @@ def added(bullet: Bullet) -> Change:
 
 
 def why_not_live(bullets: Bullets, name: str) -> str | None:
-    """Return why a bullet is not live, with the way out; None for a live one."""
+    """Return the reason why a bullet is not live, with the next step; None for a live bullet."""
     bullet = bullets.get(name)
     if bullet is None:
         return f"no rule {name!r}; see `reflector list --removed`"
@@ -184,8 +184,8 @@ class ChangeKind(NamedTuple):
 
     name          the kind's name in events, proposals and JSON
     event         the type of the event that records such a change
-    meaning       of an event that only sets fields: what it records. Its type has no other place,
-                  and kinds of one event give it once
+    meaning       of an event that only sets fields. This kind defines its type; of several kinds of
+                  one event, only one has the meaning
     log_line      the form of the event's line in `log`, such as `{name} to {section}`
     since         the schema revision of the first release that appended the event
     undo_order    its place if several changes undo something together; the lowest is made first
@@ -196,9 +196,9 @@ class ChangeKind(NamedTuple):
     undoes        the steps of a bullet's status (before, after) that such a change takes back
     both_changed  of two versions of playbook.json that both changed the fields: keep "ours", or
                   keep "both", so that you choose; "" for fields that are not shared
-    event_facts   what the event's data holds besides the name and the values
+    event_facts   the facts in the event's data besides the name and the values
     place_word    the word before the section in the line of a change
-    fault         returns why a change cannot be made of these bullets, None if it can
+    fault         returns the reason why a change of these bullets cannot be made; None if it can
     already       the fault if the bullet has the values, a form such as `{name} is in {title}`
     """
 
@@ -235,7 +235,9 @@ class ChangeKind(NamedTuple):
         return bool(self.set_fields) and {*Bullet.__slots__}.issuperset(self.set_fields)
 
     def refusal(self, bullets: Bullets, change: Change) -> str | None:
-        """Return why a change of this kind cannot be made, with the way out; None if it can."""
+        """Return the reason why a change of this kind cannot be made, with the next step; None if
+        it can.
+        """
         fault = self.fault(bullets, change)
         if fault is None and self.already and change.is_so(bullets[change.name or ""]):
             title = SECTIONS.get(change.section or "")
@@ -322,7 +324,7 @@ _ALL = (
         fault=_recount_fault,
         already="{name} is already at {helpful}/{harmful}",
     ),
-    # The bullet is only watched again, as `check` does with a line of a file.
+    # The bullet is only watched again, as `check` watches a line of a file.
     ChangeKind(
         name="watch",
         event="bullet.restored",
@@ -332,7 +334,7 @@ _ALL = (
         event_facts={"watched": True},
         fault=_watch_fault,
     ),
-    # A rule in a file is not known by its name any more.
+    # A rule in a file is no longer known by its name.
     ChangeKind(
         name="forget",
         event="bullet.removed",
@@ -354,8 +356,8 @@ _HIDDEN_KINDS = tuple(kind for kind in SETTING_KINDS if not kind.is_shown)
 
 
 def hidden_changes(before: object, after: object, name: str | None) -> list[Change]:
-    """Return the changes that make a bullet with the values of `before` like `after` in the fields
-    that playbook.json does not show.
+    """Return the changes of fields that playbook.json does not show, from the values of `before` to
+    those of `after`.
 
     name  of the bullet that they change; None for one that gets its name when they are made
     """

@@ -50,8 +50,8 @@ _NAMES = (
 )
 _TWICE = "remove one of the two, or omit its name to get a new one"
 _SHAPES = "reflector reads rules from `sections` and `key_points`; move this entry there"
-#: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives
-#: none.
+#: One word that ends in a number, such as `shell_usage-00012`, or a UUID. It names advice and is
+#: not advice itself.
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
 _ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful", "score"})
 
@@ -67,19 +67,18 @@ Format = Literal["sections", "key_points", "text", "markdown", "unreadable", "fo
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a playbook file holds.
+    """The content of a playbook file.
 
-    format        which of the known shapes it has; "unreadable" where it is damaged, "foreign"
-                  where it is no playbook
-    bullets       what could be read, in canonical order of sections, inside a section as in the
-                  file
-    last_updated  as written, None where it is missing or no text
-    problems      what could not be read; where there are none the file was understood completely
-    notes         what was understood but changes when the file is written again
-    named_here    names that the file does not hold: `load` gave them to entries without one
-    uncounted     names of bullets for which the file holds no counter: it says nothing about their
-                  counts
-    places        where in the file each bullet stands, by its name: "line 7"
+    format        the shape of the file; "unreadable" if it is damaged, "foreign" if it is not a
+                  playbook
+    bullets       the readable bullets, in canonical order of sections; inside a section, in the
+                  order of the file
+    last_updated  as written; None if it is missing or cannot be a time
+    problems      the parts that could not be read; without any, the file was understood completely
+    notes         the parts that were understood but change when the file is written again
+    named_here    names that the file does not contain: `load` gave them to entries without a name
+    uncounted     names of bullets without counters in the file; their counts stay
+    places        the place of each bullet in the file, such as "line 7", by its name
     """
 
     format: Format
@@ -97,8 +96,9 @@ class Loaded:
 
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
-    """Return the file's bytes for live bullets. Raises KeyError for a bullet whose section is
-    not one of the five.
+    """Return the file's bytes for live bullets.
+
+    Raises: KeyError if the section of a bullet is not one of the five.
     """
     keys = ("name", "text", "helpful", "harmful")
     entries = [(b.section, {key: getattr(b, key) for key in keys}) for b in bullets]
@@ -106,8 +106,8 @@ def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
 
 
 def dump_shared(bullets: Iterable[Bullet]) -> bytes:
-    """Return the bytes of a file that several ledgers share: what their bullets say, without
-    anything that each counts.
+    """Return the bytes of a file that several ledgers share: the texts of their bullets, without
+    counts.
 
     Bullets are in the order of their names, so the same advice gives the same bytes on every
     machine.
@@ -119,7 +119,7 @@ def dump_shared(bullets: Iterable[Bullet]) -> bytes:
 
 
 def entry_text(bullet: Bullet) -> str:
-    """Return how a bullet begins in every file that was dumped: its name and its text."""
+    """Return the beginning of a bullet in every dumped file: its name and its text."""
     whole = dump_shared([bullet]).decode()
     start = whole.index('"name": ')
     return whole[start : whole.index("\n      }", start)]
@@ -136,12 +136,13 @@ def _dumped(head: dict[str, Any], entries: Iterable[tuple[str, dict[str, Any]]])
 def load(
     raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign: bool = False
 ) -> Loaded:
-    """Read a playbook file of any known shape; never raises for its content.
+    """Read a playbook file of any known shape. Never raises for its content.
 
-    `taken` are names that entries without one must not get, besides those in the file: all that the
-    ledger has ever given out, so that no removed bullet's history is inherited. `first` is the
-    lowest number that a name may have here: an entry with a lower one is read as one without a
-    name. A `foreign` file is not the project's own, which the ledger could write again.
+    `taken` contains names that entries without a name must not get, besides the names in the file.
+    They are all names that the ledger ever gave out, so that no bullet inherits the history of a
+    removed one. `first` is the lowest number of a name here: an entry with a lower number is read
+    as one without a name. A `foreign` file is not the project's own file, so the ledger cannot
+    write it again.
     """
     parser = Parser(set(taken), first, foreign=foreign)
     document = parser.parse(raw)
@@ -175,17 +176,15 @@ def _may_be_time(value: object) -> bool:
 
 
 class _Duplicates(dict[str, Any]):
-    """A JSON object that had keys twice: the last value of each is kept, as everywhere, the keys
-    are noted.
+    """A JSON object with duplicate keys. It keeps the last value of each key, as JSON readers do,
+    and lists the duplicate keys in `twice`.
     """
 
     twice: tuple[str, ...] = ()
 
 
 class _NoNumber:
-    """NaN, Infinity, and integers so long that converting them would cost more than they can
-    mean.
-    """
+    """NaN, Infinity, or an integer that is too long to be worth its conversion."""
 
     def __init__(self, literal: str) -> None:
         self.literal = literal
@@ -235,16 +234,16 @@ class Parser:
 
     @property
     def remedy(self) -> str:
-        """The way out of a fault of the file as a whole."""
+        """The repair of a fault of the whole file."""
         return _IMPORT if self.foreign else REBUILD
 
     @property
     def way_out(self) -> str:
-        """The way out of a file that holds another thing than a playbook."""
+        """The next step for a file that is not a playbook."""
         return _SHAPES if self.foreign else f"it is not a playbook; {REBUILD}"
 
     def decode(self, raw: bytes | str) -> str | None:
-        """Return the file's text, or None with a problem that says what is wrong with it."""
+        """Return the file's text, or None with a problem that describes the fault."""
         if len(raw) > MAX_BYTES:
             self.problem(
                 "the file",
@@ -271,7 +270,7 @@ class Parser:
         return None
 
     def parse(self, raw: bytes | str) -> dict[str, Any] | None:
-        """Return the file's JSON object, or None with a problem that says where reading stopped."""
+        """Return the file's JSON object, or None with a problem that shows where reading failed."""
         text = self.decode(raw)
         if text is None:
             return None
@@ -306,7 +305,9 @@ class Parser:
             self.problem(where, "holds a key twice", brief(key), "keep one of the two")
 
     def sections(self, sections: object) -> None:
-        """Titles in any case; bullets under an unknown title go to OTHERS."""
+        """Read the sections. Titles may be in any case. Bullets under an unknown title go to
+        OTHERS.
+        """
         if not isinstance(sections, dict):
             self.problem(
                 "sections", "is not an object", brief(sections), 'write at least {"OTHERS": []}'
@@ -332,8 +333,8 @@ class Parser:
                 self.entry(f"{shown}[{index}]", slug or "oth", entry)
 
     def key_points(self, points: object) -> None:
-        """The flat list of earlier versions: bare texts, or objects with or without counters or
-        a score.
+        """Read the flat list of earlier versions: bare texts, or objects with or without counters
+        or a score.
         """
         if not isinstance(points, list):
             self.problem("key_points", "is not a list", brief(points), "write [] for none")
@@ -343,7 +344,7 @@ class Parser:
             self.entry(f"key_points[{index}]", "oth", entry)
 
     def entry(self, where: str, slug: str, entry: object) -> None:
-        """Read an entry of a section, or note what is wrong with it."""
+        """Read an entry of a section, or note its fault."""
         if isinstance(entry, str):
             if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
                 way_out = "write the text of that id"
@@ -393,7 +394,7 @@ class Parser:
         if not entry.keys() & {"helpful", "harmful", "score"}:
             return None
         if "score" in entry and not entry.keys() & {"helpful", "harmful"}:
-            # The oldest form had one number: its sign said which counter it was.
+            # The oldest form had one number: its sign gave the counter.
             score = self.count(where, entry, "score", low=-MAX_COUNT)
             return max(score, 0), max(-score, 0)
         return self.count(where, entry, "helpful"), self.count(where, entry, "harmful")
@@ -410,8 +411,8 @@ class Parser:
         return 0
 
     def bullets(self) -> list[Bullet]:
-        """Return the entries under names that no other entry has; the first of two keeps the
-        name.
+        """Return the entries as bullets. If two entries have the same name, only the first is
+        returned, and the other is a problem.
         """
         owners: dict[str, _Entry] = {}
         for entry in self.entries:
@@ -437,7 +438,7 @@ class Parser:
         return bullets
 
     def loaded(self, shape: Format, updated: str | None = None) -> Loaded:
-        """Return what was read of a file of a shape."""
+        """Return the result of reading a file of this shape."""
         order = list(SECTIONS)
         bullets = sorted(self.bullets(), key=lambda bullet: order.index(bullet.section))
         return Loaded(

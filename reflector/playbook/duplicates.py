@@ -24,11 +24,11 @@ from reflector.text.words import clusters, is_unspaced
 
 Kind = Literal["exact", "normalised", "near", "contradiction"]
 
-#: Words of advice in which the longer text may have one word more.
+#: The longer text may have one more word for this many words of advice in the shorter one.
 _WORDS_A_MORE = 12
-#: Shorter texts are duplicates only where nothing but their writing differs.
+#: Shorter texts are duplicates only if they differ in nothing but case, punctuation or markup.
 _LEAST_WORDS = 3
-#: The most texts that one is compared with for a word of its own.
+#: The most texts that a text is compared with because of one word.
 _MAX_MEETINGS = 50
 
 _PHRASES = (
@@ -53,10 +53,10 @@ _PHRASES = (
     (r"pull requests?|\bprs?\b", " pullrequest "),
     (r"adheres? to|adhering to|stick to|sticking to|conforms? to|comply with", " follow "),
 )
-#: The same of scripts without spaces. What may be left out, that need not be done, and words that
-#: limit stay.
+#: The same for scripts without spaces. Phrases for `may be omitted` and `need not be done`, and
+#: words that limit, are not replaced.
 _UNSPACED_PHRASES = (
-    # Japanese says by two negations that something has to be done.
+    # Japanese expresses an obligation by two negations.
     (r"し?(?:なければ|ないと)(?:なりません|ならない|いけません|いけない)", " "),
     (
         r"し?(?:ないでください|ないで下さい|ないこと|てはいけません|てはいけない|てはならない|てはなりません)",
@@ -118,7 +118,7 @@ _EMPTY = frozenset(
     "explicitly simply "
     "exactly".split()
 )
-#: Words that limit what is said: a text that has one more of them says something else.
+#: Words that limit a statement: with one more of them, a text means something else.
 _LIMITS = frozenset(
     "if when whenever while unless until except only before after during from into over than may "
     "might can could "
@@ -152,21 +152,21 @@ _NUMBERS = {
         ("two three four five six seven eight nine ten eleven twelve").split(), start=2
     )
 }
-#: Marks of a list or a heading, and of emphasis. It and the next ones are compiled at their first
-#: use: no command but those that look for duplicates needs them.
+#: Marks of a list, a heading or emphasis. This pattern and the next ones are compiled at their
+#: first use, because only commands that look for duplicates need them.
 _MARKS = (
     r"(?m)^\s*(?:[-*+>•]\s+|#+\s+|\[[ xX]\]\s+|\d+[.)]\s+)+"
     r"|\*\*|~~|(?<!\w)\*(?=\w)|(?<=[\w.,:;!?)])\*(?!\w)"
 )
 _LINK = r"\[([^\]\n]+)\]\(([^)\s]+)\)"
-#: What is quoted is a name, a command or somebody's words.
+#: Quoted text: a name, a command or a quotation.
 _QUOTED = r"`+([^`\n]+)`+|\"([^\"\n]+)\"|(?<!\w)'([^'\n]+)'(?!\w)"
 _TYPOGRAPHY = str.maketrans(
     {"’": "'", "‘": "'", "“": '"', "”": '"', "–": " - ", "—": " - ", "…": " ", "→": "->"}
 )
 _EDGES = ".,;:!?()[]{}\"'*`。、「」『』《》〈〉【】・។៕၊။"
 _SENTENCE = r"(?<=[.!?;])\s+|\n+"
-#: A condition in front of what it limits.
+#: A condition before the clause that it limits.
 _FRONTED = (
     r"(?s)^\W*((?:before|when|whenever|after|if|while|once|until|unless)\b[^,]*)"
     r",\s*(?:then\s+)?(.+?)\W*$"
@@ -178,13 +178,12 @@ _NO = "¬"
 
 @dataclass
 class Pair:
-    """Two live bullets, the better one first, and why they meet.
+    """Two live bullets, the better one first, and the reason why they are a pair.
 
-    text      what a merge of them says: the words of the better one, or of the one that says more;
-              null where none can be proposed, as the two contradict each other or are in different
-              sections
-    proposal  the id of the proposal of that merge, `move` the command after which bullets of two
-              sections can be merged; null where there is none
+    text      the text of a merge of both: that of the bullet with more words of advice, else of the
+              better one; null if the two contradict each other or are in different sections
+    proposal  the id of the proposal of that merge; null if there is none
+    move      the command after which bullets of two sections can be merged; null if there is none
     """
 
     kind: Kind
@@ -200,8 +199,8 @@ class Pair:
 
 
 class _Read(NamedTuple):
-    """A text as it is compared: its words as written, those that carry its advice, and its
-    names.
+    """A text prepared for comparison: its words as written, the words that carry its advice, and
+    its names.
     """
 
     written: tuple[str, ...]
@@ -209,7 +208,7 @@ class _Read(NamedTuple):
     listed: tuple[str, ...]
     #: Names, paths and commands as they are written, by their lower case.
     names: dict[str, frozenset[str]]
-    #: Capitalised words that begin no sentence.
+    #: Capitalised words that do not begin a sentence.
     proper: frozenset[str]
     asks: bool
 
@@ -227,10 +226,10 @@ class _Read(NamedTuple):
 
 
 def duplicates(bullets: Iterable[Bullet], apart: Collection[frozenset[str]] = ()) -> list[Pair]:
-    """Return the pairs that may be the same advice, and those that contradict each other, in the
-    order of the bullets.
+    """Return the pairs that may be the same advice or contradict each other, in the order of the
+    bullets.
 
-    apart  pairs of names that a person decided to keep apart.
+    apart  pairs of names that you decided to keep apart
     """
     listed = list(bullets)
     reads = [_read(bullet.text) for bullet in listed]
@@ -240,8 +239,8 @@ def duplicates(bullets: Iterable[Bullet], apart: Collection[frozenset[str]] = ()
 
 
 def near(text: str, section: str, bullets: Iterable[Bullet]) -> list[Pair]:
-    """Return the pairs that a new text of a section makes with bullets; its own bullet has the
-    name "".
+    """Return the pairs that a new text in a section makes with bullets. The text is in them as a
+    bullet with the name "".
     """
     new = Bullet("", section, text)
     read = _read(text)
@@ -250,15 +249,16 @@ def near(text: str, section: str, bullets: Iterable[Bullet]) -> list[Pair]:
 
 
 def alike(text: str, bullet: Bullet) -> bool:
-    """Return whether a text says what a bullet says, whatever section it would be put in."""
+    """Return whether a text gives the same advice as a bullet, in any section."""
     return any(pair.kind != "contradiction" for pair in near(text, bullet.section, [bullet]))
 
 
 def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of numbers that are worth a comparison: one holds the rarest word of the other.
+    """Yield the pairs of indexes that are worth a comparison: one text contains the rarest word of
+    the other.
 
-    Where too many texts hold that, as those of one template do, it meets the next ones with all of
-    its words.
+    Many texts of one template may contain that word. Then a text is compared only with the next
+    ones that have the same words in any order.
     """
     holding: dict[str, list[int]] = defaultdict(list)
     made_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -311,7 +311,7 @@ def _verdict(bullet: Bullet) -> int:
 
 
 def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, str]:
-    """Return how two texts say the same, and why; None and "" if they do not."""
+    """Return the kind of a pair of texts, and the reason; None and "" if they are not a pair."""
     if text_a == text_b:
         return "exact", "the same text"
     if any(a.names[name].isdisjoint(b.names[name]) for name in a.names.keys() & b.names.keys()):
@@ -330,8 +330,8 @@ def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, st
 
 
 def _is_longer(a: _Read, b: _Read) -> bool:
-    """Return whether the longer of two texts has all words of the other, and a few more that do not
-    limit it.
+    """Return whether the longer of two texts has all words of the other in the same order. It may
+    have a few more words that do not limit it.
     """
     short, long = sorted((a, b), key=lambda read: len(read.words))
     more = len(long.words) - len(short.words)
@@ -339,23 +339,22 @@ def _is_longer(a: _Read, b: _Read) -> bool:
     if not is_near or not _is_within(short.words, long.words):
         return False
     added = (Counter(long.words) - Counter(short.words)).keys()
-    # Of a script without spaces, nobody knows whether a cluster more is a word of its own or makes
-    # another one.
+    # In a script without spaces, an added cluster may be a word of its own or change another word.
     matter = _LIMITED | long.names.keys() | long.proper
     return matter.isdisjoint(added) and not any(map(is_unspaced, added))
 
 
 def _relations(read: _Read) -> tuple[int, bool, bool]:
-    """Of what the words that carry no advice leave out: how often a text names a place or an aim,
-    whether it leaves a choice, and whether it asks.
+    """Return facts that only the ignored words show. These are the number of words for a place or
+    an aim, whether the text leaves a choice, and whether it asks.
     """
     choice = "or" in read.written and _NO not in read.listed
     return sum(word in _PLACES for word in read.written), choice, read.asks
 
 
 def _same_lists(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    """Return whether two texts differ only in the order of a list: the words before and after it
-    are the same.
+    """Return whether two texts differ only in the order of a list, with the same words before and
+    after it.
     """
     if Counter(a) != Counter(b):
         return False
@@ -365,7 +364,7 @@ def _same_lists(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
 
 
 def _same_words_in_front(a: tuple[str, ...], b: tuple[str, ...]) -> int:
-    """Return how many words two texts begin with in common; 0 for the same words."""
+    """Return the number of words with which both texts begin; 0 if all words are the same."""
     differences = (i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
     return next(differences, 0)
 
@@ -375,7 +374,9 @@ def _members(words: tuple[str, ...], head: int, tail: int) -> list[str]:
 
 
 def _without_use(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words without the verb that a negation swallows: `use mocks`, `avoid mocks`."""
+    """Return the words without the verb that is missing after a negation: `use mocks`, `avoid
+    mocks`.
+    """
     return tuple(word for word in words if word not in _USES)
 
 
@@ -397,7 +398,7 @@ def _difference(a: _Read, b: _Read) -> str:
 
 
 def _stretches(a: tuple[str, ...], b: tuple[str, ...]) -> list[str]:
-    """Return what one of two texts without spaces has and the other has not, each stretch once."""
+    """Return the parts of texts without spaces that only one of two has, without duplicates."""
     from difflib import SequenceMatcher  # most texts have spaces
 
     stretches: set[str] = set()
@@ -444,7 +445,7 @@ def _names_in(plain: str) -> dict[str, frozenset[str]]:
 
 
 def _is_word(token: str) -> bool:
-    """Return False for a name: a token with a digit, a sign, or a capital inside."""
+    """Return whether a token is a word. A name has a digit, a sign, or a capital inside."""
     has_capital_inside = token[1:] != token[1:].lower() and not token.isupper()
     if has_capital_inside:
         return False
@@ -453,7 +454,7 @@ def _is_word(token: str) -> bool:
 
 
 def _rewritten(sentence: str) -> str:
-    """Return a sentence with a condition in front moved behind it, and with equal phrases for one
+    """Return a sentence with a leading condition moved to its end, and with one phrase for each
     meaning.
     """
     fronted = re.match(_FRONTED, sentence)
@@ -485,7 +486,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _divided(piece: str) -> Iterator[str]:
-    """Yield the tokens of what is between white space, without its punctuation."""
+    """Yield the tokens of a piece of text that has no white space, without their punctuation."""
     token = (
         piece.lstrip("([{\"'*`")
         .rstrip(_EDGES)
@@ -502,7 +503,7 @@ def _divided(piece: str) -> Iterator[str]:
 
 
 def _add(words: list[str], token: str, is_name: bool) -> None:
-    """Append a token as it is compared, unless it says nothing of its own."""
+    """Append a token in the form that is compared, unless it carries no advice of its own."""
     token = _NUMBERS.get(token, token)
     if not is_name and token in _NOT:
         words.append(_NO)
@@ -515,13 +516,13 @@ def _add(words: list[str], token: str, is_name: bool) -> None:
     words.append(word)
 
 
-#: Endings of number or tense, and what takes their place.
+#: Endings of number or tense, and their replacements.
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ied", "y"), ("ed", ""), ("s", ""))
 
 
 def _stem(word: str) -> str:
-    """Return a word without the ending of its number or tense. `important` is not `import`: only
-    such endings are cut.
+    """Return a word without the ending of its number or tense. No other ending is cut, so
+    `important` does not become `import`.
     """
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word

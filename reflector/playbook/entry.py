@@ -13,17 +13,17 @@ from .bullet import Bullet
 
 
 class Entry(NamedTuple):
-    """A bullet with everything that its counters rest on; removed ones stay as tombstones.
+    """A bullet with all facts that its counters depend on; removed ones stay as tombstones.
 
     Each field is a column of the table of bullets: the projection writes it, and `verify` compares
     it.
 
-    position      of the event that brought the bullet
+    position      of the event that added the bullet
     ordinal       its place in the order of creation
-    recounted_at  the position of the event that set the baseline: only tags behind it count
-    status        live, removed, merged, or watched: judged, but not of the playbook
-    reason        why it was removed; of a merged one, why it would be without the merge
-    removed_into  what became of it; of a merged one, the bullet that has its evidence
+    recounted_at  the position of the event that set the baseline: only later tags count
+    status        live, removed, merged, or watched: judged, but not part of the playbook
+    reason        of the removal; of a merged one, the reason of a removal since the merge
+    removed_into  the bullet that replaced it; of a merged one, the bullet that has its evidence
     """
 
     name: str
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
     @property
     def heir(self) -> str | None:
-        """The bullet for which this one's evidence counts too; None unless it was merged."""
+        """The bullet for which this one's evidence also counts; None unless this one was merged."""
         return self.removed_into if self.status == "merged" else None
 
     @property
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BulletRow(Bullet):
-    """A bullet of the playbook or one that was removed, at the position at which it came."""
+    """A bullet of the playbook or a removed one, with the position of the event that added it."""
 
     status: str = "live"
     reason: str | None = None
@@ -65,24 +65,24 @@ class BulletRow(Bullet):
 
     @property
     def counts(self) -> bool:
-        """Whether evidence on the bullet counts: it was not removed. Of a merged one it counts for
-        the one that it was merged into.
+        """Whether evidence on the bullet counts: it does unless the bullet was removed. Evidence on
+        a merged bullet counts for the one that it was merged into.
         """
         return self.status != "removed"
 
     @property
     def is_rule(self) -> bool:
-        """Whether it is a rule now: of the playbook, or one that stays in your file."""
+        """Whether the bullet is a rule now: in the playbook, or in your file."""
         return self.status in ("live", "watched")
 
     @property
     def label(self) -> str:
-        """The word that a list puts before the text; "" of a rule."""
+        """The word that a list shows before the text; "" for a rule."""
         return "" if self.is_rule else self.status
 
     @property
     def end(self) -> str:
-        """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live
+        """The end of the bullet, such as "removed (pruned)" or "merged into pat-004"; "" for a live
         one.
         """
         if self.status == "merged":

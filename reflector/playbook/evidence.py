@@ -17,30 +17,32 @@ from typing import NamedTuple
 
 #: The probability of a share on either side of an interval.
 _TAIL = 0.05
-#: How many times likelier than even chances a share below one half has to be, to say that a bullet
-#: harms. By Ville's inequality a bullet at even chances ever comes to that in one of fifty cases at
-#: most, however often one looks.
+#: A rule is called harmful if a share below one half is this many times likelier than even chances.
+#: By Ville's inequality, a rule at even chances ever reaches this in at most one of fifty cases,
+#: however often you check.
 HARMS = 50.0
 #: The label of a share that is not the plain share of the votes.
 CORRECTED = "corrected for cases that the judge misses"
-#: The fewest votes of which a percentage is shown.
+#: The fewest votes for which a percentage is shown.
 FEWEST = 5
-#: The digits of a share, and the steps that find more of them.
+#: The digits of a share, and the most steps that find them.
 _DIGITS = 6
 _BISECTIONS = 40
-#: Stands for 0 in a divisor (Lentz's method).
+#: Replaces 0 in a divisor (Lentz's method).
 _TINY = 1e-300
 
 
 class FindingRates(NamedTuple):
-    """How many of 100 sessions that a rule helped, and of 100 that it harmed, a judge finds."""
+    """The number of sessions that a judge finds, of 100 that a rule helped and of 100 that it
+    harmed.
+    """
 
     helpful: int
     harmful: int
 
     @property
     def even(self) -> float:
-        """The share of helpful votes that a rule gets which helps as often as it harms."""
+        """The share of helpful votes on a rule that helps as often as it harms."""
         return self.helpful / (self.helpful + self.harmful)
 
     def corrected(self, share: float) -> float:
@@ -81,11 +83,11 @@ class Votes(NamedTuple):
 
     @property
     def harm(self) -> float:
-        """How many times likelier the votes are than those on a rule that helps as often as it
-        harms; 0 if they do not show harm.
+        """How many times likelier the votes are than for a rule that helps as often as it harms; 0
+        if they do not show harm.
 
-        Without measured rates each undecided session counts as helped: a lower finding rate of help
-        explains no more.
+        Without measured rates, each undecided session counts as helped, because a lower finding
+        rate of help cannot explain more than that.
         """
         if self.rates is None:
             return against(self.helpful + self.undecided, self.harmful)
@@ -93,14 +95,14 @@ class Votes(NamedTuple):
 
     @property
     def help(self) -> float:
-        """The same of votes that show help; undecided sessions do not count."""
+        """The same number for votes that show help; undecided sessions do not count."""
         even = 0.5 if self.rates is None else self.rates.even
         return against(self.harmful, self.helpful, 1 - even)
 
     @property
     def words(self) -> str:
-        """The share with its interval; no percentage of fewer than `FEWEST` votes, and "" of
-        none.
+        """The share with its interval; without a percentage for fewer than `FEWEST` votes, and ""
+        without any vote.
         """
         share = self.share
         if share is None:
@@ -119,15 +121,15 @@ class Votes(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def share_interval(helpful: float, harmful: float) -> tuple[float, float]:
-    """Return the ends of the 90 % interval of the share of yes."""
+    """Return the ends of the 90 % interval of the share of helpful votes."""
     low = _quantile(_TAIL, helpful + 0.5, harmful + 0.5) if helpful else 0.0
     high = _quantile(1 - _TAIL, helpful + 0.5, harmful + 0.5) if harmful else 1.0
     return low, high
 
 
 def against(helpful: float, harmful: float, even: float = 0.5) -> float:
-    """Return how many times likelier votes are if any share may be the true one than if `even` is;
-    0 if they do not show a share below it.
+    """Return how many times likelier the votes are if every share is possible than if the share is
+    `even`. It is 0 if the votes do not show a share below `even`.
     """
     total = helpful + harmful
     if helpful >= even * total:
@@ -138,7 +140,7 @@ def against(helpful: float, harmful: float, even: float = 0.5) -> float:
 
 
 def _quantile(probability: float, a: float, b: float) -> float:
-    """Return the share below which Beta(a, b) has a probability, rounded."""
+    """Return the share below which Beta(a, b) has this probability, rounded."""
     low = 0.0
     high = 1.0
     for _ in range(_BISECTIONS):

@@ -32,7 +32,7 @@ _MEMORY = re.compile(
 _HEADING = re.compile(r"\s*#{1,6}\s+(.+?)\s*#*\s*")
 _BOX = re.compile(r"\A\[[ xX]\] ")
 _ONLY_A_LINK = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
-#: The section that a title of somebody else's means, by its words; the first that fits.
+#: The section that a foreign title means, by its words; the first match counts.
 _GUESSES = (
     (
         "mis",
@@ -71,7 +71,7 @@ _GUESSES = (
 )
 #: The section of each type of Claude Code's memory files.
 _OF_MEMORY = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
-#: Titles of numbered lists whose items are no steps of one way to work.
+#: Titles of numbered lists whose items are not steps of one procedure.
 _NO_STEPS = re.compile(
     r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់",
     re.I,
@@ -84,15 +84,15 @@ _MAX_CHARACTERS = 60
 
 
 def is_markdown(raw: bytes) -> bool:
-    """Return whether a file is read as text: JSON begins with a brace or a bracket that no
-    bullet has.
+    """Return whether a file is read as text. JSON begins with a brace, or with a bracket that does
+    not begin a named bullet.
     """
     start = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:200].decode("utf-8", "replace")
     return not start.startswith("{") and not (start.startswith("[") and not _NAMED.match(start))
 
 
 def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:
-    """Read somebody's file of advice, JSON or text. Never raises for its content."""
+    """Read a foreign file of advice, JSON or text. Never raises for its content."""
     return (
         load_markdown(raw, taken, first)
         if is_markdown(raw)
@@ -101,7 +101,7 @@ def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:
 
 
 def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
-    """Read the advice in a text; `taken` and `first` are as for `load`.
+    """Read the advice in a text; `taken` and `first` are those of `load`.
 
     Never raises for its content.
     """
@@ -147,21 +147,21 @@ def _read_lines(parser: Parser, lines: list[str]) -> None:
 
 
 class _Advice:
-    """The advice in the blocks of a text: its lists, each with the section that the headings above
-    mean, and its paragraphs in a memory file.
+    """The advice in the blocks of a text: its lists, and its paragraphs if it is a memory file. The
+    headings above a list give its section.
 
-    memory  the section of a memory file
+    memory  the section of a memory file; None for any other text
     """
 
     def __init__(self, parser: Parser, text: str, memory: str | None) -> None:
         self._blocks = blocks_of(text)
         self._parser = parser
         self._memory = memory
-        #: What is left out, by its kind.
+        #: The omitted texts, by kind.
         self._omitted: dict[str, list[_Text]] = {}
 
     def read(self) -> None:
-        """Give the advice to the parser, and note what is left out."""
+        """Give the advice to the parser, and note the omitted texts."""
         for is_list, group in groupby(self._blocks, key=_is_in_list):
             blocks = list(group)
             if is_list:
@@ -222,7 +222,7 @@ def _is_in_list(block: Block) -> bool:
 
 
 def _section(headings: Iterable[str]) -> str:
-    """Return the section that the nearest heading means which means one."""
+    """Return the section of the nearest heading that means one, else `oth`."""
     return next(filter(None, map(section_meant, reversed([*headings]))), "oth")
 
 
@@ -237,8 +237,8 @@ def _trees(blocks: Sequence[Block]) -> list[list[Block]]:
 
 
 def _items(tree: Sequence[Block]) -> list[_Text]:
-    """Return the advice of an item. What is nested belongs to it; below "Tests:" each nested item
-    stands for itself, with that word before it.
+    """Return the advice of an item, together with its nested blocks. Below an item such as
+    "Tests:", each nested item is advice of its own, with that word before it.
     """
     item, *inner = tree
     own = " ".join(item.text.split())
@@ -253,8 +253,8 @@ def _items(tree: Sequence[Block]) -> list[_Text]:
 
 
 def _steps(items: list[_Text]) -> list[_Text]:
-    """Return the items of a numbered list as one, if there are several and none is a bullet with a
-    name.
+    """Return the items of a numbered list as one item. Return them unchanged if there is only one,
+    if one is a bullet with a name, or if the whole is too long.
     """
     if len(items) < 2 or any(_NAMED.fullmatch(text) for _, text in items):
         return items
@@ -263,14 +263,14 @@ def _steps(items: list[_Text]) -> list[_Text]:
 
 
 def section_meant(title: str) -> str | None:
-    """Return the section that a heading means, None where nobody can say."""
+    """Return the section that a heading means; None if its words fit none."""
     plain = title.strip().strip("*_`")
     guesses = (slug for slug, words in _GUESSES if words.search(plain))
     return section_of(plain) or next(guesses, None)
 
 
 def _shortened(text: str) -> str:
-    """Return the first words of a text; of a long one without spaces its first characters."""
+    """Return the first words of a text, or the first characters of a long one without spaces."""
     line = " ".join(text.split())
     if len(line) <= _MAX_CHARACTERS:
         return line

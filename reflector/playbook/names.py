@@ -19,24 +19,22 @@ SECTIONS: dict[str, str] = {
 }
 SLUG_OF_TITLE: dict[str, str] = {title: slug for slug, title in SECTIONS.items()}
 
-#: The user's own playbook gives its names from this number up: the text at a session's start comes
+#: The numbers of names in the user's own playbook start here. The text at a session's start comes
 #: from two playbooks, and a name in it must mean one bullet.
 USER_FIRST = 9001
 _BEYOND = 10**9
 
-#: Requirements A-03, with ASCII digits only: `\d` alone would take Arabic digits too.
+#: Requirements A-03, with ASCII digits only: `\d` alone would match Arabic digits too.
 NAME = re.compile(r"(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+", re.ASCII)
 
 
 def is_name(value: object) -> bool:
-    """True for `pat-001`, `kpt_7`; False for anything else, of any type."""
+    """Return whether a value of any type is a name, such as `pat-001` or `kpt_7`."""
     return isinstance(value, str) and len(value) <= 64 and NAME.fullmatch(value) is not None
 
 
 def section_of(title: str) -> str | None:
-    """Return the slug of a section's title or slug, case-insensitively; None for any other
-    title.
-    """
+    """Return the slug for a section's title or slug, in any case; None for any other title."""
     plain = title.strip()
     return plain.lower() if plain.lower() in SECTIONS else SLUG_OF_TITLE.get(plain.upper())
 
@@ -47,11 +45,11 @@ def section_slug(title: str) -> str:
 
 
 class Names:
-    """Names that were ever given out, and the next ones, each found without looking at all others
-    again.
+    """All names that were ever given out, and the next ones. The next name is found without a
+    search in all others.
 
-    A number too long to be counted up to is passed over, or a bullet of such a name would be the
-    section's last. `first` is the lowest number that a next name may have.
+    A number that is too high to count up to is ignored, because a bullet of such a name would
+    otherwise be the section's last. `first` is the lowest number that a next name may have.
     """
 
     def __init__(self, ever_used: Iterable[str] = (), first: int = 0) -> None:
@@ -74,14 +72,16 @@ class Names:
             self._highest[prefix] = max(number, self._highest.get(prefix, 0))
 
     def give(self, preferred: str | None, slug: str) -> str:
-        """Give out the preferred name, if it never was, else the next one of section `slug`."""
+        """Give out the preferred name if it was never given out, else the next one of section
+        `slug`.
+        """
         if not preferred or preferred in self._used:
             return self.next(slug)
         self.add(preferred)
         return preferred
 
     def next(self, slug: str) -> str:
-        """Give out the first name of section `slug` that never was: `pat-008` after `pat-007`."""
+        """Give out the next name of section `slug`: `pat-008` after `pat-007`."""
         prefix = "kpt_" if slug == "kpt" else f"{slug}-"
         numbers = self._numbers.get(prefix, set())
         number = max(self._first - 1, self._highest.get(prefix, 0)) + 1
@@ -94,12 +94,12 @@ class Names:
 
 
 def is_below(name: str, first: int) -> bool:
-    """True for a name whose number is below `first`."""
+    """Return whether a name's number is below `first`."""
     return _number(name) < first
 
 
 def by_number(name: str) -> tuple[str, int, str]:
-    """Sort key of names: `pat-002` before `pat-010`, whichever was added first."""
+    """Return the sort key of a name: `pat-002` is before `pat-010`, whichever was added first."""
     return (name.rstrip("0123456789"), _number(name), name)
 
 

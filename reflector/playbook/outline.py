@@ -25,9 +25,9 @@ class Outline:
         self._blocks = blocks_of(text)
 
     def removable(self, numbers: Collection[int]) -> set[int]:
-        """Return the lines at which a rule begins that can be removed: a whole block that leads to
-        nothing that stays, and no step of numbered ones of which another stays. `numbers` are the
-        lines of the rules that are to go.
+        """Return the lines of the rules that can be removed, of the rules at the lines `numbers`. A
+        rule can be removed if it is a whole block and no block in it stays. A step can be removed
+        only together with all steps of its numbered list.
         """
         chosen = {
             block.number
@@ -84,7 +84,7 @@ class Outline:
     def _lines_of(self, numbers: Collection[int]) -> set[int]:
         """Return the lines of rules, and of the items and table heads that only lead to them."""
         gone: set[int] = set()
-        for at in reversed(range(len(self._blocks))):  # an item after those that are in it
+        for at in reversed(range(len(self._blocks))):  # an item comes after the items in it
             block = self._blocks[at]
             lines = {number for number, _ in block.lines}
             nested = list(self._nested(at))
@@ -94,7 +94,7 @@ class Outline:
         return gone | self._heads_without_rows(gone)
 
     def _heads_without_rows(self, gone: Collection[int]) -> set[int]:
-        """Return the lines of the heads of tables of which no row is left."""
+        """Return the lines of the table heads that have no remaining row."""
         heads: set[int] = set()
         first = previous = 0
         is_empty = False
@@ -120,11 +120,11 @@ class Outline:
         return range(heading.number, next(after, len(self._lines) + 1))
 
     def _is_underline(self, number: int, heading: range) -> bool:
-        """Return whether a line is that below a heading which makes it one."""
+        """Return whether a line is the underline that makes the line above it a heading."""
         return number == heading.stop and not self._lines[number - 1].strip().strip("=-")
 
     def _kept(self, gone: Collection[int]) -> Iterator[str]:
-        """Yield the lines that are not gone; of blank lines around a cut only those before it."""
+        """Yield the remaining lines. Of the blank lines around a cut, only those before it stay."""
         paragraphs = {block.number for block in self._blocks if block.form == Form.SENTENCE}
         is_after_cut = False
         is_blank_before = True

@@ -25,11 +25,11 @@ from reflector.playbook.bullet import Bullet, best_first
 if TYPE_CHECKING:
     from reflector.playbook.entry import BulletRow
 
-#: Sessions that were told a bullet since it last helped, for each halving of its gain.
+#: Sessions that were shown a bullet since it last helped, for each halving of its gain.
 DEMOTED_AFTER = 20
-#: The share of the room for bullets that were told least.
+#: The share of the room for the bullets that were shown least.
 EXPLORED = 0.25
-#: Characters of a token, as far as a ranking has to know.
+#: Characters of a token, as exactly as a ranking needs them.
 _CHARACTERS_PER_TOKEN = 4
 
 
@@ -39,7 +39,7 @@ def pinned_names(setting: Sequence[str], bullets: Iterable[BulletRow]) -> tuple[
     """
     heirs = {bullet.name: bullet.removed_into for bullet in bullets if bullet.status == "merged"}
     names = list(setting)
-    for name in names:  # the loop comes to the heirs, too
+    for name in names:  # the loop also visits the names that it appends
         heir = heirs.get(name)
         if heir is not None and heir not in names:
             names.append(heir)
@@ -47,12 +47,12 @@ def pinned_names(setting: Sequence[str], bullets: Iterable[BulletRow]) -> tuple[
 
 
 class Standing(NamedTuple):
-    """What a ranking knows besides the counters.
+    """The facts that a ranking uses besides the counters.
 
-    pinned  names that are told first, in this order, and are never demoted
-    told    sessions that were told a bullet, by name
-    idle    those of them since the bullet last helped, or ever
-    turn    moves on with what was told: a playbook whose counters stand still takes turns as well
+    pinned  names that are shown first, in this order, and are never demoted
+    told    the number of sessions that were shown a bullet, by name
+    idle    the number of these sessions since the bullet last helped, or all if it never helped
+    turn    changes with the shown bullets, so that they take turns even if no counter changes
     """
 
     pinned: Sequence[str] = ()
@@ -61,11 +61,11 @@ class Standing(NamedTuple):
     turn: int = 0
 
     def demotions(self, name: str) -> int:
-        """Return how often a bullet's gain is halved."""
+        """Return how many times a bullet's gain is halved."""
         return 0 if name in self.pinned else self.idle.get(name, 0) // DEMOTED_AFTER
 
     def why_demoted(self, bullet: Bullet) -> str | None:
-        """Return in words why a bullet is demoted; None where it is not."""
+        """Return the reason why a bullet is demoted, in words; None if it is not."""
         if not self.demotions(bullet.name):
             return None
         how = "since it last helped" if bullet.helpful else "and never helped"
@@ -73,7 +73,9 @@ class Standing(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The bullets that are told, best first, and the seed of the draw, "" where all are."""
+    """The bullets that are shown, best first, and the seed of the draw; the seed is "" if all are
+    shown.
+    """
 
     bullets: tuple[Bullet, ...]
     seed: str = ""
@@ -85,7 +87,7 @@ def choose(
     room: int,
     cost: Callable[[Bullet, Collection[str]], int],
 ) -> Choice:
-    """Return the bullets to tell in `room` characters.
+    """Return the bullets to show in `room` characters.
 
     cost  the characters that a bullet takes beside others, whose sections are given
     """
@@ -112,7 +114,7 @@ def choose(
 
 
 class _Fill:
-    """Takes what fits into a room, and passes over what does not."""
+    """Takes the bullets that fit into a room, and passes over the others."""
 
     def __init__(self, room: int, cost: Callable[[Bullet, Collection[str]], int]) -> None:
         self.room = room
@@ -131,7 +133,7 @@ class _Fill:
 
 
 def _gain(bullet: Bullet, standing: Standing) -> float:
-    """What a bullet is worth per token: above 0 where it helped more than it harmed."""
+    """Return the worth of a bullet per token: above 0 if it helped more than it harmed."""
     above = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2) - 0.5
     if above <= 0:
         return above
@@ -140,8 +142,8 @@ def _gain(bullet: Bullet, standing: Standing) -> float:
 
 
 def _turns(bullet: Bullet, standing: Standing) -> int:
-    """In how many sessions a bullet was told; what harmed more than it helped waits longer for
-    its next turn.
+    """Return the number of sessions that were shown a bullet. The number is higher for a bullet
+    that harmed more than it helped, so it waits longer for its next turn.
     """
     return standing.told.get(bullet.name, 0) + DEMOTED_AFTER * max(
         0, bullet.harmful - bullet.helpful
@@ -149,7 +151,7 @@ def _turns(bullet: Bullet, standing: Standing) -> int:
 
 
 def _seed(bullets: Sequence[Bullet], standing: Standing) -> str:
-    """Return 8 hex digits that change with the playbook, and with the turn of what was told."""
+    """Return 8 hex digits that change with the playbook and with the turn."""
     parts = ["balanced", str(standing.turn), *standing.pinned]
     by_name = sorted(bullets, key=lambda bullet: bullet.name)
     parts += [f"{bullet.section} {bullet.line}" for bullet in by_name]

@@ -4,16 +4,16 @@ other data.
 The hook loads this module before a ledger exists, so it imports nothing.
 """
 
-#: What holds the bullets of a playbook: ours, its earlier form, and those of ACE.
+#: The keys that hold the bullets of a playbook: ours, its earlier form, and those of ACE.
 KEYS = ("sections", "key_points", "bullets", "skills")
 #: A key that a piece of advice has in one of these forms.
 _OF_A_BULLET = frozenset({"text", "content", "name"})
-#: What keeps the bullets of one section, where that is an object.
+#: The keys that hold the bullets of one section, if the section is an object.
 LISTS = ("bullets", "skills", "items")
 
 
 def is_playbook(document: object) -> bool:
-    """Return whether a JSON value has the shape of a playbook, with whatever faults."""
+    """Return whether a JSON value has the shape of a playbook, even if it has faults."""
     if isinstance(document, list):
         return bool(document) and _has_bullets(document)
     if not isinstance(document, dict):
@@ -24,14 +24,14 @@ def is_playbook(document: object) -> bool:
 
 
 def _says_so(document: dict[str, object]) -> bool:
-    """Return whether an object has what every file of ours begins with, whatever became of its
-    bullets.
+    """Return whether an object has the version and the sections of our files, whatever is in the
+    sections.
     """
     return document.get("version") == "1.0" and isinstance(document.get("sections"), dict)
 
 
 def is_playbook_inside(document: dict[str, object]) -> bool:
-    """Return whether an object is a mere envelope of a playbook."""
+    """Return whether an object only wraps a playbook."""
     inside = document.get("playbook")
     return (
         isinstance(inside, dict)
@@ -41,8 +41,8 @@ def is_playbook_inside(document: dict[str, object]) -> bool:
 
 
 def may_be_playbook(text: str) -> bool:
-    """Return whether a text that is not JSON may be a damaged playbook: it names what holds the
-    bullets, or is cut off before that.
+    """Return whether a text that is not JSON may be a damaged playbook. It may if it contains a key
+    of a playbook, or ends before the first key.
     """
     return text.strip() in ("", "{") or any(f'"{key}"' in text for key in (*KEYS, "version"))
 

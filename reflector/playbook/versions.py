@@ -21,9 +21,9 @@ from .bullet import Bullet
 from .change import KINDS, Change, ChangeKind, added
 from .names import Names
 
-#: The kinds of changes of which playbook.json shows the result, in the order of the edits.
+#: The kinds of changes whose result playbook.json shows, in the order of the edits.
 _SHOWN_KINDS = tuple(kind for kind in KINDS.values() if kind.is_shown)
-#: Those of which a file without counters shows it.
+#: The kinds whose result a file without counters shows.
 _SHARED_KINDS = tuple(kind for kind in _SHOWN_KINDS if kind.both_changed)
 
 
@@ -36,9 +36,9 @@ def edits_between(
     """Return the changes that lead from `base` to `edited`: changes and additions in the order of
     `edited`, then removals.
 
-    unnamed    names of `edited` that the reader made up (`Loaded.named_here`); such a bullet is
+    unnamed    names in `edited` that the reader made up (`Loaded.named_here`); such a bullet is
                added without a name
-    uncounted  names of bullets without counters, which leaves the counts as they are
+    uncounted  names of bullets without counters; their counts stay
     """
     before = _by_name(base)
     after = _by_name(edited)
@@ -60,8 +60,8 @@ def edits_between(
 def merge_versions(
     base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]
 ) -> list[tuple[Bullet, Bullet]]:
-    """Return the bullets that two sides made of `base`, each as a pair: the two differ if both
-    sides changed its text.
+    """Return the bullets of a merge, each as a pair (ours, theirs). The two differ if both sides
+    changed the text.
     """
     base_bullets = _by_name(base)
     our_bullets = _by_name(ours)
@@ -96,8 +96,8 @@ def merge_versions(
 def _merged(
     base_bullet: Bullet, our_bullet: Bullet | None, their_bullet: Bullet | None
 ) -> list[tuple[Bullet, Bullet]]:
-    """Return what becomes of a bullet of the base: nothing if one side removed it and the other
-    left it.
+    """Return the merged form of a bullet of the base. The list is empty if one side removed the
+    bullet and the other did not change it.
     """
     if our_bullet is not None and their_bullet is not None:
         ours: dict[str, Any] = {}

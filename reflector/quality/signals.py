@@ -20,32 +20,32 @@ from reflector.locate import parse_toml
 from reflector.mistakes import check_share, check_whole
 from reflector.resources import resource_dir
 
-#: How many decimals a figure keeps before it is compared.
+#: The number of decimals that a figure keeps for comparisons.
 DECIMALS = 6
 STATUSES = ("success", "error", "skipped")
 
-#: What failed tools, a truncated answer and failing words each cost at most.
+#: The most that failed tools, a truncated answer and failure patterns each subtract.
 _ERRORS = 0.4
 _TRUNCATED = 0.15
 _PATTERNS = 0.25
-#: The share of the iterations from which on each further one costs, and how much.
+#: The share of the iterations above which further ones subtract from the score, and the factor.
 _MANY, _EXCESS = 0.7, 0.5
 
 
 def rounded(value: float) -> float:
-    """Return a figure as it is compared: with 6 decimals, never a negative zero."""
+    """Return a figure in the form for comparison: with 6 decimals, never a negative zero."""
     return round(value, DECIMALS) + 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class QualitySignals:
-    """What shows how good an answer was.
+    """The signals of an answer's quality.
 
     tool_error_rate       errors of all tool calls, from 0 to 1; skipped calls are not errors
     iterations_used       rounds that the agent took
     max_iterations        rounds that it could have taken; 0 for no limit
     was_truncated         whether the answer was cut off
-    has_failure_patterns  whether its text gives up, asserts without ground, or reports an error
+    has_failure_patterns  whether its text gives up, asserts without a reason, or reports an error
                           without its structure
     is_empty_response     whether it is blank
     """
@@ -61,7 +61,7 @@ class QualitySignals:
         check_share("tool_error_rate", self.tool_error_rate)
 
     def score(self) -> float:
-        """Return the score, from 0 (useless, or empty) to 1 (nothing speaks against the answer)."""
+        """Return the score, from 0 (useless, or empty) to 1 (no signal is against the answer)."""
         if self.is_empty_response:
             return 0.0
         score = 1.0 - _ERRORS * self.tool_error_rate - _PATTERNS * self.has_failure_patterns
@@ -83,8 +83,10 @@ def quality_signals_for_response(
 ) -> QualitySignals:
     """Return the signals of an answer.
 
-    A tool result is a mapping with `name`, `status` (success, error or skipped) and, of an error,
-    `error`. Raises ValueError for another status.
+    A tool result is a mapping with `name`, `status` (success, error or skipped) and, for an error,
+    `error`.
+
+    Raises: ValueError for another status.
     """
     for result in tool_results:
         if (status := result.get("status")) not in STATUSES:
@@ -114,7 +116,7 @@ def detect_failure_patterns(text: str) -> bool:
 
 
 def detect_assertive_uncertainty(text: str) -> bool:
-    """Return whether a text asserts with emphasis where it should give a ground."""
+    """Return whether a text makes an emphatic claim instead of giving a reason."""
     return has_any(text, "assertive_uncertainty")
 
 
@@ -125,8 +127,8 @@ def detect_missing_debug_structure(text: str) -> bool:
 
 
 def has_any(text: str, words: str) -> bool:
-    """Return whether a text holds a word of the list of this name, in any case and as a part of
-    a word as well.
+    """Return whether a text contains a word of the list with this name, in any case and also as
+    part of another word.
     """
     text = text.lower()
     return any(word in text for word in word_lists()[words])
@@ -139,7 +141,7 @@ def word_lists() -> dict[str, list[str]]:
 
 
 class ReflectionTrigger(StrEnum):
-    """Why a reflection starts, the first reason first."""
+    """The reasons to start a reflection, the first one first."""
 
     LOW_CONFIDENCE = "low_confidence"
     HIGH_RISK = "high_risk"
@@ -151,13 +153,13 @@ class ReflectionTrigger(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What is known about a turn or a step when the gate is asked.
+    """The facts about a turn or a step for the decision of the gate.
 
-    confidence     how good the answer is held to be, from 0 to 1: the agent's own figure, or the
+    confidence     the estimated quality of the answer, from 0 to 1: the agent's own figure, or the
                    score of `signals`
     risk_level, goal_drift  from 0 to 1
     tool_failures  calls that failed
-    step_number    the step of a task; 0 for a turn that is no step
+    step_number    the step of a task; 0 for a turn that is not a step
     is_final_step  whether the task ends with it
     """
 
@@ -177,12 +179,12 @@ class Signs:
 
     @property
     def facts(self) -> dict[str, float | int | bool]:
-        """The figures as a decision's event keeps them, for another policy to look at."""
+        """The figures that a decision's event keeps, so that another policy can be compared."""
         return {name: getattr(self, name) for name in _FACTS}
 
     @classmethod
     def of(cls, signals: QualitySignals, tool_failures: int = 0) -> Signs:
-        """Return the signs of an answer whose signals are known: its score is the confidence."""
+        """Return the signs of an answer with known signals. Their score is the confidence."""
         return cls(signals.score(), tool_failures=tool_failures, signals=signals)
 
 
@@ -198,7 +200,9 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a gate decided. `trigger` is None where it stays closed; `reason` says why in words."""
+    """The decision of a gate. `trigger` is None if the gate stays closed; `reason` is the reason in
+    words.
+    """
 
     trigger: ReflectionTrigger | None
     reason: str
@@ -209,7 +213,7 @@ class Decision:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The decision as its event keeps it."""
+        """The decision in the form that its event keeps."""
         return {
             "reflects": self.reflects,
             "trigger": self.trigger and str(self.trigger),
@@ -219,13 +223,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
-    """When to reflect.
+    """The conditions for a reflection.
 
-    triggers   those that are tried, in this order; none closes the gate
+    triggers   the triggers to try, in this order; without any, the gate stays closed
     threshold  LOW_CONFIDENCE: the confidence is below it
     risk, drift  HIGH_RISK and GOAL_DRIFT: the figure is above it
-    period     PERIODIC: every so many steps; 0 for never
-    per_step   how often a step is reflected on at most; None for no limit
+    period     PERIODIC: the number of steps from one reflection to the next; 0 for never
+    per_step   the most reflections on one step; None for no limit
     """
 
     triggers: tuple[ReflectionTrigger, ...] = (ReflectionTrigger.LOW_CONFIDENCE,)
@@ -251,9 +255,7 @@ class GatePolicy:
         return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
     def decide(self, signs: Signs, started: int = 0) -> Decision:
-        """Return the decision about a turn, or about a step on which `started` reflections have
-        begun.
-        """
+        """Return the decision about a turn, or about a step that has `started` reflections."""
         if self.per_step is not None and started >= self.per_step:
             said = (
                 f"step {signs.step_number} already has {started} reflections, and "
@@ -270,7 +272,7 @@ class GatePolicy:
         )
 
     def _reason(self, trigger: ReflectionTrigger, signs: Signs) -> str:
-        """Return why a trigger fires, "" where it does not."""
+        """Return the reason why a trigger fires; "" if it does not."""
         step = signs.step_number
         is_due = self.period and step > 0 and step % self.period == 0
         match trigger:

@@ -28,9 +28,9 @@ _STATED = re.compile(
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
 _COUNTED = re.compile(r"[ \t]{1,8}+[a-z]", re.IGNORECASE)
-#: A key of an object: `"issues":` says nothing of issues.
+#: A key of an object: `"issues":` is not a statement about issues.
 _KEY = re.compile(r'"\w++"\s*+:')
-#: A line that goes on with a small letter was wrapped; any other begins a sentence.
+#: A line that begins with a small letter continues the line before; any other begins a sentence.
 _WRAP = re.compile(r"\n[ \t]{0,40}+(?=[a-z])")
 _SENTENCE = re.compile(r"([^.;:=!?\n–—]++)([.;:=!?\n–—]?)")
 _WORD = re.compile(r"[\w'-]++|[,/]")
@@ -42,12 +42,13 @@ _BLAME = frozenset(
     "problems except".split()
 )
 _PRAISE = frozenset("correct complete accurate good passes".split())
-#: Words that are blame where they are denied, and praise nowhere: much is passed to a function.
+#: Words that are blame if they are denied, and never praise, because "passed" may be about an
+#: argument of a function.
 _BLAME_IF_DENIED = frozenset("pass passed right valid sufficient acceptable ok okay".split())
 
 _OPINIONS = _PRAISE | _BLAME | _BLAME_IF_DENIED
 _MOST_DENIALS = 8
-#: Phrases and how they are read.
+#: Phrases and their replacements.
 _READ_AS = (
     (
         re.compile(
@@ -60,7 +61,7 @@ _READ_AS = (
     (re.compile(r"\bfree (?:of|from)\b"), "without"),
     (re.compile(r"\bnot, [^,.;:!?\n]{1,60}, "), "not "),
 )
-#: Words that deny, and how many words may stand between them and what they deny.
+#: Words that deny, each with the most words between it and the denied word.
 _DENIALS = {
     **dict.fromkeys(
         ("not never cannot neither nor hardly barely scarcely doubt doubtful unlikely").split(), 6
@@ -68,7 +69,8 @@ _DENIALS = {
     **dict.fromkeys("no none nothing nobody without zero 0 lacks lacking".split(), 5),
     **dict.fromkeys("partially partly half almost nearly".split(), 1),
 }
-#: Between "not" and the blame that it denies: who does "not handle errors" may have some.
+#: Words that may be between "not" and the blame that it denies. Other words may not, because code
+#: that does "not handle errors" may have errors.
 _BETWEEN_NOT_AND_BLAME = frozenset(
     "a actually an any anything apparent appear appears are at all be been being cause clear "
     "completely "
@@ -80,10 +82,11 @@ _BETWEEN_NOT_AND_BLAME = frozenset(
     "was we were".split()
 )
 _JOINS = frozenset(", / and or any other".split())
-#: Words before which a clause ends, and those before which "and" ends one.
+#: Words that end the clause before them, and words before which "and" ends a clause.
 _TURNS = frozenset("but however although though while whereas because so then".split())
 _PREDICATES = frozenset("it is are was were they the this that all both everything".split())
-#: Praise after one of these is a wish; after the others, if "be" or "have" follows.
+#: Praise after one of the first words is a wish; after one of the second, only if "be" or "have"
+#: follows.
 _WISHES = frozenset("should must might if whether unless until need needs ought".split())
 _WISHES_WITH_BE = frozenset("would could may".split())
 #: `Errors: none`, `Correct? No.`
@@ -94,7 +97,7 @@ _LONGEST_LABEL = 4
 
 
 def score_in_words(text: str) -> float | None:
-    """Return the score of an answer, from 0 to 1; None if it says nothing clear."""
+    """Return the score of an answer, from 0 to 1; None if the answer is not clear."""
     if (stated := _stated(text)) is not None:
         return stated
     opinions = set(_opinions(text))
@@ -102,8 +105,8 @@ def score_in_words(text: str) -> float | None:
 
 
 def _stated(text: str) -> float | None:
-    """Return the first score that the text states. A number above 1 needs its scale; "quality: 0
-    errors" is none.
+    """Return the first score in the text; None if it contains none. A number above 1 needs its
+    scale. The text "quality: 0 errors" does not contain one.
     """
     for match in _STATED.finditer(text):
         most = 100.0 if match["percent"] else float(match["most"] or 1)
@@ -122,7 +125,7 @@ def _opinions(text: str) -> Iterator[bool]:
     for (words, end), (following, _) in pairwise([*sentences, ([], "")]):
         answer = following[0] if following and following[1:2] in _BEHIND_AN_ANSWER else ""
         is_asked = end == "?" or (end in (":", "=") and len(words) <= _LONGEST_LABEL)
-        if is_asked and answer in _NO:  # it denies all of it: no blame, and no praise
+        if is_asked and answer in _NO:  # it denies the sentence, so praise is blame
             yield from (False for word in words if word in _PRAISE | _BLAME_IF_DENIED)
         elif end != "?" or answer in _YES:
             yield from _opinions_in(words)
@@ -134,7 +137,7 @@ def _words(sentence: str) -> list[str]:
 
 
 def _opinions_in(words: Sequence[str]) -> Iterator[bool]:
-    """Yield the opinions of a sentence, each as its clause has it."""
+    """Yield the opinions of a sentence, each with the meaning that its clause gives it."""
     clause = _Clause()
     for index, word in enumerate(words):
         if word not in _OPINIONS:
@@ -176,8 +179,8 @@ class _Clause:
             self.denied = None
 
     def opinion(self, words: Sequence[str], index: int) -> bool | None:
-        """Return the opinion that a word is in its clause: praise is True, and None says
-        nothing.
+        """Return the opinion of a word in its clause: True for praise, False for blame, None for
+        neither.
         """
         is_praise = words[index] not in _BLAME
         is_denied = self._is_denied(words, index, is_praise=is_praise)
@@ -189,7 +192,7 @@ class _Clause:
         return None if says_nothing else is_praise
 
     def _is_denied(self, words: Sequence[str], index: int, *, is_praise: bool) -> bool:
-        """Return whether an opinion is denied. Blame that is denied twice stands, as in "not
+        """Return whether an opinion is denied. Blame that is denied twice remains blame, as in "not
         without errors".
         """
         reaching = [
@@ -202,7 +205,7 @@ class _Clause:
 
 
 def _reaches(words: Sequence[str], at: int, index: int, *, is_praise: bool) -> bool:
-    """Return whether a word that denies, at a place, is close enough to an opinion to deny it."""
+    """Return whether the denying word at a place is close enough to an opinion to deny it."""
     most = _DENIALS.get(words[at], _DENIALS["not"])
     if index - at - 1 > most:
         return False

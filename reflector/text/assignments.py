@@ -48,7 +48,7 @@ _NAME = re.compile(
     r")(?P<gap>[ \t]{0,40}(?:[|>][+-]?" + BREAK + r"(?<=[ \t]))?)"
 )
 _FAMILIES = ("password", "key", "secret", "token")
-#: What makes any other key the key of an interface or of a cipher.
+#: Words that make a key the key of an interface or of a cipher.
 _API_KEY = re.compile(
     r"(?i)(?:api|access|account|private|secret|encryption|signing|master|license|auth|shared"
     r"|sharedaccess)[_-]?\Z"
@@ -61,7 +61,7 @@ _BARE_LIMIT = 128
 _QUOTED_LIMIT = 4096
 _REST_OF_LINE = re.compile(r"[ \t]*(?:[ \t]#[^\n]{0,200})?(?:\r|\n|\\r|\\n|<|\Z)")
 
-#: Endings of names that are about a secret and hold none: `token_count`, `password_file`,
+#: Endings of names that are about a secret and do not contain one: `token_count`, `password_file`,
 #: `secretName`.
 _ABOUT_WORDS = """
     age alg algorithm arn attempts budget cache callback change changed class client config count
@@ -92,7 +92,7 @@ _REFERENCE = re.compile(
     r"|op://"
     r"|\[redacted:|[Yy]our[ _-]|/|\.\.?/|~/|https?:|file:|arn:|AAAA[A-Z]|[A-Za-z]:[\\/]|-"
 )
-#: Between the parts of a qualified name.
+#: The characters between the parts of a qualified name.
 _QUALIFIES = frozenset(".>:")
 _TEMPLATE = re.compile(r"\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\$\(|%s")
 _CONSTANT = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
@@ -115,12 +115,12 @@ _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 class _Place(NamedTuple):
     """The place of a value.
 
-    family    of the name that it is given to
+    family    of the name to which it is assigned
     constant  whether the name is in upper case
     tight     `name=value`, without a space on either side
     colon     the name ends in a colon
     after     the character after the value
-    last      nothing else is on the line
+    last      nothing else is on the rest of the line
     """
 
     family: str
@@ -132,7 +132,7 @@ class _Place(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """Whether the value is all that its name is given."""
+        """Whether the value is all that is assigned to its name."""
         return self.tight or self.last
 
 
@@ -140,7 +140,7 @@ def redact_assignments(text: str) -> str:
     """Return `text` with the values of secret names replaced by `[redacted:password]`, `…:token]`,
     `…:secret]`, ….
 
-    Linear: a value is looked at over a bounded length before it is found to be a secret.
+    Linear, because only a bounded length of a value is checked before it is found to be a secret.
     """
     pieces: list[str] = []
     copied = position = 0
@@ -155,7 +155,7 @@ def redact_assignments(text: str) -> str:
 
 
 def _marker(text: str, match: re.Match[str], start: int, end: int) -> str:
-    """Return what stands for a secret. A bare number under a quoted name, as in JSON, becomes a
+    """Return the replacement of a secret. A bare number under a quoted name, as in JSON, becomes a
     string.
     """
     marker = f"[redacted:{_family(match, text)}]"
@@ -167,22 +167,22 @@ def _marker(text: str, match: re.Match[str], start: int, end: int) -> str:
 
 
 def _prefix(match: re.Match[str], text: str) -> str:
-    """Return what of the name stands before the word that gives it away."""
+    """Return the part of the name before the word that shows a secret."""
     before = _NAME_START.search(text[max(0, match.start() - 40) : match.start()])
     return before[0] if before else ""
 
 
 def _family(match: re.Match[str], text: str) -> str:
-    """Return password, api-key, secret, token; or key, any other key, of which only a long random
-    value counts.
+    """Return password, api-key, secret or token; or key for any other key, of which only a long
+    random value counts.
     """
     family = next(name for name in _FAMILIES if match[name] is not None)
     return "api-key" if family == "key" and _API_KEY.search(_prefix(match, text)) else family
 
 
 def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
-    """Return start and end of the secret that the matched name is given; None if it is given
-    none.
+    """Return the start and the end of the secret that is assigned to the matched name; None if
+    there is none.
     """
     keyword = text[match.start() : match.start("suffix")]
     suffix = match["suffix"]
@@ -198,7 +198,7 @@ def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     if bare is None or match["argument"]:
         return None
     if match["said"]:
-        # Prose goes on with a word; a sentence ends in a full stop.
+        # In prose another word follows, and a sentence ends in a full stop.
         value = bare[0].rstrip(".!?:")
         return (start, start + len(value)) if _is_said_secret(value) else None
     if not _is_bare_secret(bare[0], _place(text, match, bare, prefix + keyword + suffix)):
@@ -208,7 +208,7 @@ def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _gives(text: str, match: re.Match[str], family: str, prefix: str) -> bool:
-    """Return whether a name is given a value in a form that its family is given one in."""
+    """Return whether this form of a match can assign a value to a name of the family."""
     if family == "key" and (match["said"] or "public" in prefix.lower()):
         return False
     if match["option"] and not prefix.startswith("--"):
@@ -257,7 +257,7 @@ def _quoted_span(
 
 
 def _closing(text: str, quote: re.Match[str]) -> int:
-    """Return where the closing quote of a value begins; a negative number if it is missing."""
+    """Return the index of the closing quote of a value; a negative number if it is missing."""
     closing = quote["slashes"] + quote["mark"]
     start = quote.end()
     end = start
@@ -287,7 +287,7 @@ def _is_quoted_secret(value: str, family: str) -> bool:
 
 
 def _names_itself(value: str, family: str) -> bool:
-    """Return whether words in a row are the name of a secret; in a password's place few are."""
+    """Return whether words in a row are the name of a secret; few are for a password."""
     return family != "password" or "." in value or _ABOUT_ITSELF.search(value) is not None
 
 
@@ -359,8 +359,8 @@ def _is_said_secret(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value is a reference, a placeholder, a constant's name or a word: nothing
-    that could be a secret.
+    """Return whether a value is a reference, a placeholder, a constant's name or a word, and so
+    cannot be a secret.
     """
     word = value.lower()
     if word in _SECRETS_NAMES or word.rstrip(";:.,!?0123456789") in _NOT_A_SECRET:
@@ -375,8 +375,8 @@ def _random(value: str) -> bool:
 
 
 def _long_random(value: str) -> bool:
-    """Return whether a value is 32 characters or more of base64 with capitals, small letters and
-    digits, at four bits a character.
+    """Return whether a value is base64 of 32 characters or more with capitals, small letters and
+    digits, at four bits a character or more.
     """
     if len(value) < 32 or not re.fullmatch(r"[A-Za-z0-9+/_-]+={0,2}", value):
         return False

@@ -13,22 +13,24 @@ from __future__ import annotations
 import re
 from typing import Any
 
-#: The model's own words. Above what a model can answer in one message, so no citation is ever cut.
+#: The model's own words. The limit is above the longest answer of a model in one message, so no
+#: citation is ever cut.
 MODEL_TEXT = 1024 * 1024
-#: What people type, pasted logs included.
+#: Text that users type, including pasted logs.
 HUMAN_TEXT = 16 * 1024
 #: Reminders, notifications, command output, compaction summaries.
 INJECTED_TEXT = 4 * 1024
 #: A tool's answer.
 RESULT_TEXT = 4 * 1024
-#: One string among a tool call's arguments, and all of them together.
+#: One string in a tool call's arguments, and all of them together.
 ARGUMENT_TEXT = 2 * 1024
 ARGUMENTS_TEXT = 16 * 1024
 
-#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign
+#: The end of a line, plain or escaped, and the beginning of the next one: a line number or a sign
 #: of a diff.
 BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
-#: How far a cut moves to the end of a line, and to the end of a run of characters on a longer one.
+#: The most characters by which a cut moves to the end of a line, and on a longer line to the end of
+#: a run of characters.
 _LINE = 256
 _RUN = 8192
 _TOKEN = "".join(filter(str.isalnum, map(chr, range(128)))) + "+/=_.~%-"
@@ -38,14 +40,14 @@ _MAX_ITEMS = 32
 _MAX_DEPTH = 4
 _LARGE = 1 << 63
 
-#: Parts of words, as `str.find` wants them. Few, because each is one pass over a tool's answer.
+#: Parts of words for `str.find`. They are few, because each is one pass over a tool's answer.
 _ERROR_WORDS = ("rror", "ERR", "FAIL", "ailed", "xception")
 _HITS_PER_WORD = 6
 _ERROR_LINE = 240
 _ERROR_WORD = 40
 
 
-#: Compiled when a text first needs them: most are plain.
+#: Compiled when a text first needs them, because most texts are plain.
 _ESCAPES = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
     # OSC, DCS, …
@@ -64,8 +66,9 @@ def clean(text: str, limit: int) -> str:
     """Return `text` on one line of at most `limit` characters, safe for a terminal, a prompt and
     UTF-8.
 
-    Escape sequences, control, bidirectional and invisible characters go; line breaks and runs of
-    white space become one space; a lone surrogate becomes U+FFFD; what is cut ends in `…`.
+    Escape sequences, control, bidirectional and invisible characters are removed. Line breaks and
+    runs of white space become one space, and a lone surrogate becomes U+FFFD. A cut text ends in
+    `…`.
     """
     line = " ".join(visible(text).split())
     if len(line) <= limit:
@@ -83,8 +86,8 @@ def visible(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return `text` without lone surrogates (JavaScript cuts emoji in two), which cannot be written
-    as UTF-8.
+    """Return `text` without lone surrogates, which cannot be written as UTF-8. JavaScript makes
+    them when it cuts emoji in two.
     """
     if text.isascii():
         return text
@@ -96,11 +99,11 @@ def encodable(text: str) -> str:
 
 
 def whole_end(text: str, at: int, start: int = 0) -> int:
-    """Return where a piece from `start` ends that would be cut at `at`, so that it does not end in
-    half a secret.
+    """Return the end of the piece from `start` to a cut at or before `at`. The piece does not end
+    in half a secret.
 
-    The line that the cut divides goes. Of a line that begins far away, what follows its last quote
-    or space goes.
+    The line that the cut divides is omitted. If that line begins far away, only the part after its
+    last quote or space is omitted.
     """
     if at > len(text):
         return len(text)
@@ -114,11 +117,11 @@ def whole_end(text: str, at: int, start: int = 0) -> int:
 
 
 def whole_start(text: str, at: int) -> int:
-    """Return where the piece begins that would be cut off at `at`, so that it holds no value that
-    has lost its name.
+    """Return the start of the piece after a cut at or after `at`, so that the piece contains no
+    value without its name.
 
-    A value may be on the line below its name, so the line that the cut divides is dropped, and the
-    one below it. Of a longer line, as much is dropped as a name and a phrase take, and the run of
+    A value may be on the line below its name, so the line that the cut divides and the next line
+    are omitted. Of a longer line, the length of a name and a phrase is omitted, and the run of
     characters at its end.
     """
     for _ in range(2):
@@ -131,8 +134,8 @@ def whole_start(text: str, at: int) -> int:
 
 
 def head_and_tail(text: str, limit: int, *, whole: bool = False) -> str:
-    """Return `text` itself up to `limit` characters, else its first two thirds and last third of
-    that; with `whole`, cut so that no secret is halved.
+    """Return `text` itself if it has at most `limit` characters. Otherwise return its head of two
+    thirds of that and its tail of one third. With `whole`, the cuts do not halve a secret.
     """
     if len(text) <= limit:
         return encodable(text)
@@ -150,11 +153,11 @@ def whole_excerpt(text: str, limit: int) -> str:
 
 
 def result_text(text: str) -> str:
-    """Return a tool's answer: whole when short, else head, the lines that look like errors, and
-    tail.
+    """Return a tool's answer: whole if it is short, else its head, the lines that look like errors,
+    and its tail.
 
-    The end of a test run says how it went and its errors are in the middle, so a plain cut at
-    either side would turn failures into silence.
+    The end of a test run shows its result, and the middle shows its errors. So a plain cut at
+    either side would hide failures.
     """
     if len(text) <= RESULT_TEXT:
         return encodable(text)
@@ -165,15 +168,15 @@ def result_text(text: str) -> str:
 
 
 def with_errors(text: str, first: int, last: int, limit: int) -> str:
-    """Return the text up to `first` and from `last` on, and between what looks like errors, in
-    about `limit`.
+    """Return the text up to `first` and from `last`, with the lines between that look like errors,
+    in about `limit` characters.
     """
     longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
     room = limit - 2 * (limit // 4)
     reached = first
     for line_start, end in _error_lines(text, first, last):
-        # Of a line without an end the pieces around two words may overlap.
+        # On a line without an end, the pieces around two words may overlap.
         if end <= reached:
             continue
         start = max(line_start, reached)
@@ -216,10 +219,10 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
 
 
 def arguments(call: dict[Any, Any]) -> dict[str, Any]:
-    """Return a tool call's arguments: strings, lists, nesting and the sum of all text bounded.
+    """Return a tool call's arguments with bounded strings, lists, nesting and sum of all text.
 
-    Numbers of 64 bits and more become None: not every parser of JSON reads them as the same number.
-    Nothing that is left needs more than JSON to write.
+    Numbers of 64 bits and more become None, because not every JSON parser reads them as the same
+    number. Every value that remains can be written as JSON.
     """
     room = ARGUMENTS_TEXT
 
@@ -242,7 +245,7 @@ def arguments(call: dict[Any, Any]) -> dict[str, Any]:
         if isinstance(value, str):
             return shortened(value, ARGUMENT_TEXT)
         if isinstance(value, float):
-            # not for one that is not a number, either
+            # also None for a value that is not a number
             return value if abs(value) < _LARGE else None
         if isinstance(value, int) and abs(value) >= _LARGE:
             return None

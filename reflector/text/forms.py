@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from reflector.text.bounds import BREAK
 
-# A token may follow a word character only where that is the tail of an escape: `\n` in JSON source,
-# or `ESC[31m` in coloured output. The look-behind follows the literal, which keeps the literal
+# A token may follow a word character only if that is the end of an escape: `\n` in JSON source, or
+# `ESC[31m` in coloured output. The look-behind comes after the literal, which keeps the literal
 # search fast.
 _ESCAPED = r"(?<=\\[nrt]{0})|(?<=\[m{0})|(?<=[;\[][0-9]m{0})|(?<=[;\[][0-9][0-9]m{0})"
 _START = r"(?:(?<![A-Za-z0-9_]{0})|" + _ESCAPED + ")"
-#: For tokens that may hold dashes.
+#: For tokens that may contain dashes.
 _START_OF_DASHED = r"(?:(?<![A-Za-z0-9_-]{0})|(?<=[^A-Za-z0-9_]-{0})|" + _ESCAPED + ")"
 _END = r"(?![A-Za-z0-9_])"
 
@@ -32,8 +32,8 @@ _WORD = r"[A-Za-z0-9]"
 _DASHED = r"[A-Za-z0-9_-]"
 _HEX = r"[0-9a-f]"
 
-#: kind, the literals that a token may start with, what follows them. None of these holds a dash
-#: past its last bound.
+#: The kind, the literals with which a token may start, and the pattern after them. None of these
+#: contains a dash after its last bound.
 _PLAIN: tuple[tuple[str, str, str], ...] = (
     ("openai-key", "sk-", rf"(?=[a-z-]{{0,64}}[A-Z0-9]){_WORD}{{20,}}+"),
     ("aws-key-id", "AKIA ASIA ABIA ACCA", r"[0-9A-Z]{16}"),
@@ -72,7 +72,7 @@ _PLAIN: tuple[tuple[str, str, str], ...] = (
     ("dynatrace-token", "dt0c01.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
 )
 
-#: The same, for tokens that may hold dashes anywhere.
+#: The same for tokens that may contain dashes anywhere.
 _WITH_DASHES: tuple[tuple[str, str, str], ...] = (
     ("anthropic-key", "sk-ant-", rf"{_DASHED}{{16,}}+"),
     ("openrouter-key", "sk-or-", rf"{_DASHED}{{16,}}+"),
@@ -113,10 +113,10 @@ _WITH_DASHES: tuple[tuple[str, str, str], ...] = (
     ("jwt", "eyJ", rf"{_DASHED}{{8,}}+\.{_DASHED}{{8,}}+(?:\.{_DASHED}*+){{0,3}}"),
 )
 
-#: The same, behind the one character that a pattern without a literal before it begins with.
+#: The start of a token, for a pattern that begins with one character instead of a literal.
 _BEHIND = _START.replace("{0}", ".")
-#: Tokens with their literal inside: kind, that literal, the whole pattern. Each is of bounded
-#: length.
+#: Tokens with their literal inside: the kind, that literal, and the whole pattern. Each has a
+#: bounded length.
 _INSIDE: tuple[tuple[str, str, str], ...] = (
     ("telegram-token", ":AA", r"[0-9]" + _BEHIND + r"[0-9]{7,9}+:AA[A-Za-z0-9_-]{32,34}+" + _END),
     ("mailchimp-key", "-us", _HEX + _BEHIND + rf"{_HEX}{{31}}-us[0-9]{{1,2}}" + _END),
@@ -148,7 +148,7 @@ _INSIDE: tuple[tuple[str, str, str], ...] = (
 
 @cache
 def _rules() -> tuple[tuple[str, str, str], ...]:
-    """Return each literal, the pattern and what takes its place."""
+    """Return each literal with its pattern and its replacement."""
     rules = [(literal, pattern, f"[redacted:{kind}]") for kind, literal, pattern in _INSIDE]
     for table, start in ((_PLAIN, _START), (_WITH_DASHES, _START_OF_DASHED)):
         for kind, literals, rest in table:
@@ -159,7 +159,8 @@ def _rules() -> tuple[tuple[str, str, str], ...]:
     return tuple(rules)
 
 
-#: Compiled when a text has its literal: all of them take as long as the imports of a short drain.
+#: Compiled when a text contains its literal, because compiling all of them takes as long as the
+#: imports of a short drain.
 _compiled = cache(re.compile)
 
 
@@ -173,10 +174,10 @@ def redact_tokens(text: str) -> str:
 
 
 class _Place(NamedTuple):
-    """A rule runs on texts that hold its literal (in lower case), and is compiled for the first of
-    them.
+    """A rule for texts that contain its literal in lower case. It is compiled for the first such
+    text.
 
-    `accepts` looks at what the pattern cannot.
+    `accepts` checks the parts of a match that the pattern cannot check.
     """
 
     literal: str
@@ -187,7 +188,7 @@ class _Place(NamedTuple):
 
 def _is_basic(match: re.Match[str]) -> bool:
     secret = match["secret"]
-    # "Basic functionality" is prose; only what decodes to user:password is a credential.
+    # "Basic functionality" is prose; only a text that decodes to user:password is a credential.
     try:
         decoded = binascii.a2b_base64(secret + "=" * (-len(secret) % 4), strict_mode=True)
     except (binascii.Error, ValueError):
@@ -214,7 +215,7 @@ _DATABASE = re.compile(r"(?i)(?:sql|postgres|maria|mongo|redis|amqp|oracle)[a-z0
 
 
 def _before_option(option: str) -> str:
-    """Return the pattern between a command and its option, which spans no other command."""
+    """Return the pattern between a command and its option, without another command in between."""
     return rf"[ ](?:(?:(?!{option})[^\n|;&]){{0,200}}[ ])?{option}"
 
 
@@ -228,7 +229,8 @@ _PLACES = (
             r"255})@"
         ),
     ),
-    # A password with a slash is one of a database: of a web address it would be a port and a path.
+    # A password with a slash belongs to a database, because in a web address it would be a port and
+    # a path.
     _Place(
         "://",
         "url-password",

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 MARKER = "[redacted:private-key]"
 
-#: What divides a text: the edges of PEM blocks, and keys that are redacted already.
+#: The marks that divide a text: the edges of PEM blocks, and keys that are already redacted.
 _EDGE = re.compile(r"-----(?P<edge>BEGIN|END) (?P<what>[A-Z0-9 ]{1,60})-----|\[redacted:")
 #: The characters between the lines of a key: line breaks (real or escaped, more than once too),
 #: quotes, and the line numbers that an agent's file reader adds.
@@ -45,7 +45,7 @@ _NOT_LETTERS = frozenset("0123456789+/")
 
 
 def redact_keys(text: str) -> str:
-    """`text` with every private key, or what is left of one, replaced by
+    """Return `text` with every private key, or remains of one, replaced by
     `[redacted:private-key]`.
     """
     edges = list(_EDGE.finditer(text)) if "-----" in text else []
@@ -63,8 +63,8 @@ def redact_keys(text: str) -> str:
 def _keys_between(
     text: str, before: re.Match[str] | None, after: re.Match[str] | None
 ) -> list[tuple[int, int]]:
-    """Return the spans of keys between two edges (None: the ends of the text), an edge that
-    belongs to one included.
+    """Return the spans of keys between two edges, including an edge that belongs to a key. None
+    instead of an edge is an end of the text.
     """
     start = before.end() if before else 0
     end = after.start() if after else len(text)
@@ -87,12 +87,12 @@ def _keys_between(
 
 
 def _is_body(text: str, start: int, end: int) -> bool:
-    """Return whether a stretch between the two edges of a private key holds one."""
+    """Return whether the text between the two edges of a private key contains a key."""
     return end - start <= _MAX_KEY and _RUN.search(text, start, end) is not None
 
 
 def _length_before_end(text: str, start: int, end: int) -> int:
-    """Return how many characters before an END are the body of its key; 0 for none."""
+    """Return the number of characters before an END that are the body of its key; 0 for none."""
     body = _BODY_BACK.match(text[max(start, end - _MAX_KEY) : end][::-1])
     if body is None:
         return 0
@@ -104,15 +104,17 @@ def _length_before_end(text: str, start: int, end: int) -> int:
 
 
 def _edge(edge: re.Match[str] | None, which: str, *, private: bool) -> re.Match[str] | None:
-    """Return an edge if it is the BEGIN or END of a private key, or of something else."""
+    """Return an edge if it is the BEGIN or END of a private key; of something else, if not
+    `private`. None otherwise.
+    """
     if edge is None or edge["edge"] != which:
         return None
     return edge if ("PRIVATE KEY" in edge["what"]) is private else None
 
 
 def _mixed(lines: str) -> bool:
-    """Return whether a first line is base64 of anything: digests in hex and rows of letters are
-    not keys.
+    """Return whether a first line is base64 with both cases and digits, because digests in hex and
+    rows of letters are not keys.
     """
     line = lines[:64]
     has_both_cases = line.lower() != line != line.upper()

@@ -18,16 +18,16 @@ import re
 from reflector.text.bounds import clean, visible, whole_end
 
 _MARKER = r"\[redacted:([a-z-]+)\]"
-#: A text that is shorter holds no two whole lines of a private key.
+#: A shorter text does not contain two whole lines of a private key.
 _LEAST_KEY = 128
-#: Each name that `assignments` looks for holds one of them.
+#: Each name that `assignments` looks for contains one of these.
 _NAMES = ("pass", "pw", "key", "session", "sid", "auth", "secret", "credential", "sig", "token")
 
 
 def redact(text: str) -> str:
     """Return `text` with every secret replaced by `[redacted:kind]`."""
-    # The expressions of a module take longer to compile than a short text takes to be kept, so each
-    # is loaded for a text that may hold what it looks for.
+    # Compiling the expressions of a module takes longer than keeping a short text. So each module
+    # is loaded only for a text that may contain its secrets.
     from reflector.text.forms import redact_places, redact_tokens
 
     if len(text) >= _LEAST_KEY or "-----" in text:
@@ -43,8 +43,8 @@ def redact(text: str) -> str:
 
 
 def _may_assign(text: str) -> bool:
-    """Return False for a text that assigns nothing to the name of a secret. Other letters than
-    ASCII's may stand for one of them.
+    """Return whether a text may assign a value to the name of a secret. A text that is not ASCII
+    may, because one of its letters may stand for a letter of the name.
     """
     if not text.isascii():
         return True
@@ -53,19 +53,19 @@ def _may_assign(text: str) -> bool:
 
 
 def secret_kinds(text: str) -> list[str]:
-    """Return the kinds of secrets that a text holds, in order; [] for none."""
+    """Return the kinds of secrets in a text, in order; [] for none."""
     text = visible(text)
     redacted = redact(text)
     return list(dict.fromkeys(re.findall(_MARKER, redacted))) if redacted != text else []
 
 
 def quote(text: str, limit: int) -> str:
-    """Return what may be kept or shown of a foreign text: no secrets, one line, at most `limit`
-    characters.
+    """Return a foreign text in a form that may be kept or shown: without secrets, on one line, with
+    at most `limit` characters.
 
-    Invisible characters go first: a zero-width space inside a key would hide it from `redact`, and
-    `clean` would then restore it. Of a text much longer than the limit, only the beginning is
-    looked at.
+    Invisible characters are removed first, because a zero-width space inside a key would hide it
+    from `redact`, and `clean` would then restore the key. Of a text much longer than the limit,
+    only the beginning is read.
     """
     bounded = text[: whole_end(text, 16 * limit + 4096)]
     line = clean(redact(visible(bounded)), limit)

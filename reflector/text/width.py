@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def width(text: str) -> int:
-    """Return how many columns of a terminal a text takes: a Chinese letter two, a combining mark
-    none.
+    """Return the number of terminal columns that a text takes: two for a Chinese letter, none for a
+    combining mark.
     """
     return len(text) if text.isascii() else sum(map(_width_of, text))
 
@@ -19,7 +19,7 @@ def _width_of(letter: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """Return a text that takes at most some columns; an ellipsis replaces the rest."""
+    """Return a text of at most `columns` columns; an ellipsis replaces the rest."""
     if width(text) <= columns:
         return text
     while width(text) > columns - 1:
@@ -28,14 +28,14 @@ def cut(text: str, columns: int) -> str:
 
 
 def filled(text: str, columns: int) -> str:
-    """Return a text that takes exactly some columns: cut, or with spaces at its end."""
+    """Return a text of exactly `columns` columns: cut, or with spaces at its end."""
     shown = cut(text, columns)
     return shown + " " * (columns - width(shown))
 
 
 def around(text: str, word: str, columns: int) -> str:
-    """Return a text that takes at most some columns; if it is cut, the first place of a word in it
-    is shown with what is before and after it.
+    """Return a text of at most `columns` columns. If it is cut, the first place of `word` is shown
+    with the text around it.
     """
     start = text.find(word) - columns // 3
     if width(text) <= columns or start <= 0:
@@ -44,8 +44,8 @@ def around(text: str, word: str, columns: int) -> str:
 
 
 def broken(text: str, columns: int, *, words: bool = True) -> list[str]:
-    """Return lines of at most some columns, broken between words if possible. Without `words`, a
-    longer word stays whole, to be copied.
+    """Return lines of at most `columns` columns, broken between words if possible. Without `words`,
+    a longer word stays whole, so that it can be copied.
     """
     lines = [""]
     for word in text.split(" "):

@@ -16,8 +16,12 @@ from typing import NamedTuple
 
 
 class _Script(NamedTuple):
-    """Scripts without spaces: the classes of their letters and of the marks on them, how many
-    clusters a gram has, and about how many a word.
+    """Scripts without spaces.
+
+    letters  the class of their letters
+    marks    the class of the marks on them
+    gram     the number of clusters in a gram
+    word     about the number of clusters in a word
     """
 
     letters: str
@@ -39,7 +43,7 @@ _SCRIPTS = (
     ),
     # Khmer
     _Script("\u1780-\u17b3\u17d7\u17dc", "\u17b4-\u17d3\u17dd", gram=2, word=2),
-    # Katakana: foreign words, each of which is one, however long it is
+    # Katakana: each run is one foreign word, however long it is
     _Script("\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f", "", gram=3, word=40),
     # Han, Hiragana
     _Script(
@@ -72,20 +76,20 @@ _SCRIPTS = (
 )
 _LETTERS = "".join(script.letters for script in _SCRIPTS)
 _MARKS = "".join(script.marks for script in _SCRIPTS)
-#: What belongs to the letter before it: marks, and the consonants that Khmer and Burmese write
-#: below it.
+#: Characters that belong to the letter before them: marks, and the consonants that Khmer and
+#: Burmese write below it.
 _ATTACHED = f"(?:[\u17d2\u1039][{_LETTERS}]|[{_MARKS}\u200c\u200d])*"
 _CLUSTER = f"[{_LETTERS}]{_ATTACHED}"
 #: A letter or digit of a script with spaces, and the underscore.
 SPACED = rf"[^\W{_LETTERS}]"
 
-#: Compiled where a text first needs them: most are ASCII.
+#: Compiled when a text first needs them, because most texts are ASCII.
 _LETTER = f"[{_LETTERS}]"
 _PIECE = rf"{_CLUSTER}|{SPACED}+"
 #: The group of a match is the script.
 _RUNS = [f"((?:[{script.letters}]{_ATTACHED})+)" for script in _SCRIPTS]
 _RUN = "|".join([*_RUNS, f"{SPACED}+"])
-#: A space without width, which some write between the words of these scripts.
+#: A space without width, which some authors write between the words of these scripts.
 _NO_WIDTH = "\u200b"
 
 
@@ -95,14 +99,16 @@ def is_unspaced(text: str) -> bool:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in lower case, without punctuation; of scripts without spaces
-    the clusters.
+    """Return the words of a text in lower case, without punctuation. For scripts without spaces,
+    these are the clusters.
     """
     return re.findall(_PIECE if is_unspaced(text) else r"\w+", _plain(text))
 
 
 def terms(text: str) -> list[str]:
-    """Return what is between white space, as it is written; if that has clusters, its words."""
+    """Return the pieces between white space, as they are written; a piece with clusters is divided
+    into its words.
+    """
     pieces: list[str] = []
     for piece in text.split():
         pieces += words_of(piece) if is_unspaced(piece) else [piece]
@@ -110,8 +116,8 @@ def terms(text: str) -> list[str]:
 
 
 def clusters(piece: str) -> list[str]:
-    """Return a piece of a text without white space, divided into its clusters and what is
-    between them.
+    """Return a piece of a text without white space, divided into its clusters and the parts between
+    them.
     """
     if not is_unspaced(piece):
         return [piece]
@@ -119,32 +125,30 @@ def clusters(piece: str) -> list[str]:
 
 
 def grams(text: str) -> set[str]:
-    """Return what a text of scripts without spaces is recognised by: its grams, and nothing of
-    other scripts.
-    """
+    """Return the grams of a text in scripts without spaces. Other scripts have none."""
     runs = [_grams(run, script.gram) for run, script in _runs(text) if script]
     return set[str]().union(*runs)
 
 
 def count(text: str) -> int:
-    """Return how many words a text has, about how many in scripts without spaces."""
+    """Return the number of words in a text; it is approximate for scripts without spaces."""
     return sum(_count(piece) if is_unspaced(piece) else 1 for piece in text.split())
 
 
 def context_tokens(text: str) -> int:
-    """Return about how many tokens of context a text takes.
+    """Return the approximate number of context tokens that a text takes.
 
-    Of English, four characters are one. Of a script without spaces each character is one: 0.7 to
-    0.9 of Chinese and Japanese, 0.4 to 1.8 of Thai and 0.6 to 2.8 of Khmer, by the published
-    tokenizers of OpenAI and of Claude 2.
+    Four characters of English are one token, and each character of a script without spaces is one.
+    The published tokenizers of OpenAI and of Claude 2 give these numbers of tokens a character: 0.7
+    to 0.9 for Chinese and Japanese, 0.4 to 1.8 for Thai, 0.6 to 2.8 for Khmer.
     """
     unspaced = 0 if text.isascii() else sum(map(len, re.findall(f"[{_LETTERS}{_MARKS}]+", text)))
     return unspaced - (unspaced - len(text)) // 4
 
 
 class Sought(NamedTuple):
-    """A word of a query: a text holds it if it holds one of these, which all begin or end in it. In
-    a text of about `parts` of them stands one word.
+    """A word of a query. A text contains it if it contains one of `any_of`: the word itself, or a
+    gram with its cluster. About `parts` of these words are one word of a text.
     """
 
     any_of: tuple[str, ...]
@@ -152,7 +156,9 @@ class Sought(NamedTuple):
 
 
 def sought(query: str) -> list[Sought]:
-    """Return the words of a query, each once. A cluster is held where a gram with it is held."""
+    """Return the words of a query, without duplicates. A text contains a cluster if it contains a
+    gram with the cluster.
+    """
     parts: list[Sought] = []
     for run, script in _runs(query):
         if script is None:
@@ -166,8 +172,8 @@ def sought(query: str) -> list[Sought]:
 
 
 def searchable(text: str) -> str:
-    """Return a text as an index of words takes it: instead of what has no spaces, its grams of
-    each size as words.
+    """Return a text for an index of words. Its grams of each size, as words, replace the text
+    without spaces.
     """
     if not is_unspaced(text):
         return text
@@ -182,15 +188,15 @@ def searchable(text: str) -> str:
 
 
 def _key(gram: str) -> str:
-    """Return a gram as a word of ASCII, which no index divides at marks, and no stemmer
-    shortens.
+    """Return a gram as an ASCII word, because no index divides such a word at marks, and no stemmer
+    shortens it.
     """
     return f"u{int.from_bytes(gram.encode('utf-32-be', 'replace'))}"
 
 
 def _plain(text: str) -> str:
-    """Return a text in lower case; of one without spaces, letters of other widths are the usual
-    ones.
+    """Return a text in lower case. In a script without spaces, the usual letters replace letters of
+    other widths.
     """
     if not is_unspaced(text):
         return text.casefold()
@@ -198,9 +204,7 @@ def _plain(text: str) -> str:
 
 
 def _runs(text: str) -> Iterator[tuple[list[str], _Script | None]]:
-    """Yield the clusters in a row with their script, and each word of a script with spaces
-    alone.
-    """
+    """Yield each run of clusters with its script, and each other word with None."""
     for match in re.finditer(_RUN if is_unspaced(text) else r"\w+", _plain(text)):
         if match.lastindex:
             yield re.findall(_CLUSTER, match[0]), _SCRIPTS[match.lastindex - 1]

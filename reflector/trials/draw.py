@@ -7,7 +7,7 @@ so a trial without one keeps its arms. The hook calls this module, which imports
 is called.
 """
 
-#: What a trial's share is counted in.
+#: The unit of a trial's share: a million sessions.
 MILLION = 1_000_000
 #: The share of sessions in the placebo arm: with half of the others in each arm, a third is in
 #: each of the three.
@@ -17,25 +17,27 @@ _PLACEBO = b"placebo"
 
 
 def is_withheld(key: str, share: int, root: str) -> bool:
-    """Return whether a session goes without.
+    """Return whether a session is in the arm without the withheld rules.
 
     key    of the trial: the chain of an event, `pl1:` and hex digits
-    share  of a million sessions, how many go without
+    share  the number of sessions in that arm, of a million
     root   the id of the session in which the conversation began
 
-    Raises ValueError for a key that is not one.
+    Raises: ValueError if the key is malformed.
     """
     return _drawn(key, root, b"") * MILLION < share << 64
 
 
 def is_placebo(key: str, share: int, root: str) -> bool:
-    """Return whether a session is shown the placebo; arguments and errors as above."""
+    """Return whether a session is shown the placebo; arguments and errors are those of
+    `is_withheld`.
+    """
     return _drawn(key, root, _PLACEBO) * MILLION < share << 64
 
 
 def _drawn(key: str, root: str, person: bytes) -> int:
     """Return the number below 2⁶⁴ that a session draws."""
-    from _blake2 import blake2b  # what hashlib would wrap, at a tenth of its import
+    from _blake2 import blake2b  # hashlib wraps it, but takes ten times as long to import
 
     secret = bytes.fromhex(key.rpartition(":")[2])
     text = root.encode("utf-8", "surrogatepass")

@@ -21,17 +21,19 @@ from reflector.transcripts.message import Message, ToolResult
 
 Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
 
-#: How the facts of two windows are joined, if not by adding or by taking the later one.
+#: The functions that join facts of two windows. Other facts are added, or the later one replaces
+#: the earlier.
 _JOIN: Final[Mapping[str, Callable[[str, str], str]]] = {"began": min, "ended": max}
-#: The definition in docs/value.md; the number changes whenever an outcome does.
+#: The definition in docs/value.md; the number changes if any outcome changes.
 RULES = "outcome/1"
-#: The outcomes that a trial may ask of a session, and the test for each.
+#: The outcomes that a trial may compare, each with the test of a session.
 OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "correction-free": lambda facts: not facts.get("corrections"),
     "tests-green": lambda facts: facts.get("tests") != "fails",
     "kept": lambda facts: not facts.get("reverts"),
 }
-#: Signs of an objection without which a message only says what not to do next.
+#: Signs of an objection to earlier work. Without them, a message only forbids something for the
+#: next step.
 _CORRECTS = frozenset(
     {"starts-with-no", "told", "omits", "blames", "fault", "excess", "undoes", "refused"}
 )
@@ -44,7 +46,7 @@ _ASKS = re.compile(r"\?\W*\Z")
 
 @dataclass(slots=True)
 class Outcome:
-    """The facts of one window; docs/value.md says what each is."""
+    """The facts of one window; docs/value.md defines each of them."""
 
     began: str | None = None
     ended: str | None = None
@@ -64,8 +66,8 @@ class Outcome:
 
 
 def read_outcome(messages: Iterable[Message], *, answered: bool = False) -> Outcome:
-    """Return the outcome of these records of a session; `answered` if the agent spoke in earlier
-    ones.
+    """Return the outcome of these records of a session. `answered` is whether the agent spoke in
+    earlier records.
     """
     reading = _Reading(answered)
     for message in messages:
@@ -148,7 +150,7 @@ class _Reading:
 def outcome_event(window: NewEvent | Event, root: str | None, outcome: Outcome) -> NewEvent:
     """Return the event of a recorded window's outcome.
 
-    root  the session in which its conversation began, None if that is not known
+    root  the session in which its conversation began; None if it is not known
     """
     first = time_of(outcome.began)
     last = time_of(outcome.ended)

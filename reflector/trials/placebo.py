@@ -20,9 +20,7 @@ def _lines() -> tuple[str, ...]:
 
 
 def placebo_text(length: int) -> str:
-    """Return the placebo that is nearest to a length in characters without being longer, and one
-    line at least.
-    """
+    """Return the longest placebo of at most `length` characters, but at least one line of it."""
     chosen = [PLACEBO_HEADING]
     room = length - len(PLACEBO_HEADING)
     for line in _lines():

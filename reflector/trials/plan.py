@@ -23,13 +23,13 @@ from reflector.trials.trial import WEEKS, Ended, missing_outcomes, sessions
 if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
 
-#: The differences that a plan speaks of, in points.
+#: The differences in a plan, in points.
 POINTS = (5, 10, 20, 30)
-#: Beyond so many sessions nothing is simulated: a year of 100 a week.
+#: The most sessions of a simulated trial: a year of 100 a week.
 _MOST = 5_200
 #: The share of sessions that go without.
 _SHARE = 0.5
-#: The sessions that a plan looks at, the last ones.
+#: The number of sessions that a plan uses; these are the last ones.
 _LAST = 200
 
 
@@ -37,8 +37,9 @@ _LAST = 200
 class Length:
     """The length of trials if the sessions that use the withheld rules differ by some points.
 
-    Half of the trials end after `sessions`, which take `weeks`; nine of ten end after `late` weeks.
-    With a placebo arm half end after `with_placebo` sessions. A value above a year is null.
+    Half of the trials end after `sessions`, which take `weeks`, and nine of ten end after `late`
+    weeks. With a placebo arm, half of them end after `with_placebo` sessions. A value above a year
+    is null.
     """
 
     points: int
@@ -50,12 +51,14 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a trial here can find out, and when.
+    """The differences that a trial here can find, and the expected durations.
 
-    sessions  that were looked at, `weekly` so many a week
-    rate      of them that ended well, and `known` the share of which anything is known
-    used      the share of sessions that use what is withheld: a difference in one of ten is a tenth
-              of it in all
+    sessions  the number of sessions that the plan used
+    weekly    the number of these sessions in a week
+    rate      the share of them that ended well
+    known     the share of them about which more than the length is known
+    used      the share of sessions that use the withheld rules: if one of ten does, the difference
+              in all sessions is a tenth
     """
 
     sessions: int
@@ -69,7 +72,7 @@ class Plan:
 
     @property
     def is_long(self) -> bool:
-        """Whether half of the trials take more than half a year even where the difference is 20
+        """Whether half of the trials take more than half a year, even if the difference is 20
         points.
         """
         (weeks,) = (length.weeks for length in self.lengths if length.points == 20)
@@ -82,11 +85,12 @@ def plan(
     bullets: Sequence[str] = (),
     outcome: str = "correction-free",
 ) -> Plan:
-    """Return how long a trial would take in a ledger's project; `bullets` of it are withheld, none
-    for all of them.
+    """Return the plan of a trial in a ledger's project. `bullets` are withheld; without any, the
+    whole playbook is.
 
-    Sessions that an earlier version recorded are read from their transcripts, where these are still
-    there. Raises LedgerError.
+    Sessions that an earlier version recorded are read from their transcripts, if these still exist.
+
+    Raises: LedgerError.
     """
     missing = missing_outcomes(ledger, _LAST)
     more = (replace(window, data=dict(new.data)) for window, new in missing)
@@ -112,7 +116,7 @@ def plan(
 
 
 def _is_known(facts: Mapping[str, Any]) -> bool:
-    """Return whether anything but the length of a session is known."""
+    """Return whether more than the length of a session is known."""
     names = ("words", "refusals", "interruptions", "tests", "build")
     return any(facts.get(name) for name in names)
 

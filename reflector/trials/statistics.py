@@ -24,21 +24,21 @@ from typing import Literal
 
 Verdict = Literal["early", "helps", "harms", "no-difference", "undecided"]
 
-#: How often an interval may fail to hold the true difference at some look.
+#: The probability that an interval does not contain the true difference at some look.
 ALPHA = 0.05
-#: Sessions before which a trial has no verdict.
+#: The fewest sessions of a trial with a verdict.
 LEAST = 40
-#: A difference within this, either way, does not matter.
+#: A difference of at most this, in either direction, does not matter.
 MARGIN = 0.15
 _BOUND = log(1 / ALPHA)
-#: The prior's a, for arms of one size: differences of 10 to 30 points are looked for.
+#: The prior's a, for arms of one size: it looks for differences of 10 to 30 points.
 _PRIOR = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The sessions of one arm, those of them that ended well, and their share; null without a
-    session.
+    """The sessions of one arm, the number of them that ended well, and its share. The share is null
+    without a session.
     """
 
     sessions: int
@@ -51,7 +51,7 @@ class Arm:
 
 def difference_interval(told: Arm, without: Arm, share: float) -> tuple[float, float]:
     """Return the ends of the range of differences that may be true: told minus without, from -1 to
-    1, where `share` of all sessions go without.
+    1. `share` is the share of all sessions that go without.
     """
     n = told.sessions + without.sessions
     if not n:
@@ -66,7 +66,7 @@ def difference_interval(told: Arm, without: Arm, share: float) -> tuple[float, f
 
 
 def stands(told: Arm, without: Arm, share: float, difference: float) -> bool:
-    """Return whether a difference is still one that may be the true one."""
+    """Return whether a difference may still be the true one."""
     n = told.sessions + without.sessions
     mean = 0.5 + difference / (2 * _most(share))
     return log_wealth(n / 2 + _sum(told, without, share), n, mean, share) < _BOUND
@@ -85,7 +85,7 @@ def log_wealth(s: float, n: int, mean: float, share: float = 0.5) -> float:
 
 
 def trial_verdict(told: Arm, without: Arm, low: float, high: float) -> Verdict:
-    """Return the verdict of a trial whose interval has these ends; early if it has too few
+    """Return the verdict of a trial whose interval has these ends; "early" if it has too few
     sessions.
     """
     if told.sessions + without.sessions < LEAST:
@@ -105,12 +105,12 @@ def ends(
     runs: int = 400,
     begun: tuple[Arm, Arm] | None = None,
 ) -> list[int]:
-    """Return the number of sessions after which each simulated trial finds a difference, in order;
-    `most` + 1 for a trial that does not.
+    """Return the number of sessions after which each simulated trial finds a difference, in order.
+    It is `most` + 1 for a trial that finds none.
 
     effect  the true difference
     rate    of good ends among sessions that are shown the playbook
-    begun   the arms that each trial goes on from
+    begun   the arms with which each trial begins
     """
     rate = min(1 + min(effect, 0.0), max(max(effect, 0.0), rate))  # as near as the effect allows
     rate_without = rate - effect
@@ -136,14 +136,14 @@ def ends(
 
 
 def _sum(told: Arm, without: Arm, share: float) -> float:
-    """Return S minus n/2 of two arms."""
+    """Return S minus n/2 for two arms."""
     weight = _weight(share)
     arms = ((True, told), (False, without))
     return sum(weight(is_told, True) * (2 * arm.good - arm.sessions) for is_told, arm in arms)
 
 
 def _weight(share: float) -> Callable[[bool, bool], float]:
-    """Return x minus one half of a session, from its arm and its end."""
+    """Return the function that returns x minus one half for a session, from its arm and its end."""
     of_told = 1 / (4 * _most(share) * (1 - share))
     of_without = 1 / (4 * _most(share) * share)
 
@@ -156,8 +156,8 @@ def _weight(share: float) -> Callable[[bool, bool], float]:
 
 @lru_cache(maxsize=4)
 def _bounds(share: float, most: int) -> tuple[float, ...]:
-    """Return for each n, from 1 on, how far S must be from n/2 so that zero is not a difference
-    that may be true.
+    """Return for each n from 1 the distance of S from n/2 at which the true difference cannot be
+    zero.
     """
     bound = 0.0
     bounds: list[float] = []
@@ -178,7 +178,7 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def _edge(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Return the end of a range that begins inside, on the way outside, to a thousandth of a
+    """Return the end of a range, between a point inside it and one outside, to a thousandth of a
     point.
     """
     if holds(outside):

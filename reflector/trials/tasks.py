@@ -29,7 +29,7 @@ from reflector.files import Brought, read_bounded, read_brought, read_folder, wr
 from reflector.judges import consent
 from reflector.mistakes import Mistake
 
-#: Where Claude Code and other agents look for instructions.
+#: The files in which Claude Code and other agents look for instructions.
 _READ = ("CLAUDE.md", "AGENTS.md")
 _OURS = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
 _LONGEST = 3600
@@ -43,9 +43,10 @@ _COST = re.compile(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', re.ASCII
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A folder with a `prompt.md`, a shell script `check` that exits 0 for a task that was done
-    and, where the task begins with some, `files/`. All of it was read at once, so that what runs is
-    what a person agreed to.
+    """A folder with a `prompt.md`, a shell script `check` that exits 0 if the task was done, and
+    optionally `files/`, with which the task begins.
+
+    All of it is read at once, so that reflector runs exactly the files that you agreed to.
     """
 
     name: str
@@ -67,8 +68,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One attempt at a task. `cost` is in US dollars, None where the command does not print it
-    as Claude Code does.
+    """One attempt at a task. `cost` is in US dollars; None if the command does not print it as
+    Claude Code does.
     """
 
     told: bool
@@ -78,8 +79,10 @@ class Run:
 
 
 def tasks_in(folder: Path) -> list[Task]:
-    """Return the tasks of a folder, by name. Raises Mistake where there is none, and OSError by
-    name for a link, for what is not a regular file and for too many bytes.
+    """Return the tasks of a folder, by name.
+
+    Raises: Mistake if there is none; OSError with the name for a link, for anything but a regular
+    file and for too many bytes.
     """
     places = [place for place in sorted(folder.iterdir()) if _is_task(place)]
     if not places:
@@ -112,7 +115,10 @@ def _text(path: Path) -> str:
 
 
 def text_of(path: Path, content: bytes) -> str:
-    """Return a file's content as text that a shell can take. Raises Mistake."""
+    """Return a file's content as text that a shell can take.
+
+    Raises: Mistake if it is not UTF-8 or contains NUL.
+    """
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -126,8 +132,8 @@ def text_of(path: Path, content: bytes) -> str:
 
 
 def digest_of(tasks: Sequence[Task], command: str, scripts: Mapping[str, str]) -> str:
-    """Return the digest by which a user's agreement to run these commands is recognised: of the
-    command, the tasks with their files, and the `scripts` that the command names.
+    """Return the digest that identifies your agreement to run these commands. It is computed from
+    the command, the tasks with their files, and the `scripts` that the command names.
     """
     files = [[task.name, task.hashes, _modes(task)] for task in tasks]
     return sha256(json.dumps([command, files, scripts], sort_keys=True).encode()).hexdigest()
@@ -138,12 +144,14 @@ def _modes(task: Task) -> list[tuple[str, int]]:
 
 
 def scripts_in(command: str, root: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file below a folder that the words of a command name, by its path:
-    a repository may bring it, and change it. Raises OSError.
+    """Return the SHA-256 of each file that a word of a command names below a folder, by its path. A
+    repository may contain such a file and change it.
+
+    Raises: OSError.
     """
     try:
         words = shlex.split(command)
-    except ValueError:  # the shell says what is wrong with it
+    except ValueError:  # the shell reports the fault
         words = command.split()
     paths = [Path(word).absolute() for word in words if "\0" not in word]
     hashes: dict[str, str] = {}
@@ -155,8 +163,10 @@ def scripts_in(command: str, root: Path) -> dict[str, str]:
 
 
 def perform(tasks: Sequence[Task], command: str, advice: str) -> Iterator[Run]:
-    """Do each task four times, with and without the advice; the command gets its prompt on stdin
-    and as $PROMPT. Raises OSError.
+    """Do each task four times, with and without the advice. The command gets the task's prompt on
+    stdin and as $PROMPT.
+
+    Raises: OSError.
     """
     guards = consent.open_folder("guard")
     word = secrets.token_hex(16)
@@ -165,7 +175,7 @@ def perform(tasks: Sequence[Task], command: str, advice: str) -> Iterator[Run]:
     try:
         for task in tasks:
             for told in (True, False, False, True):
-                # a judge of the person's may have swept the folder
+                # a judge of the user may have swept the folder
                 write_durably(guards, b"", word)
                 with tempfile.TemporaryDirectory(prefix="reflector-task-") as folder:
                     environ["PROMPT"] = task.prompt
@@ -192,7 +202,7 @@ def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[
 def _shell(
     script: str, stdin: str, folder: Path, environ: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script, for an hour at most, and end the processes that it started."""
+    """Run a script for at most an hour, and end the processes that it started."""
     with subprocess.Popen(
         ["sh", "-c", script],
         stdin=subprocess.PIPE,
@@ -209,14 +219,14 @@ def _shell(
         except subprocess.TimeoutExpired:
             printed = ""
         finally:
-            with suppress(ProcessLookupError):  # else they would be waited for
+            with suppress(ProcessLookupError):  # otherwise reflector would wait for them
                 os.killpg(process.pid, signal.SIGKILL)
     return subprocess.CompletedProcess(script, process.returncode, printed)
 
 
 def _lay_out(files: Sequence[Brought], folder: Path) -> None:
-    """Write a task's files into an empty folder, in the order of their paths: a folder comes
-    before what is in it.
+    """Write a task's files into an empty folder. They are in the order of their paths, so a folder
+    comes before its content.
     """
     for file in files:
         path = folder / file.path
@@ -228,8 +238,8 @@ def _lay_out(files: Sequence[Brought], folder: Path) -> None:
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Return the probability that chance alone parts pairs at least as unevenly: the exact sign
-    test, for both sides.
+    """Return the probability that chance alone divides the pairs at least as unevenly. This is the
+    exact sign test, for both sides.
     """
     n = better + worse
     tail = sum(comb(n, k) for k in range(min(better, worse) + 1))
@@ -237,8 +247,8 @@ def sign_test(better: int, worse: int) -> float:
 
 
 def pairs(runs: Sequence[Run]) -> tuple[int, int]:
-    """Return the number of pairs in which only the run with the advice passed, and of those in
-    which only the run without it did.
+    """Return the number of pairs in which only the run with the advice passed, and the number in
+    which only the run without it passed.
     """
     uneven = [
         first if first.passed else second

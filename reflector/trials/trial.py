@@ -68,16 +68,16 @@ from reflector.trials.statistics import (
 if TYPE_CHECKING:
     from reflector.project import Project
 
-#: After this long an outcome is settled.
+#: The time after which an outcome is settled.
 SETTLES = timedelta(days=1)
-#: A trial that nobody stops is over after a year.
+#: A trial that you do not stop ends after a year.
 _LONGEST = timedelta(days=365)
-#: How often the head is noted while a trial runs.
+#: The time between two notes of the head while a trial runs.
 _NOTED = timedelta(days=7)
 _HEAD = re.compile(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
 _MOST_HEADS = 1 << 20
-#: What decides when a trial ends, as its opening says it. Earlier trials compare the sessions of
-#: all ledgers.
+#: The conditions of a trial's end, as its opening records them. Earlier trials compare the sessions
+#: of all ledgers.
 _STOP_OF_ALL = {
     "alpha": str(ALPHA),
     "least": LEAST,
@@ -86,16 +86,16 @@ _STOP_OF_ALL = {
 }
 _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 
-#: What to do after a trial that was manipulated.
+#: The remedy for a trial that was manipulated.
 _ANOTHER = "do not rely on this trial; start another"
-#: What a person reads of a trial that is open elsewhere.
+#: The words for a trial that is open elsewhere.
 ELSEWHERE = "open in another ledger, and without effect here"
 
 #: The arms, each with its mark in the digest of the sessions.
 ArmName = Literal["told", "without", "placebo"]
 _ARMS: Final[Mapping[ArmName, str]] = {"told": "0", "without": "1", "placebo": "2"}
 
-#: A year; nothing is said of what takes longer.
+#: A year; longer durations are not given.
 WEEKS = 52
 
 
@@ -104,7 +104,7 @@ class Ended:
     """A session and its outcome.
 
     is_hooked  whether a hook reported it
-    origin     the ledger that recorded it first, "" for this one
+    origin     the ledger that recorded it first; "" for this one
     """
 
     root: str
@@ -115,15 +115,13 @@ class Ended:
 
     @property
     def began(self) -> datetime:
-        """The time of its first record if that has one; else the time when its first window was
-        recorded.
-        """
+        """The time of its first record, else the time when its first window was recorded."""
         return time_of(self.facts.get("began")) or self.first
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A trial as its events say. `closed` is the event that ended it, None while it is open."""
+    """A trial, read from its events. `closed` is the event that ended it; None while it is open."""
 
     opened: Event
     closed: Event | None = None
@@ -138,24 +136,24 @@ class Trial:
 
     @property
     def until(self) -> datetime:
-        """When it ends at the latest."""
+        """The latest time at which it ends."""
         return time_of(self.data["until"]) or datetime.max.replace(tzinfo=UTC)
 
     @property
     def closed_at(self) -> datetime | None:
-        """The time of its result; None of an open one, and of one that an earlier version closed,
-        which took the time of the last event before.
+        """The time of its result. None for an open trial, and for one that an earlier version
+        closed, because that version used the time of the event before.
         """
         return time_of(self.closed.facts.get("at")) if self.closed is not None else None
 
     @property
     def share(self) -> float:
-        """The share of sessions that go without, of those that are not shown the placebo."""
+        """The share of sessions that go without, among those that are not shown the placebo."""
         return float(self.data["share"]) / MILLION
 
     @property
     def placebo_draw(self) -> int:
-        """Of a million sessions, how many are shown the placebo; 0 without a placebo arm."""
+        """The number of sessions that are shown the placebo, of a million; 0 without that arm."""
         return int((self.data.get("placebo") or {}).get("share", 0))
 
     @property
@@ -165,7 +163,9 @@ class Trial:
 
     @property
     def placebo_share(self) -> float:
-        """The share of sessions that are shown the placebo, of those in its arm or told."""
+        """The share of sessions that are shown the placebo, among those in its arm or in the told
+        arm.
+        """
         placebo = self.placebo_draw / MILLION
         return placebo / (placebo + (1 - placebo) * (1 - self.share))
 
@@ -178,18 +178,18 @@ class Trial:
 
     @property
     def origin(self) -> str:
-        """The ledger in which it was opened, "" for this one."""
+        """The ledger in which it was opened; "" for this one."""
         return first_origin(self.opened.meta)
 
     def compares(self, origin: str) -> bool:
-        """Whether it compares the sessions that a ledger recorded first; `origin` is "" for this
-        one.
+        """Return whether it compares the sessions that a ledger recorded first. `origin` is "" for
+        this ledger.
         """
         return origin == self.origin or "sessions" not in self.data["stop"]
 
     @property
     def is_sound(self) -> bool:
-        """Whether this version can compare it: a newer one may ask another outcome."""
+        """Whether this version can compare it. A newer version may have other outcomes."""
         data = self.data
         if not CHAIN.fullmatch(str(data.get("key"))):
             return False
@@ -197,7 +197,7 @@ class Trial:
         return data.get("outcome") in OUTCOMES and all(0 < share < MILLION for share in shares)
 
     def compares_session(self, session: Ended) -> bool:
-        """Whether a session counts in one of the arms when its outcome is settled."""
+        """Return whether a session counts in one of the arms when its outcome is settled."""
         if not session.is_hooked or not self.compares(session.origin):
             return False
         return self.began <= session.began < self.until
@@ -205,7 +205,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class AgainstPlacebo:
-    """The placebo arm, and what the trial shows against it, as for the sessions without."""
+    """The placebo arm, and the result of the trial against it, as for the sessions without."""
 
     arm: Arm
     difference: float | None
@@ -217,25 +217,25 @@ class AgainstPlacebo:
 
 @dataclass(frozen=True, slots=True)
 class TrialStatus:
-    """A trial and what it shows. Differences are told minus without, from -1 to 1.
+    """A trial and its result. Differences are told minus without, from -1 to 1.
 
     state        open, over (its end has come, and nothing is withheld any more), closed, elsewhere
-                 (it is open where it was opened, and withholds nothing here)
-    bullets      that are withheld; none of them for the whole playbook
-    exempt       that every session is told all the same
-    share        of sessions that go without
-    outcome      what a good session is
+                 (it is open in another place, and withholds nothing here)
+    bullets      the withheld bullets; none if the whole playbook is withheld
+    exempt       the bullets that every session is shown anyway
+    share        the share of sessions that go without
+    outcome      the outcome of a good session
     told, without   the arms
     unsettled    sessions of less than a day, which count tomorrow
-    unknown      sessions that were told something since the opening and have no outcome, in neither
-                 arm
-    difference   of the rates; null without sessions in both arms
-    low, high    the interval that stands; null while it is early
+    unknown      sessions that were shown advice since the opening and have no outcome; they are in
+                 neither arm
+    difference   the difference of the rates; null without sessions in both arms
+    low, high    the ends of the interval; null while it is early
     verdict      early (fewer than 40 sessions), helps, harms, no-difference (within 15 points
                  either way), undecided
     sentence     the same in words
     sessions_sha256  over the sessions that count, each with its arm and whether it ended well
-    weeks        in which half of such trials would end from here on; null where more than a year
+    weeks        the weeks until half of such trials would end; null if more than a year
     placebo      the comparison with the placebo; null without a placebo arm
     """
 
@@ -262,8 +262,8 @@ class TrialStatus:
 
 
 def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()) -> list[Ended]:
-    """Return the sessions up to a position, by their beginning; `more` are outcomes of windows that
-    the ledger does not have.
+    """Return the sessions up to a position, in the order of their beginnings. `more` are outcomes
+    of windows that the ledger does not have.
     """
     windows: dict[str, list[Event]] = {}
     for event in (*more, *ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)):
@@ -281,14 +281,14 @@ def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()
 
 
 def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
-    """Return the trials up to a position, in the order in which they were opened anywhere."""
+    """Return the trials up to a position, in the order of their openings in any ledger."""
     if not ledger.has(ev.TRIAL_OPENED):
         return []
     return fold_ledger(TrialFold(), ledger, upto)
 
 
 class TrialFold:
-    """The trials that this version can compare, in the order in which they were opened anywhere."""
+    """The trials that this version can compare, in the order of their openings in any ledger."""
 
     types: Final = (ev.TRIAL_OPENED, ev.TRIAL_CLOSED)
 
@@ -309,17 +309,18 @@ class TrialFold:
 
 
 def trial_place(project: Project) -> Path | None:
-    """Return where a trial of a project decides: in the project, or None for all who use the ledger
-    at a `ledger_url`.
+    """Return the place in which a trial of a project decides: the project's root, or None for all
+    users of the ledger at a `ledger_url`.
     """
     return None if project.config.ledger_url else project.root
 
 
 def running(ledger: Reader, root: Path | None = None, upto: int | None = None) -> Trial | None:
-    """Return the trial that decides what sessions are told, the newest of several.
+    """Return the running trial, which decides the advice that sessions are shown; the newest if
+    there are several.
 
-    root  as `trial_place` gives it: the note of a project says which trial a command opened or took
-          there; None for every trial that was opened in the ledger
+    root  as `trial_place` returns it: the note of a project names the trial that a command opened
+          or took over there; None for every trial that was opened in the ledger
     """
     opened = [trial for trial in trials(ledger, upto) if not (trial.closed or trial.origin)]
     if root is not None:
@@ -330,8 +331,8 @@ def running(ledger: Reader, root: Path | None = None, upto: int | None = None) -
 
 
 def elsewhere(ledger: Reader, root: Path | None, after: int = 0) -> list[Trial]:
-    """Return the open trials behind a position that were opened in another place than this one,
-    `root` as above.
+    """Return the open trials after a position that were opened in another place. `root` is that of
+    `running`.
     """
     decides = running(ledger, root)
     opened = [trial for trial in trials(ledger) if not trial.closed and trial != decides]
@@ -340,7 +341,7 @@ def elsewhere(ledger: Reader, root: Path | None, after: int = 0) -> list[Trial]:
 
 class Compared(NamedTuple):
     """The sessions of a trial: its arms, the number of sessions of less than a day, and the digest
-    over all that count.
+    over all sessions that count.
     """
 
     arms: Mapping[ArmName, Arm]
@@ -349,7 +350,7 @@ class Compared(NamedTuple):
 
 
 def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> Compared:
-    """Return a trial's sessions up to a position, as they are at a time."""
+    """Return a trial's sessions up to a position, in their state at a time."""
     lines: list[str] = []
     counts: dict[ArmName, list[int]] = {name: [0, 0] for name in _ARMS}
     unsettled = 0
@@ -371,7 +372,7 @@ def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> Compare
 
 
 def _against(told: Arm, other: Arm, share: float) -> AgainstPlacebo:
-    """Return what the told arm shows against another one, the ends only when it is not early."""
+    """Return the comparison of the told arm with another one; without ends while it is early."""
     low, high = difference_interval(told, other, share)
     verdict = trial_verdict(told, other, low, high)
     difference = _difference(told, other)
@@ -401,8 +402,10 @@ class Missing(NamedTuple):
 
 
 def missing_outcomes(ledger: Reader, newest: int = 0) -> Iterator[Missing]:
-    """Yield each window of a root session without an outcome whose transcript is still there: of
-    the `newest` windows, 0 for all. Raises LedgerError.
+    """Yield each window of a root session that has no outcome and whose transcript still exists.
+    Only the `newest` windows are read; 0 for all.
+
+    Raises: LedgerError.
     """
     known = {event.target_id for event in ledger.events(types=(ev.SESSION_OUTCOME,))}
     for event in [*ledger.events(types=(ev.SESSION_RECORDED,))][-newest:]:
@@ -425,7 +428,9 @@ def standing(
     ledger: Reader, root: Path | None = None, upto: int | None = None
 ) -> TrialStatus | None:
     """Return the state of the trial that decides here, else of the last one; None if there never
-    was one. `root` is that of `running`. Raises LedgerError.
+    was one. `root` is that of `running`.
+
+    Raises: LedgerError.
     """
     trial = running(ledger, root, upto)
     if trial is not None:
@@ -440,8 +445,8 @@ def standing(
 def trial_status(
     ledger: Reader, trial: Trial, upto: int | None = None, at: datetime | None = None
 ) -> TrialStatus:
-    """Return the state of a trial, at a position or now; of a closed one as it was when it was
-    closed.
+    """Return the state of a trial, at a position or now. A closed trial has its state at the
+    closing.
 
     at  the time instead of now
     """
@@ -517,8 +522,8 @@ def _length_words(weeks: int | None) -> str:
 
 
 def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime) -> int | None:
-    """Return in how many more weeks half of the trials like this one end, if the difference that it
-    saw is true.
+    """Return the number of further weeks after which half of such trials end, if the observed
+    difference is the true one.
     """
     n = told.sessions + without.sessions
     weekly = n / max(1.0, (min(now, trial.until) - trial.began).days / 7)
@@ -530,8 +535,8 @@ def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime) -> int | None:
 
 
 def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
-    """Return the number of sessions that were shown advice since the opening, and have no outcome
-    of a known root.
+    """Return the number of sessions that were shown advice since the opening and have no outcome
+    with a known root.
     """
     tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=trial.opened.position, upto=upto)
     told = {
@@ -556,9 +561,11 @@ def start(
     outcome: str,
     placebo: bool = False,
 ) -> None:
-    """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones;
-    `root` is that of `running`; a third of the sessions gets a `placebo`. Raises Mistake while one
-    runs, LedgerError.
+    """Open a trial. The `bullets` are withheld, or the whole playbook without any, but never the
+    `exempt` ones. With `placebo`, a third of the sessions gets the placebo. `root` is that of
+    `running`.
+
+    Raises: Mistake if a trial is running, LedgerError.
     """
     if running(ledger, root) is not None:
         raise Mistake(
@@ -584,8 +591,9 @@ def start(
 
 
 def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
-    """Close the trial that runs, and return what it shows; `root` is that of `running`. Raises
-    Mistake where none runs, LedgerError.
+    """Close the running trial, and return its state. `root` is that of `running`.
+
+    Raises: Mistake if no trial is running, LedgerError.
     """
     trial = running(ledger, root)
     if trial is None and (others := elsewhere(ledger, root)):
@@ -634,19 +642,19 @@ def result_of(status: TrialStatus) -> dict[str, Any]:
 
 
 def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
-    """Keep the note by which the hook withholds as the ledger's trial says, or remove it, and note
-    the ledger's head once a week.
+    """Keep the note that makes the hook withhold the bullets of the ledger's trial, or remove it.
+    Also note the ledger's head once a week.
 
-    opens  a note that is missing is made: for a command that opened the trial, or took or restored
-           the ledger
+    opens  a missing note is made: for a command that opened the trial, or took over or restored the
+           ledger
 
-    Raises LedgerError, OSError.
+    Raises: LedgerError, OSError.
     """
     root = project.root
     place = trial_place(project)
     trial = running(ledger, place) or (running(ledger) if opens else None)
     if trial is None:
-        for name in (TRIAL, WITHOUT, PLACEBO):  # the text may hold what is erased later
+        for name in (TRIAL, WITHOUT, PLACEBO):  # the text may contain words that are erased later
             Path(own_folder(os.fspath(root)), name).unlink(missing_ok=True)
         return
     data = trial.data
@@ -676,9 +684,12 @@ def noted(root: Path) -> list[tuple[Anchor, str]]:
 
 
 def trial_findings(ledger: Reader) -> list[Finding]:
-    """Return the faults of a ledger's trials: a key that was chosen, a result that does not follow.
+    """Return the faults of a ledger's trials: a key that is not the chain before it, or a result
+    that does not follow from the sessions.
 
-    Events that a merge brought were checked where they were appended. Raises LedgerError.
+    Events from a merge were checked in the ledger that appended them.
+
+    Raises: LedgerError.
     """
     return [finding for trial in trials(ledger) for finding in _faults_of(ledger, trial)]
 
@@ -715,7 +726,7 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
 
 
 def _stray_placebos(ledger: Reader, trial: Trial, upto: int) -> int:
-    """Return how many sessions were shown a placebo of this version in another arm."""
+    """Return the number of sessions in other arms that were shown a placebo of this version."""
     placebo = trial.data.get("placebo") or {}
     if placebo.get("digest") != bundled_digest():
         return 0  # the digests of another version's text are not known
