@@ -28,13 +28,12 @@ from reflector.files import read_bounded
 from reflector.judges.fields import text_at, usage_in, value_at
 from reflector.prices import Usage
 
-#: The instructions of the client's own are replaced by this where that is possible; the question
-#: has its own.
+#: Replaces the client's own instructions if that is possible; the question has its own.
 SYSTEM = (
     "You judge a session of a coding agent. You have no tools. Answer with one JSON object "
     "and nothing else."
 )
-#: Variables that clients for models of several makers take a key from.
+#: Variables from which clients for models of several makers take a key.
 _KEYS = (
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
@@ -43,7 +42,7 @@ _KEYS = (
     "MISTRAL_API_KEY",
 )
 _MOST_BYTES = 1 << 20
-#: How an answer ends that the model itself ended.
+#: The stop reasons of an answer that the model itself ended.
 _USUAL_STOPS = ("end_turn", "stop_sequence", "stop")
 _Object = dict[str, Any]
 
@@ -52,10 +51,10 @@ _Object = dict[str, Any]
 class Ours:
     """A folder of ours for one start of a client.
 
-    person   the variables of the person, as they were at the consent
-    model    which one is asked; "" for the client's default
-    url      of the stand-in that its request is shown to; "" for a question to its own API
-    told     what the client's own command printed that comes before (`first`)
+    person   the variables of the user, as they were at the consent
+    model    the model to ask; "" for the client's default
+    url      the stand-in that receives its request; "" for a question to its own API
+    told     the output of the client's own command that runs before (`first`)
     path     of the client's program
     environ  the variables of its start that are the same for all clients
     """
@@ -73,12 +72,14 @@ class Ours:
         return self.folder / "home"
 
     def theirs(self, variable: str, below_home: str, *names: str) -> Path:
-        """Return a path in a folder of the person's: the variable's, else one below their home."""
+        """Return a path in a folder of the user's: the variable's, else one below their home."""
         folder = self.person.get(variable) or Path(self.person.get("HOME", "/"), below_home)
         return Path(folder, *names)
 
     def filled(self, text: str, more: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Return a text of the table with the values of its names; `more` are those of a client."""
+        """Return a text of the table with its placeholders filled; `more` has the values of a
+        client's own placeholders.
+        """
         values = {
             "folder": self.folder,
             "home": self.home,
@@ -91,11 +92,11 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a client printed: its answer, or its error in its words; `kept` names what it had and
-    should not have.
+    """The output of a client: its answer, or its error in its own words.
 
+    kept  the tools and MCP servers that it should not have had
     stop  why the answer ended, "" for the usual end
-    cost  USD as the client says, "" where it says none
+    cost  USD as the client reports it, "" without a report
     """
 
     text: str = ""
@@ -109,27 +110,28 @@ class Said:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgeClient:
-    """One client, as `clients.toml` has it.
+    """One client of `clients.toml`.
 
     name       the value of `--agent`
-    maker      who gets a question, "" for the provider that the person chose
-    names      what people call it, what its sessions are recorded as, and how a person logs in
-    versions   those that are asked: from the one that was tried to the next with other promises
+    maker      the recipient of a question, "" for the provider that the user chose
+    names      its name for users, the name under which its sessions are recorded, and how a user
+               logs in
+    versions   the versions that may be asked: from the tried one to the next with other promises
     worst      most requests that one question may become: the client's own retries
     largest    most bytes of a request with an empty question: a memory file or a tool would not fit
-    words      what follows its name on the command line
-    logins     the variables that hold its login, or say where its API is
-    model      the cheapest one, as the client names it; "" where it names none, and asks the
-               person's default
+    words      the command line after its name
+    logins     the variables that contain its login, or the address of its API
+    model      the cheapest one, as the client names it; "" if it names none and the user's default
+               is asked
     variables  of its start
-    files      their content, by their names in the home of ours
-    standin, standin_files, standin_model  what comes to these, or replaces them, where it asks a
+    files      their content, by their names in our home
+    standin, standin_files, standin_model  added to these, or used instead of them, if it asks a
                stand-in
     option     of its command line that names the model, if `words` do not have it
-    links      to files of a person's, as `files`: variable, below home, name
-    first      words of a command of its own that comes before, whose output `_PREPARE` needs
-    turn       what its output has once for each turn; a second one means that it called a tool that
-               it does not have
+    links      to a user's files, by their names in our home: variable, below home, name
+    first      words of a command of its own that runs before, whose output `_VALUES` needs
+    turn       a text that its output has once for each turn; a second one means that it called a
+               tool that it does not have
     echoes     how often its output repeats the question
     at_once    most questions that it is asked at a time
     """
@@ -171,20 +173,20 @@ class JudgeClient:
         return ""
 
     def command(self, ours: Ours) -> list[str]:
-        """Return the words after its name."""
+        """Return the command line after its name."""
         words = [ours.filled(word) for word in shlex.split(self.words)]
         model = self.asked_model(ours) if self.option else ""
         return [*words, self.option, model] if model else words
 
     def asked_model(self, ours: Ours) -> str:
-        """Return the model that is asked, "" for the default of the person's."""
+        """Return the model to ask, "" for the user's default."""
         if ours.url and self.standin_model:
             return self.standin_model
         theirs = _opencode_settings(ours) if self.name == "opencode" else {}
         return ours.model or text_at(theirs, "small_model") or text_at(theirs, "model")
 
     def prepare(self, ours: Ours) -> dict[str, str]:
-        """Write what it reads, and return its variables."""
+        """Write the files that the client reads, and return its variables."""
         own_values = _VALUES.get(self.name)
         more = own_values(ours) if own_values else {}
         for name, content in {**self.files, **(self.standin_files if ours.url else {})}.items():
@@ -201,8 +203,8 @@ class JudgeClient:
         return {name: ours.filled(value, more) for name, value in given.items()}
 
     def read(self, out: bytes, err: bytes, ours: Ours) -> Said:
-        """Return what it printed on standard output and, where it says why it failed, standard
-        error.
+        """Return the answer or the error in the client's output. Some clients report errors only on
+        standard error.
         """
         printed = _Printed(_lines(out), err.decode("utf-8", "replace")[-400:].strip())
         said = _READ[self.name](printed, ours)
@@ -210,8 +212,8 @@ class JudgeClient:
         return replace(said, model=said.model or ours.model, stop=stop)
 
     def variables_of(self, environ: Mapping[str, str]) -> Iterator[str]:
-        """Yield the variables that hold a person's login, also those that their settings of the
-        client name.
+        """Yield the variables with a user's login, including the ones that the user's settings of
+        the client name.
         """
         yield from self.logins
         if self.name == "codex":
@@ -222,7 +224,7 @@ class JudgeClient:
 
 
 def _lines(out: bytes) -> list[_Object]:
-    """Return the objects of JSON lines, or the only one; other lines are skipped."""
+    """Return the objects of JSON lines, or the only object; other lines are skipped."""
     whole = _parsed(out)
     return [whole] if whole else [value for line in out.splitlines() if (value := _parsed(line))]
 
@@ -232,7 +234,7 @@ def _cost(value: Any) -> str:
 
 
 def _parsed(raw: bytes) -> _Object:
-    """Return an object, {} for anything else; what comes before its first line is left out."""
+    """Return an object, or {} for anything else. Text before its first line is ignored."""
     start = 0 if raw[:1] == b"{" else raw.find(b"\n{") + 1
     with suppress(ValueError, RecursionError):
         value = json.loads(raw[start:])
@@ -241,7 +243,7 @@ def _parsed(raw: bytes) -> _Object:
 
 
 def _settings(path: Path) -> _Object:
-    """Return what a file of settings holds, {} for one that is missing or not plain JSON."""
+    """Return the content of a settings file, or {} if it is missing or not plain JSON."""
     with suppress(OSError):
         return _parsed(read_bounded(path, _MOST_BYTES))
     return {}
@@ -267,7 +269,7 @@ class _Printed:
 
     @property
     def why_silent(self) -> str:
-        """Why there is no answer, where the client's own objects do not say it."""
+        """Why there is no answer, if the client's own objects do not contain the reason."""
         return self.err or "no answer"
 
 
@@ -297,8 +299,8 @@ def _claude_said(printed: _Printed, _: Ours) -> Said:
 
 
 def _claude_model(lines: Sequence[_Object], result: _Object) -> str:
-    """Return the model that wrote the answer, "" if it is unknown. The client also asks others, for
-    a title or where the first one is busy: `modelUsage` has all.
+    """Return the model that wrote the answer, "" if it is unknown. The client also asks other
+    models, for a title or if the first one is busy: `modelUsage` has all.
     """
     authors = [name for line in lines if (name := text_at(line, "message", "model"))]
     models = [*(result.get("modelUsage") or ())]
@@ -307,7 +309,7 @@ def _claude_model(lines: Sequence[_Object], result: _Object) -> str:
     return str(models[0]) if len(models) == 1 else ""
 
 
-#: What is left of a person's configuration of Codex CLI: who is asked, and where the login is.
+#: The kept settings of a user's Codex CLI: its provider, and the place of its login.
 _CODEX_KEPT = (
     "model_provider",
     "model_providers",
@@ -315,7 +317,7 @@ _CODEX_KEPT = (
     "chatgpt_base_url",
     "cli_auth_credentials_store",
 )
-#: What a model's own entry says of tools wins over every switch.
+#: The tools in a model's own entry win over every switch.
 _NO_TOOLS: _Object = {
     "tool_mode": None,
     "multi_agent_version": None,
@@ -370,7 +372,7 @@ def _gemini(ours: Ours) -> dict[str, str]:
 
 def _gemini_said(printed: _Printed, _: Ours) -> Said:
     answer = printed.lines[0] if printed.lines else {}
-    # An error stands on standard error, behind warnings.
+    # An error is on standard error, after warnings.
     silence = "" if "response" in answer else printed.why_silent
     models = value_at(answer, "stats", "models") or {}
     usage = Usage()
@@ -378,7 +380,7 @@ def _gemini_said(printed: _Printed, _: Ours) -> Said:
         tokens = value_at(model, "tokens")
         usage += usage_in(tokens, "prompt", "candidates", "cached", cached_in_input=True)
         usage += usage_in(tokens, "", "thoughts")
-    # It asks another model by itself where the first one is busy.
+    # It asks another model on its own if the first one is busy.
     return Said(
         text_at(answer, "response"),
         text_at(answer, "error", "message") or silence,
@@ -403,7 +405,7 @@ def _copilot_said(printed: _Printed, ours: Ours) -> Said:
 
 
 def _opencode(ours: Ours) -> dict[str, str]:
-    """Its configuration is ours; of the person's, the providers and their models alone."""
+    """Return the values of our configuration. It has only the user's providers and their models."""
     provider = _opencode_settings(ours).get("provider") or {}
     if ours.url:
         provider = {"anthropic": {"options": {"baseURL": f"{ours.url}/v1", "apiKey": "stand-in"}}}
@@ -425,7 +427,7 @@ def _opencode_said(printed: _Printed, ours: Ours) -> Said:
         str(value_at(failed, "data", "statusCode") or ""),
     ]
     error = " ".join(words).strip() or ("" if end else printed.why_silent)
-    # it says no more where nobody is logged in, or its model is not there
+    # the client reports no more if it is logged out, or if its model does not exist
     if "Unexpected server error" in error:
         error += " (check that it is logged in and that its model exists)"
     return Said(

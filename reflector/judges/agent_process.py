@@ -36,19 +36,19 @@ from reflector.judges.model import SHORTER, Reply
 from reflector.judges.protocol import BackendError
 from reflector.prices import Usage
 
-#: No answer is longer; a client's frame around one may be.
+#: Most bytes of an answer; with a client's frame around it, the output may be longer.
 MOST_ANSWER = 64 << 10
 _MOST_OUT = 4 * MOST_ANSWER
-#: Most judges of one person at a time.
+#: Most judges of one user at a time.
 _MOST = 3
-#: Set while the askers of this process are stopped: a thread is not interrupted itself.
+#: Set while the askers of this process are stopped, because a thread is not interrupted.
 STOPPED = threading.Event()
-#: Bytes of what a client's own command prints that comes first.
+#: Most bytes of output of a client's own command that runs first.
 _MOST_FIRST = 16 << 20
 _CUE = "Answer with an empty JSON object."
 #: Seconds for a client to show its request; a quarter of them for its version.
 _BRIEF = 60.0
-#: How long a client rests that hit its limit twice in a row and does not say until when.
+#: Seconds of rest of a client that hit its limit twice in a row and does not report its end.
 _REST = 3_600.0
 #: The longest limit that is believed, in seconds.
 _LONGEST_LIMIT = 8 * 86_400
@@ -78,7 +78,7 @@ _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process that ended: its exit code and output; `why` we ended it, "" where we did not."""
+    """A process that ended: its exit code and output; `why` we ended it, or ""."""
 
     code: int
     out: bytes
@@ -88,11 +88,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class AgentClient:
-    """Asks the agent that wrote a session, else the one that the person named.
+    """Asks the agent that wrote a session, or else the agent that the user named.
 
-    writer    as what the session's agent is recorded, "" where no session is asked about
+    writer    the name under which the session's agent is recorded, "" without a session
     named     the client of the setting `judge_client`, "" for the session's own
-    model     asked instead of the client's cheapest, where a client is named
+    model     asked instead of the client's cheapest, if a client is named
     deadline  longest wait for an answer in seconds
     """
 
@@ -106,7 +106,7 @@ class AgentClient:
         return replace(self, writer=writer)
 
     def name(self) -> str:
-        """Return who is asked, as `--agent` has it; "" for nobody."""
+        """Return the agent to ask, as `--agent` has it, or "" for none."""
         return consent.client_name(self.named, self.writer)
 
     @property
@@ -120,7 +120,10 @@ class AgentClient:
         return JUDGES[name].largest // 4 if (name := self.name()) else 0
 
     async def send(self, texts: Sequence[str]) -> Reply:
-        """Ask one question in a process of its own. Raises BackendError and nothing else."""
+        """Ask one question in a process of its own.
+
+        Raises: BackendError and nothing else.
+        """
         client, agreed = self._agreed_client()
         try:
             async with _turn(self.deadline, client.at_once):
@@ -130,7 +133,7 @@ class AgentClient:
                     state.limits = 0
                 except Limited as error:
                     state.limits += 1
-                    if state.limits > 1:  # none until it is over
+                    if state.limits > 1:  # no question until it is over
                         error.retry_after = error.retry_after or _REST
                         state.until = time.time() + error.retry_after
                     raise
@@ -147,12 +150,13 @@ class AgentClient:
         return Reply(output.text, output.model, stop, output.usage, cost=output.cost)
 
     def admit(self) -> None:
-        """Raise BackendError where nobody can be asked now; nothing is spent on that."""
+        """Raise BackendError if no agent can be asked now, before anything is spent."""
         self._agreed_client()
 
     def _agreed_client(self) -> tuple[JudgeClient, consent.Agreed]:
-        """Return the client to ask, and your consent to it. Raises BackendError if it may not be
-        asked now.
+        """Return the client to ask, and your consent to it.
+
+        Raises: BackendError if it may not be asked now.
         """
         agreed = consent.askable_clients()
         if not agreed:
@@ -193,8 +197,8 @@ class AgentClient:
             ended = await _run(start)
             output = client.read(ended.out, ended.err, ours)
             if failure := _failure(client, ended, output, self.deadline):
-                # It may have been asked: a request that failed or was killed is counted as what it
-                # may have taken.
+                # The model may have been asked. So a request that failed or was killed is counted
+                # with the tokens that it may have taken.
                 is_refused = failure.stage == "access" and not ended.why
                 is_free = is_refused and not output.usage.total
                 usage = output.usage if output.usage.total else Usage(estimate_tokens(text))
@@ -205,8 +209,9 @@ class AgentClient:
 
 
 async def check_client(name: str, agreed: consent.Agreed) -> str:
-    """Return the version of a client that showed that it can judge. Raises BackendError where it
-    cannot, OSError.
+    """Return the version of a client that showed that it can judge.
+
+    Raises: BackendError if it cannot, OSError.
     """
     client = JUDGES[name]
     state = consent.State()
@@ -218,8 +223,10 @@ async def check_client(name: str, agreed: consent.Agreed) -> str:
 
 
 async def _ready(client: JudgeClient, state: consent.State, ours: Ours) -> Ours:
-    """Return what a start needs to know, of a version that has shown that it is locked down.
-    Raises BackendError.
+    """Return the facts for a start, after this version of the client has shown that it is locked
+    down.
+
+    Raises: BackendError.
     """
     version = await _printed_version(client, ours)
     if fault := client.version_fault(version):
@@ -239,9 +246,7 @@ async def _ready(client: JudgeClient, state: consent.State, ours: Ours) -> Ours:
 def _failure(
     client: JudgeClient, ended: Ended, output: Said, seconds: float
 ) -> BackendError | None:
-    """Return why a process gave no answer that can be used, in words that say what to do; None
-    where it did.
-    """
+    """Return why a process gave no usable answer, with the way out; None if it gave one."""
     title = client.title
     if ended.why == "time":
         way_out = f"try {title} in a terminal, or raise deadline_seconds"
@@ -260,7 +265,7 @@ def _failure(
         most = f"{MOST_ANSWER >> 10} KB, too long for an answer"
         return _refusal(f"{title} printed more than {most}", "answer")
     if output.stop == "refusal":
-        return None  # the model's answer, and read as one
+        return None  # it is the model's answer, and is read as one
     if ended.code or output.error:
         return _reported_failure(client, ended, output.error)
     if not output.text:
@@ -285,24 +290,24 @@ def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendE
         return _refusal(
             f"{failed}; set judge_client, and set model to a model of that client", "access"
         )
-    # What does not show that the API is away may be the session's own doing: it uses up an attempt.
+    # If the API is not known to be away, the session may be the cause: it uses up an attempt.
     return _refusal(failed, "transport" if _AWAY.search(words) else "answer")
 
 
 class Limited(BackendError):
-    """A client's limit is reached; `retry_after` where it says for how long."""
+    """A client's limit is reached; `retry_after` if the client reports for how long."""
 
 
 def _refusal(message: str, stage: str, rest: float = 0.0) -> BackendError:
-    """Return a failure; with a rest, its words say until when."""
+    """Return a failure; if the client rests, the text has the end of the rest."""
     if rest > 0:
         message += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
     return BackendError(message, stage=stage, attempts=0, retry_after=rest)
 
 
 def _seconds_until(words: str) -> float:
-    """Return for how long a limit lasts, as a client says it: a time, or a span; 0.0 where it
-    says neither.
+    """Return how long a limit lasts, from the client's text: a time, or a span; 0.0 if it has
+    neither.
     """
     if moment := re.search(r"\b(1[6-9]\d{8}|[2-9]\d{9})\b", words):
         return min(max(60.0, int(moment[1]) - time.time()), _LONGEST_LIMIT)
@@ -312,7 +317,7 @@ def _seconds_until(words: str) -> float:
 
 
 async def installed_version(name: str, agreed: consent.Agreed) -> str:
-    """Return the version of an installed client; nothing of reflector's is written for it.
+    """Return the version of an installed client, without a change in reflector's own folders.
 
     Raises: BackendError if the client is not there or prints no version; OSError.
     """
@@ -323,7 +328,9 @@ async def installed_version(name: str, agreed: consent.Agreed) -> str:
 
 
 def client_fault(name: str, agreed: consent.Agreed) -> str:
-    """Return why the version of an installed client may not judge; "" if it may or is not known."""
+    """Return why the version of an installed client may not judge; "" if it may, or if it is
+    unknown.
+    """
     try:
         return JUDGES[name].version_fault(asyncio.run(installed_version(name, agreed)))
     except (BackendError, OSError):
@@ -344,8 +351,9 @@ async def _printed_version(client: JudgeClient, ours: Ours) -> str:
 
 
 async def _show_request(client: JudgeClient, ours: Ours) -> None:
-    """Let a client show what it would send, to a stand-in, about an empty question. Raises
-    BackendError for a tool, or for more than the question.
+    """Let a client send its request about an empty question to a stand-in.
+
+    Raises: BackendError for a tool, or for more than the question.
     """
     async with _stand_in() as (url, request):
         with _workplace(ours.path, ours.person, ours.model, client.logins) as place:
@@ -355,7 +363,7 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
             words = client.command(place)
             ended = await _run(_Start(place, words, variables, _CUE, shown=request))
             kept = client.read(ended.out, ended.err, place).kept
-    if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # of how long its own start took
+    if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # metrics of its own start
         kept = kept or "settings that it skipped"
     if not request.done():
         printed = ended.err.decode("utf-8", "replace").strip() or ended.out.decode(
@@ -375,7 +383,7 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
 
 
 def _surplus(client: JudgeClient, body: bytes) -> str:
-    """Return what a request holds beside the question; "" for nothing."""
+    """Return the content of a request beside the question, "" for none."""
     all_tools = json.loads(body).get("tools") or ()
     tools = [tool for tool in all_tools if tool != {"functionDeclarations": []}]
     if tools:
@@ -385,9 +393,7 @@ def _surplus(client: JudgeClient, body: bytes) -> str:
 
 @asynccontextmanager
 async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
-    """Listen on loopback for the request that holds our question; answer every one with an
-    error.
-    """
+    """Listen on loopback for the request with our question; answer all requests with an error."""
     request: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -412,8 +418,9 @@ async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
 
 @asynccontextmanager
 async def _turn(seconds: float, at_once: int = 1) -> AsyncIterator[None]:
-    """Hold one of the person's locks: at most `at_once` judges at a time. Raises BackendError if
-    others take too long, OSError.
+    """Hold one of the user's locks: at most `at_once` judges at a time.
+
+    Raises: BackendError if others take too long, OSError.
     """
     folder = consent.open_folder()
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
@@ -446,7 +453,10 @@ def _free_lock(locks: Sequence[int]) -> int | None:
 
 
 async def _pause(seconds: float) -> None:
-    """Wait; a client is ended if its asker was stopped meanwhile."""
+    """Wait.
+
+    Raises: KeyboardInterrupt if the asker was stopped, so that its client is ended.
+    """
     if STOPPED.is_set():
         raise KeyboardInterrupt
     await asyncio.sleep(seconds)
@@ -456,7 +466,7 @@ async def _pause(seconds: float) -> None:
 def _workplace(
     path: str, person: Mapping[str, str], model: str, without: Sequence[str] = ()
 ) -> Iterator[Ours]:
-    """Yield a folder of ours for a start; the person's lock must be held."""
+    """Yield a folder of ours for a start, with its variables; the user's lock must be held."""
     guards = consent.open_folder("guard")
     word = token_hex(16)
     folder = Path(tempfile.mkdtemp(dir=consent.open_folder("work")))
@@ -474,17 +484,17 @@ def _workplace(
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """How a client is started, and when it is ended.
+    """The start of a client, and the conditions that end it.
 
     ours     its program, its variables and its folder
-    words    the command line behind the program
+    words    the command line after the program
     environ  its further variables
-    text     what it reads on standard input
+    text     its standard input
     seconds  its longest run
     most     bytes of output; with more it is ended
-    turn     what its output has once for each turn; at a second one it is ended
-    shown    done when its request was seen, which ends it; None where nothing waits for that
-    client   whose permission ends it when it is withdrawn; "" for a start that needs none
+    turn     a text that its output has once for each turn; at a second one it is ended
+    shown    done when its request was seen, which ends it; None if nothing waits for that
+    client   the client whose withdrawn permission ends it; "" for a start that needs none
     """
 
     ours: Ours
@@ -498,7 +508,7 @@ class _Start:
     client: str = ""
 
     def why_over(self, out: int, err: int, deadline: float) -> str:
-        """Return why the process is to be ended, by what it printed so far; "" for no reason."""
+        """Return why the process must be ended, by its output so far; "" for no reason."""
         if self.shown is not None and self.shown.done():
             return "seen"
         if max(os.fstat(out).st_size, os.fstat(err).st_size) > self.most:
@@ -512,8 +522,9 @@ class _Start:
 
 
 async def _run(start: _Start) -> Ended:
-    """Run a client to its end; with it ends all that it started. Raises OSError where it cannot be
-    started.
+    """Run a client to its end, and end everything that it started.
+
+    Raises: OSError if it cannot be started.
     """
     with ExitStack() as stack:
         stdin, stdout, stderr = (

@@ -33,15 +33,15 @@ from reflector.text.secrets import quote
 #: Ways in which JSON is found, from sound to damaged.
 Strategy = Literal["whole", "fence", "bare_fence", "braces", "repaired", "none"]
 
-#: Raised when the same text would give another result; it is written beside each result.
+#: Increased if the same text would give another result; it is recorded with each result.
 PARSER_VERSION = 5
 
 MAX_ANALYSIS = 20_000
 MAX_RATIONALE = 2_000
 MAX_QUOTE = 1_000
-#: The most bytes of an answer that asks for evidence: no honest one comes near it.
+#: The most bytes of an answer with evidence; no honest one comes near it.
 MAX_BYTES = 64 * 1024
-#: The largest whole number that an event holds.
+#: The largest whole number that an event can contain.
 _MAX_TURN = 2**53 - 1
 
 
@@ -53,7 +53,7 @@ class _Part(NamedTuple):
     words: str
 
 
-#: The parts of an entry but its name and its tag: the reason, and the evidence.
+#: The parts of an entry except its name and its tag: the reason, and the evidence.
 _PARTS: Mapping[str, _Part] = {
     "rationale": _Part("the rationale", str, "text"),
     "relevant": _Part("relevant", bool, "true or false"),
@@ -83,11 +83,11 @@ _TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """An object found in a text, and how.
+    """An object found in a text, and the way in which it was found.
 
     strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text
               around it), repaired (complete entries of a damaged one), none
-    problems  what is wrong with it, or why there is none
+    problems  its faults, or why there is no object
     """
 
     value: dict[str, Any] | None
@@ -101,14 +101,14 @@ class ParsedTag:
 
     index      its place in the list, from 0
     name       the bullet's name, well-formed; None if there is none
-    tag        helpful, harmful, neutral; "unknown" for any other word; None where there is none
-    rationale  one line of at most 2,000 characters, "" where there is none
-    malformed  why the entry says nothing about a bullet, else None
-    relevant   False where the bullet has nothing to do with the session
-    followed   yes, no, unclear; None where there is no such word
-    turn       the number of the turn that is quoted, from 1; None where there is none
+    tag        helpful, harmful, neutral; "unknown" for any other word; None if there is none
+    rationale  one line of at most 2,000 characters, "" if there is none
+    malformed  why the entry cannot be used, else None
+    relevant   False if the bullet has nothing to do with the session
+    followed   yes, no, unclear; None if there is no such word
+    turn       the number of the turn that is quoted, from 1; None if there is none
     quote      its words, one line of at most 1,000 characters
-    sure       sure, likely, unsure; None where there is no such word
+    sure       sure, likely, unsure; None if there is no such word
     """
 
     index: int
@@ -125,11 +125,11 @@ class ParsedTag:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What an answer says.
+    """The content of an answer.
 
-    strategy  how its JSON was found: see `Extraction`; repaired where it was cut or damaged, none
-              where nothing could be read
-    fault     why it is no answer, though some of it may have been read; "" for an answer
+    strategy  how its JSON was found: see `Extraction`; repaired if it was cut or damaged, none
+              if nothing could be read
+    fault     why it is not an answer, though parts of it may have been read; "" for an answer
     """
 
     analysis: str
@@ -140,9 +140,7 @@ class Parsed:
 
     @property
     def failed(self) -> bool:
-        """Whether this is no answer. One with an empty list of tags is an answer that says
-        nothing.
-        """
+        """Whether this is not an answer. An empty list of tags is a valid answer."""
         return bool(self.fault)
 
 
@@ -172,9 +170,7 @@ def parse_answer(text: str) -> Parsed:
 
 
 def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
-    """Return the entries of an answer's `bullet_tags`; what is wrong with it is added to the
-    problems.
-    """
+    """Return the entries of an answer's `bullet_tags`, and add its faults to the problems."""
     entries = answer.get("bullet_tags", [])
     if "bullet_tags" not in answer and not problems:
         problems.append("bullet_tags is missing")
@@ -187,9 +183,7 @@ def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
 
 
 def read_answer(data: Mapping[str, Any]) -> Parsed:
-    """Read the answer in an event's data; one that was asked for evidence is not read where it
-    is too long.
-    """
+    """Read the answer in an event's data. One that needs evidence is not read if it is too long."""
     text = data["answer"]
     if "asked" in data and len(text.encode()) > MAX_BYTES:
         too_long = f"the answer is longer than {MAX_BYTES // 1024} KB"
@@ -198,8 +192,8 @@ def read_answer(data: Mapping[str, Any]) -> Parsed:
 
 
 def fault_of(parsed: Parsed, names: Collection[str]) -> str:
-    """Return why this is no answer about these names, "" for an answer: whatever departs from the
-    form that was asked for, and a name that was not.
+    """Return why this is not an answer about these names, "" for an answer. A fault is a departure
+    from the required format, or a name that the question did not have.
     """
     if parsed.fault or parsed.problems:
         return parsed.fault or parsed.problems[0]
@@ -209,8 +203,9 @@ def fault_of(parsed: Parsed, names: Collection[str]) -> str:
 
 def find_answer(text: str, keys: Sequence[str] = _KEYS) -> Extraction:
     """Return the first object in a model's text that has one of these keys. Never raises.
-    Thoughts before the answer, up to the last `</think>`, may hold drafts of it; inside an object,
-    `</think>` is text.
+
+    Thoughts before the answer, up to the last `</think>`, may contain drafts of it. Inside an
+    object, `</think>` is text.
     """
     _, end_of_thoughts, answer = text.rpartition("</think>")
     anywhere = _find(text, keys)
@@ -249,7 +244,7 @@ def _find(text: str, keys: Sequence[str]) -> Extraction:
 
 
 class _Word(NamedTuple):
-    """A part of an entry, None if it cannot be used; and the fault of it, "" for none."""
+    """A part of an entry, None if it cannot be used, and its fault, "" for none."""
 
     text: str | None
     fault: str = ""
@@ -297,7 +292,7 @@ def _read_tag(value: object) -> _Word:
 
 
 def _tag_problems(entry: Mapping[str, Any], tag: _Word) -> Iterator[str]:
-    """Yield what is wrong with the parts of an entry but its name."""
+    """Yield the faults of an entry's parts, except its name."""
     if tag.fault:
         yield f": {tag.fault}: {brief(entry.get('tag'))}"
     elif tag.text == "unknown":
@@ -322,21 +317,21 @@ def _read_turn(value: object) -> int | None:
 
 
 def worst(strategies: Iterable[Strategy]) -> Strategy:
-    """Return the way of finding JSON that says the least for it; none where there is none."""
+    """Return the least reliable way of finding JSON; none if there is none."""
     successful = [strategy for strategy in strategies if strategy != "none"]
     return max(successful, key=get_args(Strategy).index, default="none")
 
 
 def extract_json_object(text: str) -> dict[str, Any] | None:
-    """The first sound object in `text`, or None. A list, a string and a number are not objects,
-    NaN is not JSON.
+    """Return the first sound object in `text`, or None. A list, a string and a number are not
+    objects, and NaN is not JSON.
     """
     extraction = next(objects_in(text), None)
     return None if extraction is None else extraction.value
 
 
 def objects_in(text: str) -> Iterator[Extraction]:
-    """Yield the sound objects of `text`: the whole of it, else ```json fences, bare fences,
+    """Yield the sound objects of `text`: the whole of it, or else ```json fences, bare fences, and
     objects between braces.
     """
     if (value := _whole_object(text)) is not None:
@@ -353,7 +348,7 @@ def objects_in(text: str) -> Iterator[Extraction]:
 
 
 def _saved_from(text: str) -> dict[str, Any]:
-    """Return what a cut or damaged answer still holds whole: its analysis and the entries of its
+    """Return the complete parts of a cut or damaged answer: its analysis and the entries of its
     bullet_tags.
     """
     saved: dict[str, Any] = {}
@@ -391,8 +386,8 @@ def _whole_object(text: str) -> dict[str, Any] | None:
 
 
 def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the objects from left to right. A damaged one is passed over up to its closing brace;
-    of `entries`, which hold no objects, up to the next opening brace.
+    """Yield the objects from left to right. A damaged object is skipped up to its closing brace. A
+    damaged one of `entries`, which contain no objects, is skipped up to the next opening brace.
     """
     budget = 16 * len(text) + 4_000_000
     count = 0
@@ -421,13 +416,13 @@ def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[
         closing, steps = _closing_brace(text, start, budget // 8)
         budget -= 8 * steps
         if closing is None and plausible:
-            return  # cut off: each object behind its start is a part of it
+            return  # cut off: each object after its start is a part of it
         position = start + 1 if closing is None else closing
 
 
 def _closing_brace(text: str, start: int, most: int) -> tuple[int | None, int]:
-    """Return where the brace at `start` is closed, strings aside, and how many braces and strings
-    it took to find out.
+    """Return the end of the brace that closes the one at `start`, ignoring strings, and the number
+    of braces and strings that the search took.
     """
     depth = steps = 0
     tokens = _STRING_OR_BRACE.finditer(text, start)
@@ -440,7 +435,7 @@ def _closing_brace(text: str, start: int, most: int) -> tuple[int | None, int]:
             if depth == 0:
                 return token.end(), steps
         elif not token["closed"]:
-            # A lone quote, as in prose; after it only braces are looked for, because looking for
-            # the end of a string again at each quote that follows takes quadratic time.
+            # A lone quote, as in prose. After it only braces are searched, because a search for
+            # the end of a string at each later quote takes quadratic time.
             tokens = _BRACE.finditer(text, token.start())
     return None, steps

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Api:
     """The facts of one API.
 
-    maker   who gets the text at `url`, the API's own address
-    model   asked if nothing names another one
+    maker   the recipient of the text at `url`, the API's own address
+    model   the model to ask if nothing names another one
     keys    the variables of its key, the nearest first; messages name the last one
     models, urls  the variables of its model and of its address, the nearest first
     """
@@ -42,13 +42,13 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """How a model is asked.
+    """The settings for asking a model.
 
-    key              the credential, "" where there is none
-    variable         the environment variable that holds it, else the one that may
+    key              the credential, "" if there is none
+    variable         the environment variable that contains it, else the one that may
     base_url         "" for the maker's own
     request_seconds  longest wait for one request
-    deadline         longest wait for an answer in seconds, retries and pauses included
+    deadline         longest wait for an answer in seconds, including retries and pauses
     """
 
     api: Api
@@ -61,11 +61,11 @@ class ApiSettings:
 
     @property
     def url(self) -> str:
-        """The address that is asked."""
+        """The address to ask."""
         return self.base_url or self.api.url
 
 
-#: Sends one question once, over a client for HTTP. `http_api.py` has what it may raise.
+#: Sends one question once, over a client for HTTP. `http_api.py` has the errors that it may raise.
 Ask = Callable[[ApiSettings, Sequence[str], "httpx2.AsyncClient"], Awaitable["Reply"]]
 
 
@@ -86,7 +86,7 @@ def api_settings(api: Api, config: Config | None = None) -> ApiSettings:
 
 
 class _Value(NamedTuple):
-    """The value of a setting, and the variable that holds it; "" for each without one."""
+    """The value of a setting, and the variable that contains it; "" for each without one."""
 
     text: str
     variable: str = ""

@@ -25,7 +25,7 @@ from reflector.judges.agent_clients import JUDGES, JudgeClient
 from reflector.locate import judge_folder
 from reflector.refusal import Refusal
 
-#: Variables that every client needs as the person has them.
+#: Variables that every client needs with the user's values.
 _COMMON = (
     "HOME",
     "USER",
@@ -48,7 +48,7 @@ _COMMON = (
 )
 #: Variables that name a file or a folder end in one of these.
 _PLACES = ("_HOME", "_DIR", "_FILE", "_CERTS", "_PATH", "_FOLDER")
-#: What each session of the person has, and is not shown.
+#: Variables that each session of the user has, and that are not shown.
 _UNSHOWN = frozenset({"HOME", "LANG", "USER"})
 #: The user and password in a URL, such as a proxy's.
 _LOGIN_OF_URL = re.compile(r"((?:^|,|;)\s*(?:[a-z][\w+.-]*://)?)[^/@,;\s]*@", re.IGNORECASE)
@@ -58,17 +58,17 @@ _MOST_BYTES = 1 << 20
 _FILE = "consent.json"
 _STATE = "state.json"
 _CHOICE = "choice.json"
-#: The clients that may be asked in this run alone.
+#: The clients that may be asked in this run only.
 _NOW: ContextVar[Mapping[str, Agreed]] = ContextVar("clients of this run", default={})  # noqa: B039
 
 
 class JudgeRefused(Refusal):
-    """A judge that cannot be let in; the text says why and what to do."""
+    """A judge that cannot be allowed; the text has the reason and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """One client: its absolute path, and the variables that it is started with."""
+    """One client: its absolute path, and the variables of its start."""
 
     path: str
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -76,8 +76,11 @@ class Agreed:
 
 @dataclass(slots=True)
 class State:
-    """What is known of a client: the version whose lock-down was shown, limits in a row, and
-    until when it rests.
+    """The state of a client.
+
+    proved  the version that was shown to be locked down, and a digest of its settings
+    limits  the number of limits that it reached in a row
+    until   the end of its rest, in seconds since the epoch; 0.0 for none
     """
 
     proved: str = ""
@@ -88,8 +91,8 @@ class State:
 def installed_clients(
     environ: Mapping[str, str] | None = None, project: Path | None = None
 ) -> dict[str, Agreed]:
-    """Return the clients that are installed here, as they would be started: nothing of it is from
-    below the project, nor from below the working folder, whose files are not the person's alone.
+    """Return the installed clients, as they would be started. No part of a start is below the
+    project or the working folder, because other people can write there.
     """
     environ = os.environ if environ is None else environ
     tops = untrusted_folders(environ, [str(project)] if project else [])
@@ -100,7 +103,7 @@ def installed_clients(
         binary = shutil.which(client.name, path=path)
         if binary is None or is_below(os.path.realpath(binary), tops):
             continue
-        # A link stays: an update of the client moves it.
+        # A link is kept, because an update of the client moves it.
         folders = [*(str(Path(program).parent) for program in (binary, node) if program), *_PATH]
         values = {name: environ[name] for name in _names(client, environ)}
         variables = {
@@ -124,7 +127,7 @@ def left_out(
 
 
 def shown(agreed: Agreed) -> list[str]:
-    """Return a line for each variable that a client is started with, but for those that each
+    """Return a line for each variable with which a client is started, except those that every
     session has; keys are masked.
     """
     return [
@@ -145,7 +148,7 @@ def _without_login(url: str) -> str:
 
 
 def _names(client: JudgeClient, environ: Mapping[str, str]) -> list[str]:
-    """Return the variables that a client is started with, where they are set."""
+    """Return the variables with which a client is started, if they are set."""
     return [
         name
         for name in dict.fromkeys((*_COMMON, *client.variables_of(environ)))
@@ -173,8 +176,8 @@ def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
 
 
 def agreed_clients() -> dict[str, Agreed]:
-    """Return the clients that the person lets judge; none without consent, or where its record
-    is damaged.
+    """Return the clients that the user allowed to judge; none without consent, or if its record is
+    damaged.
     """
     try:
         kept = {name: row for name, row in kept_object(_FILE).items() if name in JUDGES}
@@ -185,7 +188,9 @@ def agreed_clients() -> dict[str, Agreed]:
 
 @contextmanager
 def only_now(clients: Mapping[str, Agreed]) -> Iterator[None]:
-    """Let clients be asked within this block, as the user agreed for one run; nothing is kept."""
+    """Allow clients to be asked within this block, because the user agreed for one run. Nothing is
+    stored.
+    """
     token = _NOW.set(dict(clients))
     try:
         yield
@@ -194,15 +199,15 @@ def only_now(clients: Mapping[str, Agreed]) -> Iterator[None]:
 
 
 def askable_clients() -> dict[str, Agreed]:
-    """Return the clients that may be asked: from now on, or in this run alone."""
+    """Return the clients that may be asked, always or only in this run."""
     return {**agreed_clients(), **_NOW.get()}
 
 
 def client_name(named: str, writer: str) -> str:
-    """Return which agent judges a session; "" for nobody.
+    """Return the agent that judges a session, or "" for none.
 
     named   the client of the setting `judge_client`, "" for the session's own
-    writer  as what the session's agent is recorded, "" where no session is asked about
+    writer  the name under which the session's agent is recorded, "" without a session
     """
     if named:
         return named
@@ -212,15 +217,18 @@ def client_name(named: str, writer: str) -> str:
 
 
 def keep_consent(clients: Mapping[str, Agreed]) -> None:
-    """Record which clients may judge, and no other one. Raises OSError."""
+    """Record the clients that may judge, in place of the earlier ones.
+
+    Raises: OSError.
+    """
     keep_object(_FILE, {name: asdict(agreed) for name, agreed in clients.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer of the user to the question who may judge.
+    """An answer of the user to the question of which judge may judge.
 
-    backend  the setting that the answer brought, "" for none
+    backend  the setting that the answer stored, "" for none
     address  of the API that the user saw, "" for its maker's own; null if it was not about an API
     id       random, so that an order of this answer ends with it; "" if every order has ended
     judge    the judge that the user allowed; the address belongs to it. An older answer about an
@@ -234,12 +242,15 @@ class Choice:
 
 
 def keep_choice(choice: Choice) -> None:
-    """Record an answer of the user. Raises OSError."""
+    """Record an answer of the user.
+
+    Raises: OSError.
+    """
     keep_object(_CHOICE, asdict(choice))
 
 
 def chosen() -> Choice:
-    """Return the last answer of the user, an empty one for none."""
+    """Return the last answer of the user, or an empty one."""
     kept = kept_object(_CHOICE)
     address = kept.get("address")
     return Choice(
@@ -253,8 +264,8 @@ def chosen() -> Choice:
 def address_fault(
     address: str, name: str, maker: str, *, by_environment: bool = False
 ) -> str | None:
-    """Return why the API at an address is not asked automatically; None if it may be. A judge that
-    the environment names does not replace the agents that you chose.
+    """Return why the API at an address is not asked automatically; None if it may be asked. A judge
+    that the environment names does not replace the agents that you chose.
 
     name, maker  of the API's judge
     """
@@ -282,7 +293,7 @@ def masked_address(address: str, maker: str) -> str:
 
 
 def withdraw() -> bool:
-    """Remove the consent and all that came of it; return whether there was one."""
+    """Remove the consent and everything that resulted from it; return whether there was one."""
     was_allowed = bool(agreed_clients())
     if folder := judge_folder():
         shutil.rmtree(folder, ignore_errors=True)
@@ -297,14 +308,17 @@ def client_state(name: str) -> State:
 
 
 def rest_words(name: str) -> str:
-    """Return until when a client rests that hit its limit, in words; "" for one that does not."""
+    """Return in words when the rest of a client at its limit ends; "" if it does not rest."""
     until = client_state(name).until
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
     return f"(hit its limit; asked again after {at})" if until > time.time() else ""
 
 
 def keep_state(name: str, state: State) -> None:
-    """Record the state of a client, without losing another one's. Raises OSError."""
+    """Record the state of a client, without losing another one's.
+
+    Raises: OSError.
+    """
     folder = open_folder()
     fd = os.open(f"{folder}/{_STATE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -315,8 +329,9 @@ def keep_state(name: str, state: State) -> None:
 
 
 def open_folder(below: str = "") -> str:
-    """Return the person's folder of their judge, or one in it, private, made where it is
-    missing. Raises OSError.
+    """Return the user's folder of their judge, or one in it, private, created if it is missing.
+
+    Raises: OSError.
     """
     folder = judge_folder()
     if not folder:
@@ -327,12 +342,15 @@ def open_folder(below: str = "") -> str:
 
 
 def keep_object(name: str, value: Mapping[str, Any]) -> None:
-    """Record an object in a file of the person's folder of their judge. Raises OSError."""
+    """Record an object in a file of the user's folder of their judge.
+
+    Raises: OSError.
+    """
     files.write_durably(open_folder(), json.dumps(value).encode(), name)
 
 
 def kept_object(name: str) -> dict[str, Any]:
-    """Return the object in a file of that folder, {} where there is none."""
+    """Return the object in a file of that folder, {} if there is none."""
     try:
         value = json.loads(files.read_bounded(Path(judge_folder(), name), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):

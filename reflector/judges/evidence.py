@@ -46,11 +46,11 @@ _LEAST_CASES = 10
 
 
 class Ground(NamedTuple):
-    """What a tag rests on.
+    """The evidence of a tag.
 
-    fault  why it does not count, a key of `DROPPED`; "" where nothing speaks against it
-    words  whose words it quotes: person, run, agent, tool, subagent, client, playbook, or a kind of
-           `LABELLED`; "" where they are nobody's
+    fault  why it does not count, a key of `DROPPED`; "" if it counts
+    words  the speaker of its quote: person, run, agent, tool, subagent, client, playbook, or a kind
+           of `LABELLED`; "" if there is none
     """
 
     fault: str
@@ -58,9 +58,7 @@ class Ground(NamedTuple):
 
 
 def unquoted(tags: Sequence[ParsedTag]) -> dict[int, Ground]:
-    """Return what speaks against tags that need no quote, by their index: that the advice was
-    not followed.
-    """
+    """Return the faults of tags that need no quote, by their index: the advice was not followed."""
     return {tag.index: Ground("not_followed", "") for tag in tags if _is_beside(tag)}
 
 
@@ -70,11 +68,11 @@ def _is_beside(tag: ParsedTag) -> bool:
 
 
 class _Text(NamedTuple):
-    """A folded text of a turn, and whose words it is.
+    """A folded text of a turn, with its speaker.
 
     proves   the verdicts that it can prove
-    command  what the agent had run to get it
-    action   of a command of another program that worked
+    command  the command of the agent that printed it
+    action   of a successful command of another program
     """
 
     words: str
@@ -99,9 +97,9 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Window:
-    """A window as tags quote it: the turns that they name, and where each bullet is cited first.
+    """A window as tags quote it: the turns that they name, and the first citation of each bullet.
 
-    chain    that of the first turn
+    chain    of the first turn
     actions  the turns and chains in which an action ended, each with whether it failed
     """
 
@@ -111,7 +109,7 @@ class _Window:
     actions: dict[Action, list[tuple[_Place, bool]]] = field(default_factory=dict)
 
     def failed_before(self, action: Action | None, cited: _Place | None) -> bool:
-        """Return whether an action's last end before a citation was a failure."""
+        """Return whether an action failed at its last end before a citation."""
         if action is None or cited is None:
             return False
         failures = [
@@ -129,12 +127,12 @@ def grounds(
     advice: Iterable[str],
     trusted: Collection[str],
 ) -> dict[int, Ground]:
-    """Return what each tag rests on, by its index.
+    """Return the evidence of each tag, by its index.
 
-    messages  the window's, as the model was shown them: the first is turn 1
-    asked     the names that it was asked about; empty where it was asked about the whole playbook
+    messages  of the window, as the model was shown them: the first is turn 1
+    asked     the names in its question; empty if the question was about the whole playbook
     advice    the playbook's texts
-    trusted   the words for how sure a model is that count
+    trusted   the words of certainty with which a model's tag counts
     """
     window = _read_window(messages, {tag.turn for tag in tags})
     advice_texts = [folded(text) for text in advice]
@@ -178,7 +176,7 @@ def _read_window(messages: Iterable[Message], quoted: Collection[int | None]) ->
 
 
 def _is_shared(tag: ParsedTag, sound: Iterable[ParsedTag], quotes: Mapping[int, str]) -> bool:
-    """Return whether a tag quotes the same words of a turn as that of another bullet."""
+    """Return whether a tag quotes the same words of a turn as a tag of another bullet."""
     quote = quotes[tag.index]
     of_turn = [other for other in sound if other.turn == tag.turn]
     of_others = [quotes[other.index] for other in of_turn if other.name != tag.name]
@@ -186,7 +184,7 @@ def _is_shared(tag: ParsedTag, sound: Iterable[ParsedTag], quotes: Mapping[int, 
 
 
 class _Holder(NamedTuple):
-    """Whose words a quote is, "" where nobody's; and whether they prove the verdict."""
+    """The speaker of a quote, "" for none, and whether the quote proves the verdict."""
 
     words: str
     is_proof: bool = False
@@ -200,7 +198,7 @@ def _ground(
     window: _Window,
     advice: Sequence[str],
 ) -> Ground:
-    """Return what one tag rests on: the first fault that holds, and whose words it quotes."""
+    """Return the evidence of one tag: its first fault, and the speaker of its quote."""
     is_short = tag.turn is None or len(quote) < LEAST_QUOTE
     holder = _Holder("")
     is_early = True
@@ -232,7 +230,7 @@ def _is_repeated(
 
 
 def _holder_of(tag: ParsedTag, quote: str, turn: _Turn, advice: Iterable[str]) -> _Holder:
-    """Return who said a quote in its turn: of several texts, one that proves the verdict."""
+    """Return the speaker of a quote in its turn: of several texts, one that proves the verdict."""
     holding = [text for text in turn.texts if quote in text.text]
     if not holding:
         return _Holder("")
@@ -264,8 +262,8 @@ def _texts(
 
 
 def _text_of(call: ToolCall | None, result: ToolResult) -> _Text:
-    """Return what a call answered. Of runs, a failed one proves harm, one that is seen to end
-    well proves help.
+    """Return the result of a call. Of runs, a failed one proves harm, and one with a visible
+    success proves help.
     """
     text = folded(result.text)
     if call is None or not is_run(call):

@@ -33,15 +33,15 @@ from reflector.text.secrets import redact
 from reflector.transcripts.citations import CITED, citations_of, spread
 from reflector.transcripts.message import Message, ToolResult
 
-#: The least limit, in tokens: it has room for the task and a citation as lines.
+#: The smallest limit, in tokens: it has room for the task and a citation as lines.
 LEAST_LIMIT = 1_500
 _PLAIN = frozenset({"model", "human", "tool"})
 _PEOPLE = frozenset({"human", "refusal"})
 #: Tokens of the brackets around the turns.
 _BRACKETS = 4
-#: Above the level of a line, no message takes more than this fraction of the limit.
+#: Above the level of a line, no message takes more than the limit divided by this number.
 _SHARE = 4
-#: Room for the tags and for what an estimate of a whole differs from those of its parts, in tokens.
+#: Tokens for the tags, and for the difference between the estimates of a whole and of its parts.
 _MARGIN = 500
 _LEAST_TRANSCRIPT = 2_000
 #: A tag of the packaged template, opened or closed.
@@ -60,7 +60,7 @@ class Level(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step in which room is given: messages of this rank and of better ones get this level."""
+    """A step in which room is assigned: messages of this rank or a better one get this level."""
 
     rank: int
     level: int
@@ -86,8 +86,9 @@ def compose(
 ) -> Prompt:
     """Return the prompt for a window, within `limit` estimated tokens.
 
-    `playbook` is the bullets as text, `more` a second question behind the first one. Raises
-    BackendError where they leave no room for a session.
+    `playbook` is the bullets as text, `more` a second question after the first one.
+
+    Raises: BackendError if they leave no room for a session.
     """
     values = {
         "playbook": _TAG.sub("&lt;", redact(visible(playbook))),
@@ -103,7 +104,7 @@ def compose(
             stage="request",
             attempts=0,
         )
-    # Before a text is cut: of half a key no rule knows what it was.
+    # Before a text is cut, because no rule recognises half a key.
     shown = excerpt_of(lambda: map(_redacted, messages()), frozenset(cited), room)
     transcript = redact(visible(shown.text))
     tag = f"session-{sha256(transcript.encode('utf-8', 'replace')).hexdigest()[:32]}"
@@ -116,8 +117,8 @@ def compose(
 
 
 def _redacted(message: Message) -> Message:
-    """Return the message without secrets. The names of a call's arguments give secrets away, so
-    these are redacted as one.
+    """Return the message without secrets. The arguments of a call are redacted as one text, because
+    their names show which values are secret.
     """
     calls = []
     for call in message.calls:
@@ -134,7 +135,7 @@ def _redacted(message: Message) -> Message:
 
 
 class Excerpt(NamedTuple):
-    """What is shown of a window, oldest turn first, and how much is left out, by kind."""
+    """The shown turns of a window, oldest first, and the number of omitted ones by kind."""
 
     turns: tuple[Mapping[str, Any], ...]
     left_out: Mapping[str, int]
@@ -146,9 +147,9 @@ class Excerpt(NamedTuple):
 
 
 class _Worth(NamedTuple):
-    """What a message is worth; the least comes first.
+    """The importance of a message; the smallest value comes first.
 
-    rank    0 for the task and the last citation of each bullet, 1 for what people said, 2 for a
+    rank    0 for the task and the last citation of each bullet, 1 for a user's words, 2 for a
             citation, 3 for the end of a run, 4 for all others
     since   how many messages come between it and the last citation
     number  its place in the stream from 1 on, negated: the newest comes first
@@ -160,14 +161,14 @@ class _Worth(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """The tokens of a message at each level, and its characters when it is whole."""
+    """The tokens of a message at each level, and its characters if it is whole."""
 
     tokens: Sequence[int]
     characters: int
 
 
 class _Measuring:
-    """Ranks and measures the messages of a window, in order; a few numbers are held of each."""
+    """Ranks and measures the messages of a window, in order, and keeps a few numbers of each."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
@@ -194,7 +195,7 @@ class _Measuring:
         if message.origin == "model" and message.text:
             self._last_answer = place
         elif message.origin in _PEOPLE and self._last_answer is not None:
-            # What the agent said last before a person did is worth as much as the end of a run.
+            # The agent's last words before a user's are as important as the end of a run.
             answer = self.worths[self._last_answer]
             self.worths[self._last_answer] = answer._replace(rank=min(answer.rank, 3))
             self._last_answer = None
@@ -210,8 +211,9 @@ def excerpt_of(
 ) -> Excerpt:
     """Return the turns of a window whose text takes at most `limit` estimated tokens.
 
-    `messages` is called for a fresh stream, the same each time. Raises ValueError for a limit below
-    LEAST_LIMIT.
+    `messages` is called for a fresh stream, the same each time.
+
+    Raises: ValueError for a limit below LEAST_LIMIT.
     """
     if limit < LEAST_LIMIT:
         raise ValueError(f"limit is {limit:,} tokens; it must be at least {LEAST_LIMIT:,}")
@@ -241,7 +243,7 @@ def excerpt_of(
 
 
 def _rank(message: Message, since: float, runs: Collection[str]) -> int:
-    """Return what a message is worth, 1 for the most.
+    """Return the rank of a message, 1 for the most important.
 
     `since` counts the messages since the last citation, `runs` are the ids of calls that test,
     build, check or start.
@@ -254,7 +256,7 @@ def _rank(message: Message, since: float, runs: Collection[str]) -> int:
 
 
 def _levels(worths: Sequence[_Worth], sizes: Sequence[_Size], limit: int) -> list[int]:
-    """Return the level of each message, -1 for one that is not shown."""
+    """Return the level of each message, -1 if it is omitted."""
     levels = [-1] * len(worths)
     room = limit
     by_worth = sorted(worths)
@@ -295,7 +297,7 @@ def _turn(message: Message, number: int, citing: Collection[str], level: Level) 
     """Return a message as a turn: its place in the stream from 1 on, role, content, calls, results
     and origin.
 
-    `citing` are the names that it cites; its thinking is shown where there are any.
+    `citing` are the names that it cites; its thinking is shown if there are any.
     """
     turn: dict[str, Any] = {"turn": number, "role": message.role}
     if message.origin not in _PLAIN:
@@ -324,10 +326,10 @@ def _tool_result(result: ToolResult, level: Level) -> dict[str, Any]:
 
 
 def _cut(text: str, citing: Collection[str], most: int) -> str:
-    """Return a text, or of one longer than `most` characters its head and tail and the surroundings
-    of each name's first citation.
+    """Return a text. Of one longer than `most` characters, return its head and tail and the
+    surroundings of each name's first citation.
 
-    The result may be longer than `most`, about twice at worst: its callers measure it, and cut the
+    The result may be longer than `most`, about twice at worst. The callers measure it, and cut the
     session at the next level if it does not fit.
     """
     if len(text) <= most:
@@ -354,7 +356,9 @@ def _cut(text: str, citing: Collection[str], most: int) -> str:
 
 
 def _input(arguments: Mapping[str, Any], most: int) -> Mapping[str, Any]:
-    """Return a call's arguments, of longer ones the first four, each cut to so many characters."""
+    """Return a call's arguments; if they have more than `most` characters, the first four, each cut
+    to that length.
+    """
     if len(json.dumps(arguments, ensure_ascii=False)) <= most:
         return arguments
     shown = {}
@@ -369,7 +373,9 @@ def _head(text: str, most: int) -> str:
 
 
 def _output(text: str, most: int) -> str:
-    """Return a tool's answer; how it ended decides, so of a line's worth there is only the end."""
+    """Return a tool's output. At the level of a line it is only the end, because the end shows the
+    result.
+    """
     if len(text) <= most:
         return text
     if most <= LINE.output:
@@ -380,7 +386,7 @@ def _output(text: str, most: int) -> str:
 
 #: Units are twentieths of a token: whole numbers, so that sums are exact. Claude's tokenizers are
 #: not published, and newer ones need up to 35 % more tokens than older ones for the same text, so
-#: each class of characters is charged what the newer ones need of it, and a bit more:
+#: each class of characters is charged with the need of the newer ones, and a bit more:
 #:
 #: - a run of characters between white space 0.65: a short word is one token, with the space before
 #: - lower case letter 0.35: rare words fall apart into pieces of about three letters
@@ -394,15 +400,15 @@ def _output(text: str, most: int) -> str:
 UNITS = 20
 
 _SPACES = b" \t\n\r\x0b\x0c"
-#: White space becomes a space, everything else x: ` x` is where a run begins.
+#: White space becomes a space, everything else x, so ` x` is the beginning of a run.
 _RUNS = bytes(0x20 if byte in _SPACES else 0x78 for byte in range(256))
-#: The bytes of each class but that of a whole token, and what one of them is charged.
+#: The bytes of each class except that of a whole token, and the charge for one of them.
 _CHARGES = (
     (bytes(range(ord("a"), ord("z") + 1)), 7),
     (b" ", 2),
     (b"\n", 12),
     (_SPACES, 10),
-    (bytes(range(0x80, 0xC0)), 0),  # the bytes of a character but its first
+    (bytes(range(0x80, 0xC0)), 0),  # the bytes of a character except its first
     (bytes(range(0xC0, 0xE0)), 30),
     (bytes(range(0xE0, 0xF0)), 40),
     (bytes(range(0xF0, 0x100)), 80),

@@ -110,7 +110,7 @@ def extension_kind(name: str) -> JudgeKind:
 
 
 def agreed_extension(name: str) -> Extension:
-    """Return the installed judge of a name, which the user let judge.
+    """Return the installed judge of a name, which the user allowed.
 
     Raises: ExtensionError if it is not installed, refused, or not the one that the user agreed to.
     """
@@ -123,7 +123,7 @@ def agreed_extension(name: str) -> Extension:
 
 
 def agree(extension: Extension) -> None:
-    """Record that the user lets an extension judge.
+    """Record that the user allows an extension to judge.
 
     Raises: OSError
     """
@@ -144,7 +144,7 @@ def disagree(name: str) -> bool:
 
 
 def _identity(extension: Extension) -> dict[str, str]:
-    """Return the facts that a consent is about; an update of the distribution keeps them."""
+    """Return the facts that a consent covers; an update of the distribution keeps them."""
     return {
         "distribution": extension.distribution,
         "location": extension.location,
@@ -170,5 +170,5 @@ def _checked(reply: object, extension: Extension) -> Reply:
         "distribution": extension.distribution,
         "version": extension.version,
     }
-    # Its price and its number of requests would be its own word about the budgets.
+    # Its price and its number of requests are dropped, because it must not decide on the budgets.
     return Reply(reply.text, reply.model, reply.stop_reason, Usage(*counts), origin=origin)

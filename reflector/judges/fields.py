@@ -6,8 +6,8 @@ from typing import Any
 
 from reflector.prices import Usage
 
-#: No model reads or writes that many tokens; a number beyond it is nonsense, and would end the
-#: month's budget.
+#: The most tokens of a sensible count. A larger one is an error, and would use up the month's
+#: budget.
 _MOST_TOKENS = 10_000_000
 
 

@@ -37,20 +37,20 @@ _TOO_LONG = re.compile(
     r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context",
     re.I,
 )
-#: What an API says whose account has nothing left; some say so with 400.
+#: The message of an API if the account has no credit left; some APIs send it with status 400.
 _NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
-#: Statuses with which an API refuses us, whatever it is asked, and what a person can do about each.
+#: Statuses with which an API refuses every question of ours, and the way out of each.
 _REFUSALS = {
     401: "; check the API key",
     402: "; check the account",
     403: "; the key may not use this model",
     404: "; check the model's name and base_url",
 }
-#: No answer is that long; one without an end would fill the memory until the deadline.
+#: Most bytes of an answer; one without an end would fill the memory until the deadline.
 _MOST_BYTES = 1 << 20
-#: Characters of an error that is not in the usual form.
+#: Most characters of an error that is not in the usual format.
 _MOST_SAID = 300
-#: An API that asks for more time than this is asked once a day all the same.
+#: The longest rest in seconds: an API that asks for more is still asked once a day.
 _LONGEST_REST = 86_400.0
 
 
@@ -62,11 +62,11 @@ class OddAnswer(Exception):
 
 
 class _LongAnswer(Exception):
-    """An answer that goes on beyond `_MOST_BYTES`."""
+    """An answer that is longer than `_MOST_BYTES`."""
 
 
 class Refused(Exception):
-    """An answer with a status that is not one of success; the text is what the API says of it."""
+    """An answer whose status is not a success; the text is the API's own message."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.response = response
@@ -81,8 +81,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpClient(Client):
-    """Sends questions to the API that the settings name. Tests let time pass faster between the
-    attempts.
+    """Sends questions to the API that the settings name. `sleep` and `jitter` let tests shorten the
+    pauses between attempts.
     """
 
     settings: ApiSettings
@@ -91,7 +91,10 @@ class HttpClient(Client):
     jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
 
     async def send(self, texts: Sequence[str]) -> Reply:
-        """Send one question. Raises BackendError and nothing else."""
+        """Send one question.
+
+        Raises: BackendError and nothing else.
+        """
         settings = self.settings
         key = settings.key
         fault = ""
@@ -150,7 +153,10 @@ async def post(
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object of an answer. Raises OddAnswer, ValueError."""
+    """Return the JSON object of an answer.
+
+    Raises: OddAnswer, ValueError.
+    """
     answer = json.loads(body)
     if not isinstance(answer, dict):
         raise OddAnswer(answer)
@@ -159,12 +165,17 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Return whom to trust; reading it takes longer than a request, so it is read once."""
+    """Return the trusted certificates. Reading them takes longer than a request, so they are read
+    once.
+    """
     return httpx2.create_ssl_context()
 
 
 async def _read(response: httpx2.Response) -> None:
-    """Read an answer before its asker does, who reads what has no end. Raises _LongAnswer."""
+    """Read an answer before its caller does, because the caller would read an endless one.
+
+    Raises: _LongAnswer.
+    """
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
@@ -181,7 +192,7 @@ def _is_transient(error: Exception) -> bool:
 
 
 def _rest_in(error: Exception) -> float:
-    """Return the seconds for which the API asks to be left alone, 0.0 where it does not."""
+    """Return the seconds that the API asks to wait, 0.0 if it does not ask."""
     asked = error.response.headers.get("retry-after", "") if isinstance(error, Refused) else ""
     try:
         rest = float(asked)
@@ -194,7 +205,7 @@ def _rest_in(error: Exception) -> float:
 
 
 def _failure(error: Exception, attempts: int, key: str) -> BackendError:
-    """Return an error in words, without the key, which some gateways repeat."""
+    """Return an error in words, without the key, because some gateways repeat it."""
     stage = "transport" if isinstance(error, httpx2.RequestError) else "answer"
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, Refused):
@@ -215,7 +226,7 @@ def _refusal(error: Refused) -> tuple[str, str]:
     """Return the stage of an HTTP error, and its words with the way out."""
     status = error.status
     if 300 <= status < 400:
-        # By scheme and host alone: the rest of an address may hold secrets.
+        # Only scheme and host, because the rest of an address may contain secrets.
         other = error.response.next_request
         origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
         way_out = "but reflector sent nothing there; if you trust that address, set base_url to it"

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Readiness(NamedTuple):
-    """The judge in force in words, and how it gets what it lacks; "" if it lacks nothing."""
+    """The current judge in words, and the way to repair what is missing; "" if nothing is."""
 
     words: str
     way_out: str = ""
 
 
 class JudgeKind(NamedTuple):
-    """One judge. `OFFLINE` of `reflector/config.py` has those that ask no model.
+    """One judge. `OFFLINE` of `reflector/config.py` has the judges that ask no model.
 
     name        its name in settings, options and events: that of its module
     title       its name in sentences, such as "Anthropic's API"
@@ -35,13 +35,13 @@ class JudgeKind(NamedTuple):
                 ConfigError
     rereads     True if it judges each window together with the earlier ones of its session
     settings    the settings that only it reads
-    readiness   returns the judge in force by a configuration and the project's folder
-    client_for  returns which of its clients is asked about a session that an agent wrote; "" for
-                the only one
-    model       returns the model that is asked by a configuration and the name of a client, as the
-                prices have it; "" for none
+    readiness   returns the current judge by a configuration and the project's folder
+    client_for  returns the name of the client to ask about a session of an agent; "" for the only
+                one
+    model       returns the model to ask by a configuration and the name of a client, as the price
+                list has it; "" for none
     prices      of its models
-    maker       who gets the text of an API without an address of its own
+    maker       the recipient of the text of an API without an address of its own
     address     returns the address of the API by a configuration, "" for its maker's own; None
                 for a judge without one
     """

@@ -19,7 +19,7 @@ class MeasuredModel(NamedTuple):
 
     title    its name in docs/judging.md
     pattern  of the whole names of its models
-    right    how many of 100 verdicts were right, by how sure the model was
+    right    how many of 100 verdicts were right, by the model's certainty
     """
 
     title: str
@@ -35,12 +35,12 @@ MEASURED: Final = (
         {"sure": 100, "likely": 100},
     ),
 )
-#: Of a model that was not measured.
+#: The same figures for a model that was not measured.
 _UNMEASURED: Final[Mapping[str, int]] = {"sure": 100}
 
 
 def counting_words(config: Config, answer: Mapping[str, Any]) -> frozenset[str]:
-    """Return the words for how sure a judge is with which its verdicts count.
+    """Return the words of certainty with which a judge's verdicts count.
 
     answer  the data of the answer's event
     """

@@ -20,7 +20,7 @@ from reflector.judges.protocol import MAX_TOKENS
 
 
 async def ask_once(settings: ApiSettings, texts: Sequence[str], http: httpx2.AsyncClient) -> Reply:
-    """Send one question as one user message, whose texts but the last are cached."""
+    """Send one question as one user message. All its texts except the last are cached."""
     is_token = settings.variable == "ANTHROPIC_AUTH_TOKEN"
     credential: dict[str, Any] = {"auth_token" if is_token else "api_key": settings.key}
     blocks: list[Any] = [{"type": "text", "text": text} for text in texts]
@@ -28,7 +28,7 @@ async def ask_once(settings: ApiSettings, texts: Sequence[str], http: httpx2.Asy
         block["cache_control"] = {"type": "ephemeral"}
     client = anthropic.AsyncAnthropic(
         **credential,
-        # Left out, an empty ANTHROPIC_BASE_URL would be an address.
+        # Without it, an empty ANTHROPIC_BASE_URL would be the address.
         base_url=settings.url,
         max_retries=0,
         timeout=settings.request_seconds,
@@ -48,7 +48,10 @@ async def ask_once(settings: ApiSettings, texts: Sequence[str], http: httpx2.Asy
 
 
 def _reply(message: dict[str, Any], settings: ApiSettings, request_id: str | None) -> Reply:
-    """Return what an answer says. Raises OddAnswer."""
+    """Return the reply in an answer. Fields beside its content may be missing or of another type.
+
+    Raises: OddAnswer if it has no list of contents.
+    """
     content = message.get("content")
     if not isinstance(content, list):
         raise OddAnswer(message)

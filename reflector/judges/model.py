@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from reflector.config import Config
     from reflector.judges.truth.questions import Question
 
-#: The way out where a model calls a prompt too long.
+#: The way out if a model rejects a prompt as too long.
 SHORTER = "; lower request_tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's text, why it ended there, and the tokens that it took.
+    """A model's text, the reason why it ended, and the tokens that it took.
 
-    request_id  by which the API knows the request; None where it has no ids
-    cost        in USD, where the client says it itself
-    requests    how many it took to get it
+    request_id  the API's id of the request; None if it has no ids
+    cost        in USD, if the client reports it itself
+    requests    the number of requests that the text took
     origin      the judge of another package that answered
     """
 
@@ -51,10 +51,10 @@ class Reply:
 
 
 class Client(Protocol):
-    """Who sends questions to a model. Whoever inherits from it is the only one, and can be asked at
-    any time.
+    """The sender of questions to a model. The methods of this class, except `send`, are those of
+    the only client of a judge, which can be asked at any time.
 
-    worst     the most requests that it may make by itself of one question
+    worst     the most requests that it may make on its own for one question
     overhead  the tokens that it adds to each
     """
 
@@ -67,7 +67,7 @@ class Client(Protocol):
         return 0
 
     def of(self, writer: str) -> Client:
-        """Return who is asked about a session that this agent wrote."""
+        """Return the client to ask about a session of this agent."""
         return self
 
     def name(self) -> str:
@@ -75,12 +75,13 @@ class Client(Protocol):
         return ""
 
     def admit(self) -> None:
-        """Raise BackendError where nobody can be asked now, before anything is reserved for it."""
+        """Raise BackendError if no client can be asked now, before anything is reserved for it."""
         return
 
     async def send(self, texts: Sequence[str]) -> Reply:
-        """Send one question; all its texts but the last are the same for many. Raises
-        BackendError and nothing else.
+        """Send one question. All its texts except the last are the same for many questions.
+
+        Raises: BackendError and nothing else.
         """
         ...
 
@@ -89,7 +90,7 @@ class Client(Protocol):
 class ModelBackend:
     """Asks the model of the client.
 
-    project         whose own template is used, None for the user's or ours
+    project         the project whose own template is used, None for the user's or ours
     request_tokens  most tokens of one request
     allowed         the templates of projects whose answers count without a quote, by their SHA-256
     prices          of the models that may answer
@@ -106,8 +107,9 @@ class ModelBackend:
     quotes = True
 
     def prompt(self, request: Request) -> Prompt:
-        """Return what would be sent about a window. Raises BackendError where template or limit
-        forbid it.
+        """Return the text to send about a window.
+
+        Raises: BackendError if template or limit forbid it.
         """
         limit = self.request_tokens
         if request.allowance is not None:
@@ -130,8 +132,9 @@ class ModelBackend:
             raise
 
     def answer(self, request: Request) -> Answer:
-        """Judge a window. Raises BackendError; what the file of the transcript raises goes
-        through.
+        """Judge a window.
+
+        Raises: BackendError, and any error of reading the transcript.
         """
         client = self.client.of(request.agent)
         prompt = self.prompt(request)
@@ -143,16 +146,22 @@ class ModelBackend:
         return replace(answer, prompt_sha256=prompt.sha256, template_sha256=of, **how)
 
     def who(self, agent: str) -> str:
-        """Return which client is asked about a session that this agent wrote."""
+        """Return the name of the client to ask about a session of this agent."""
         return self.client.of(agent).name()
 
     def reply(self, question: Question) -> Answer:
-        """Answer a question about a trajectory. Raises BackendError."""
+        """Answer a question about a trajectory.
+
+        Raises: BackendError.
+        """
         answer = self.complete(question.prompt)
         return replace(answer, template_sha256=question.prompt.template_sha256)
 
     def complete(self, prompt: str) -> Answer:
-        """Answer a prompt, sent without its secrets. Raises BackendError."""
+        """Answer a prompt, sent without its secrets.
+
+        Raises: BackendError.
+        """
         text = redact(visible(prompt))
         tokens = estimate_tokens(text)
         if tokens > self.request_tokens:
@@ -163,8 +172,10 @@ class ModelBackend:
         return replace(answer, prompt_sha256=sha256(text.encode()).hexdigest())
 
     def _ask(self, client: Client, texts: Sequence[str], estimated: int) -> Answer:
-        """Return what comes of one question. Where nobody counted its tokens, the most that they
-        can be stand: budgets must hold. Raises BackendError.
+        """Return the answer to one question. If its tokens were not counted, the estimate counts,
+        because budgets must hold.
+
+        Raises: BackendError.
         """
         begun = time.monotonic()
         reply = asyncio.run(client.send(texts))

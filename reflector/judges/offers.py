@@ -32,11 +32,11 @@ from reflector.prices import ANSWER_TOKENS
 from reflector.settings_file import store_setting
 from reflector.transcripts.readers import is_subagents, stores
 
-#: The newest sessions of an estimate.
+#: The number of newest sessions in an estimate.
 _SESSIONS = 10
-#: Bytes of a transcript for a token of a question, at least.
+#: The fewest bytes of a transcript for one token of a question.
 _BYTES_PER_TOKEN = 3
-#: The receiver of text that a judge sends to no one.
+#: The recipient of a judge that sends no text.
 NOBODY = "nobody"
 
 
@@ -44,12 +44,12 @@ NOBODY = "nobody"
 class Offer:
     """A judge and its terms.
 
-    name      as `--judge` and `judge allow` take it
+    name      as `--judge` and `judge allow` accept it
     allowed   whether it may judge
     version   "" if it has none or it is unknown
     model     the model that is asked, "" for none or the judge's own choice
-    goes_to   who receives the text of your sessions
-    tokens    at most, for the newest sessions; 0 for a judge that asks nobody
+    goes_to   the recipient of the text of your sessions
+    tokens    at most, for the newest sessions; 0 for a judge that asks no model
     price     of them in USD; null if no price is known
     fault     why it cannot judge now, and the way out; null if it can
     """
@@ -65,12 +65,12 @@ class Offer:
 
     @property
     def is_choice(self) -> bool:
-        """Whether it is a model that can judge now and that may not yet."""
+        """Whether it is a model that can judge now but is not allowed yet."""
         return self.goes_to != NOBODY and not self.allowed and self.fault is None
 
 
 class Estimate(NamedTuple):
-    """The newest sessions of a user as questions, by their sizes alone: the tokens of each."""
+    """The tokens of a user's newest sessions as questions, estimated from their sizes."""
 
     prompts: tuple[int, ...]
 
@@ -83,7 +83,7 @@ class Estimate(NamedTuple):
 
 def estimate(config: Config) -> Estimate:
     """Return the newest sessions of all agents and projects, as questions. Sessions of subagents
-    are parts of others.
+    are omitted, because they are parts of others.
     """
     transcripts = []
     for store in stores():
@@ -96,7 +96,7 @@ def estimate(config: Config) -> Estimate:
 
 
 def offers(config: Config, project: Path) -> list[Offer]:
-    """Return every judge that is there, with its terms."""
+    """Return the judges that are available, with their terms."""
     newest = estimate(config)
     listed = [*_agents(config, project, newest)]
     listed += [_extension(name, newest) for name in config.judges]
@@ -207,20 +207,26 @@ def candidates(name: str | None, project: Path) -> tuple[list[Candidate], list[s
 
 
 def allow_agents(ready: Sequence[Candidate], project: Path) -> None:
-    """Let agents judge from now on, beside those that may already. Raises OSError, ConfigError."""
+    """Allow agents to judge from now on, in addition to the ones already allowed.
+
+    Raises: OSError, ConfigError.
+    """
     named = {candidate.name: candidate.terms for candidate in ready}
     consent.keep_consent({**consent.agreed_clients(), **named})
     _choose("agent", project)
 
 
 def allow_extension(extension: Extension, project: Path) -> None:
-    """Let the judge of another package judge from now on. Raises OSError, ConfigError."""
+    """Allow the judge of another package to judge from now on.
+
+    Raises: OSError, ConfigError.
+    """
     agree(extension)
     _choose(extension.name, project)
 
 
 def allow_api(name: str, config: Config, project: Path) -> None:
-    """Let an API judge at its present address, within the limit of a day that was shown.
+    """Allow an API to judge at its present address, within the daily limit that was shown.
 
     Raises: OSError, ConfigError
     """
@@ -232,7 +238,8 @@ def allow_api(name: str, config: Config, project: Path) -> None:
 
 
 def _choose(backend: str, project: Path, address: str | None = None) -> None:
-    """Store the judge of all projects. One that your settings have already stays after `take_back`.
+    """Store the judge of all projects. If your settings already name it, it stays after
+    `take_back`.
 
     Raises: OSError, ConfigError
     """
@@ -248,8 +255,9 @@ def _choose(backend: str, project: Path, address: str | None = None) -> None:
 def keep_limits(
     config: Config, project: Path, *, questions: int, dollars: int, never: Sequence[str]
 ) -> None:
-    """Keep the limits of judging in the user's own settings: the questions, because an API has no
-    limit without the setting, and those of the others that change something.
+    """Store the limits of judging in the user's own settings. The limit of questions is always
+    stored, because an API has no limit without it. The other limits are stored if they change
+    something.
 
     Raises: OSError, ConfigError
     """
@@ -262,8 +270,8 @@ def keep_limits(
 
 
 def forbid(name: str | None) -> bool:
-    """Let a judge judge no longer, all of them without a name; return whether one was allowed. Your
-    own file alone decides: a project's file and the environment keep nothing in force here.
+    """Forbid a judge to judge, or all judges without a name; return whether one was allowed. Only
+    your own file decides: a project's file and the environment do not keep a judge in force.
 
     Raises: OSError, ConfigError
     """
@@ -299,7 +307,10 @@ def take_back() -> bool:
 
 
 def _remove_backend() -> None:
-    """Remove `backend` from the user's own settings. Raises OSError, ConfigError."""
+    """Remove `backend` from the user's own settings.
+
+    Raises: OSError, ConfigError.
+    """
     store_setting(Path(user_folder()), "backend", None, for_all=True)
 
 

@@ -34,7 +34,7 @@ PLACEHOLDERS = {
     "learn.txt": (),
 }
 MAX_TEMPLATE = 256 * 1024
-#: A value may be megabytes, and a template that repeats it without end would fill the memory.
+#: The most times that a template may repeat a value, because a value may have megabytes.
 _MOST_TIMES = 4
 _PART = re.compile(r"\{\{|\}\}|\{([^{}\n]*)\}|[{}]")
 
@@ -44,7 +44,7 @@ class TemplateError(ValueError):
 
 
 class Template(NamedTuple):
-    """A template's text and where it stands."""
+    """A template's text and its path."""
 
     name: str
     path: Path
@@ -52,26 +52,24 @@ class Template(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """Hex digest of the text: what an answer's event names as the template it was asked
-        with.
-        """
+        """Hex digest of the text, by which an answer's event names its template."""
         from hashlib import sha256
 
         return sha256(self.text.encode()).hexdigest()
 
     @property
     def asks_for_quotes(self) -> bool:
-        """Whether its form of an answer has the key `quote`."""
+        """Whether its answer format has the key `quote`."""
         return '"quote"' in self.text
 
     @property
     def is_users(self) -> bool:
-        """Whether it stands in the person's own folder."""
+        """Whether it is in the user's own folder."""
         return self.path.parent == Path(user_settings(), "prompts")
 
     def counts_unquoted(self, allowed: Collection[str]) -> bool:
-        """Return whether an answer to it counts as its form asks, without a quote: it is the
-        person's own, or one of a project that they `allowed`, by its SHA-256.
+        """Return whether an answer to it counts as its format asks, without a quote. It does if the
+        template is the user's own, or one of a project that they `allowed`, by its SHA-256.
         """
         return not self.asks_for_quotes and (self.is_users or self.sha256 in allowed)
 
@@ -92,13 +90,18 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 def load_template(name: str, project: Path | None = None) -> str:
     """Return the text of a prompt template, such as `playbook.txt`: the project's own, the user's,
-    or ours. Literal braces in it are doubled. Raises TemplateError.
+    or ours. Literal braces in it are doubled.
+
+    Raises: TemplateError.
     """
     return find_template(name, project).text
 
 
 def find_template(name: str, project: Path | None = None) -> Template:
-    """Return the template in force, checked. Raises TemplateError."""
+    """Return the template in force, checked.
+
+    Raises: TemplateError.
+    """
     if name not in PLACEHOLDERS:
         raise TemplateError(
             f"{name!r} is not a prompt template; the templates are {', '.join(PLACEHOLDERS)}"
@@ -109,16 +112,17 @@ def find_template(name: str, project: Path | None = None) -> Template:
 def find_own(
     name: str, project: Path | None = None, known: Collection[str] = ()
 ) -> Template | None:
-    """Return the template that a person put in place of ours, checked; None where there is none.
-    `known` are the placeholders of a template that need not hold each of them once. Raises
-    TemplateError.
+    """Return the template with which the user replaced ours, checked; None without one. `known` are
+    the placeholders of a template that need not contain each of them once.
+
+    Raises: TemplateError.
     """
     own = project / ".claude" / "reflector" / "prompts" / name if project is not None else None
     # A folder or a dead link in a template's place is an error, not the absence of one.
     if own is None or not os.path.lexists(own):
         users = Path(user_settings(), "prompts", name)
         return read_template(name, users, known=known) if os.path.lexists(users) else None
-    # One that came with its repository would speak in the user's name.
+    # A template that came with its repository would act in the user's name.
     try:
         tracked = tracked_below(own)
     except GitUnavailable as error:
@@ -140,8 +144,9 @@ def read_template(
     opener: Callable[[Path], BinaryIO] = open_regular,
     known: Collection[str] = (),
 ) -> Template:
-    """Return the template `name` from a file of one's own, checked; `known` as in `find_own`.
-    Raises TemplateError.
+    """Return the template `name` from a file, checked; `known` as in `find_own`.
+
+    Raises: TemplateError.
     """
     try:
         with opener(path) as file:

@@ -20,14 +20,14 @@ from reflector.transcripts.message import Message
 if TYPE_CHECKING:
     from reflector.judges.truth.questions import Question
 
-#: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever
-#: it is asked.
+#: Stages at which a failure shows nothing about the window: the API is away, or refuses every
+#: question of ours.
 OUTAGES = frozenset({"transport", "access"})
-#: Stages at which what came was no answer: the judge's words could not be used, or it had none.
+#: Stages at which the judge gave no answer: its text could not be used, or there was none.
 NO_ANSWER = frozenset({"parse", "answer"})
-#: How often a judge is asked by itself for an answer about one part of a session.
+#: How often a judge is asked automatically for an answer about one part of a session.
 MOST_QUESTIONS = 3
-#: Of one answer (requirements A-15).
+#: The most tokens of one answer (requirements A-15).
 MAX_TOKENS = 4096
 
 Mode = Literal["citation_guided", "content_based", "ground_truth", "checked"]
@@ -39,16 +39,16 @@ class Request:
 
     playbook   the live bullets, canonical order
     cited      known names to judge, in order of first appearance: those that the window cites, and
-               of earlier windows of its session those that are judged again
+               those of earlier windows of its session that are judged again
     again      those of earlier windows
-    messages   call it for a fresh stream of the window's messages, oldest first, bounded each
-    agent      the agent that wrote the session, as its events name it; "" where none is known
-    passed, judged, settled   where that stream begins in the session, as `SessionText` has it
+    messages   returns a fresh stream of the window's messages, oldest first, each bounded
+    agent      the agent that wrote the session, as its events name it; "" if none is known
+    passed, judged, settled   the beginning of that stream in the session, as `SessionText` has it
     allowance  most tokens that the answer may take, None for no limit
-    template   of the question that a model is asked, and whether it is asked as well what the
-               playbook lacks (`learns`)
+    template   of the question to a model
+    learns     whether the question also asks for gaps of the playbook
     reserve    called before a model is asked, with the most tokens that all of this request may
-               take by then; raises BackendError of the stage budget where that is more than is left
+               take by then; raises BackendError of the stage budget if that is more than is left
                by now
     """
 
@@ -76,12 +76,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is sent: `before` is the same for every session with this playbook (it is cached),
+    """The text to send: `before` is the same for every session with this playbook (it is cached),
     `after` is not.
 
     tokens    an estimate, never too low
-    left_out  what of the window was cut, by kind
-    unquoted  whether its template is the person's and asks for no quotes
+    left_out  the omitted parts of the window, by kind
+    unquoted  whether its template is the user's and asks for no quotes
     """
 
     before: str
@@ -104,15 +104,15 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back.
+    """The answer of a judge.
 
-    `text` is the raw answer, when all is well the JSON `{"analysis": str, "bullet_tags": [{"name":
-    str, "tag": "helpful" | "harmful" | "neutral", "rationale": str}]}`. Where a model judges, each
-    tag has its evidence, as `prompts/reflector.txt` asks for it.
+    `text` is the raw answer. A valid one is the JSON `{"analysis": str, "bullet_tags": [{"name":
+    str, "tag": "helpful" | "harmful" | "neutral", "rationale": str}]}`. If a model judges, each tag
+    has its evidence, as `prompts/reflector.txt` asks for it.
 
-    meta      what is not deterministic: tokens, latency, cost, request ids
-    left_out  what was cut from the window to make it fit, by kind
-    unquoted  whether a verdict counts without a quote, since the person's own template asks for
+    meta      nondeterministic facts: tokens, latency, cost, request ids
+    left_out  the parts of the window that were cut to make it fit, by kind
+    unquoted  whether a verdict counts without a quote, because the user's own template asks for
               none
     """
 
@@ -126,14 +126,14 @@ class Answer:
 
 
 class BackendError(Exception):
-    """A reflection could not be had.
+    """The failure of a reflection.
 
-    stage        where: template, request, transport (the API is away), access (it refuses us,
-                 whatever it is asked) or answer; budget where the allowance is too small for any
+    stage        the failed step: template, request, transport (the API is away), access (it refuses
+                 every question of ours) or answer; budget if the allowance is too small for any
                  request
     attempts     how many requests were made for it
-    final        True where asking again would end the same way
-    retry_after  seconds for which the API asked to be left alone
+    final        True if asking again would end the same way
+    retry_after  seconds that the API asks to wait
     usage        tokens that the requests took or may have taken
     """
 
@@ -155,17 +155,16 @@ class BackendError(Exception):
 
 
 class Backend(Protocol):
-    """Who judges a window.
+    """The judge of a window.
 
-    name     its name in events and configuration
-    is_model True where an answer costs time and money: the gate's budgets hold, no process waits
-    for it under
-             a project's lock, and a window without citations may be judged as well
-    rereads  True where it judges each window together with those before it of its session, so that
-             its verdicts do not depend on where the session was cut; False where it is asked once,
-             about the new records
-    quotes   True where a model judges: its verdicts count with evidence only, see
-             `reflector.judges.evidence`
+    name      its name in events and configuration
+    is_model  True if an answer costs time and money: the gate's budgets hold, no process waits for
+              it under a project's lock, and a window without citations may be judged as well
+    rereads   True if it judges each window together with the earlier ones of its session, so that
+              its verdicts do not depend on the place at which the session was cut; False if it is
+              asked once, about the new records
+    quotes    True if a model judges: its verdicts count with evidence only, see
+              `reflector.judges.evidence`
     """
 
     is_model: bool
@@ -176,39 +175,45 @@ class Backend(Protocol):
     def name(self) -> str: ...
 
     def answer(self, request: Request) -> Answer:
-        """Judge a window. May raise `BackendError` and nothing else."""
+        """Judge a window.
+
+        Raises: BackendError and nothing else.
+        """
         ...
 
 
 @runtime_checkable
 class Asks(Protocol):
-    """A backend that sends a prompt, perhaps to one about this session and to another one about
-    the next.
-    """
+    """A backend that sends a prompt to a client, which may differ between sessions."""
 
     def prompt(self, request: Request) -> Prompt:
-        """Return the prompt about a window. Raises BackendError, and what reading the transcript
-        raises.
+        """Return the prompt about a window.
+
+        Raises: BackendError, and any error of reading the transcript.
         """
         ...
 
     def who(self, agent: str) -> str:
-        """Return who is asked about a session that this agent wrote, "" for the only one."""
+        """Return the name of the client to ask about this agent's session, "" for the only one."""
         ...
 
 
 @runtime_checkable
 class Replies(Protocol):
-    """A backend that answers questions about trajectories too."""
+    """A backend that also answers questions about trajectories."""
 
     def reply(self, question: Question) -> Answer:
-        """Answer a question about a trajectory. May raise `BackendError` and nothing else."""
+        """Answer a question about a trajectory.
+
+        Raises: BackendError and nothing else.
+        """
         ...
 
 
 def reply_of(backend: Backend) -> Callable[[Question], Answer]:
-    """Return the method with which a backend answers about trajectories. Raises ConfigError
-    where it has none.
+    """Return the method with which a backend answers about trajectories.
+
+    Raises: ConfigError if it has none.
     """
     if not isinstance(backend, Replies):
         raise ConfigError(
@@ -219,7 +224,7 @@ def reply_of(backend: Backend) -> Callable[[Question], Answer]:
 
 
 def judge_named(backend: str, client: str) -> str:
-    """Return a judge's name: its backend's, and that of the client that it asks, "" for the only
-    one.
+    """Return a judge's name: that of its backend, and that of the client that it asks, "" for the
+    only one.
     """
     return f"{backend} {client}".strip()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def judge_kind(name: str, config: Config | None = None) -> JudgeKind:
-    """Return the judge with this name, also that of an agent, or one that a configuration lists.
+    """Return the judge with this name, which can also be an agent or listed by a configuration.
 
     Raises: ConfigError for a name that is not a judge's.
     """
@@ -39,7 +39,10 @@ def judge_kind(name: str, config: Config | None = None) -> JudgeKind:
 
 
 def kind_of(config: Config) -> JudgeKind:
-    """Return the judge in force. Raises ConfigError."""
+    """Return the judge in force.
+
+    Raises: ConfigError.
+    """
     return judge_kind(config.backend, config)
 
 
@@ -60,14 +63,17 @@ def judge_settings(name: str | None) -> dict[str, str]:
 
 
 def backend_of(config: Config, project: Path | None = None) -> Backend:
-    """Return the backend that a configuration names. Raises ConfigError."""
+    """Return the backend that a configuration names.
+
+    Raises: ConfigError.
+    """
     return kind_of(config).build(config, project)
 
 
 def is_rereading(name: str) -> bool:
     """Return whether a judge judges each window together with the earlier ones of its session.
 
-    A model never does, because each of its answers costs money; so it is not imported for this.
+    A model never does, because each of its answers costs money. So no model is imported for this.
     """
     return name in OFFLINE and judge_kind(name).rereads
 
@@ -83,7 +89,7 @@ def judge_of(config: Config) -> Callable[[str], str]:
 
 
 def described(config: Config, project: Path) -> Readiness:
-    """Return the judge in force in words, and how it gets what it lacks."""
+    """Return the current judge in words, and the way to repair what is missing."""
     return kind_of(config).readiness(config, project)
 
 

@@ -32,7 +32,7 @@ def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
 
 @dataclass(slots=True)
 class Aftermath:
-    """A citation and what followed it, for a screen.
+    """A citation and the messages after it, for a screen.
 
     cited    the words of the agent that cite the bullet
     replies  your messages after them

@@ -76,18 +76,17 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
 MODE: Final = "checked"
-#: The most tokens of a question: twice as much hardly ever shows more of what decides
-#: (docs/judging.md).
+#: The most tokens of a question; twice as many rarely show more evidence (docs/judging.md).
 ROOM = 32_000
 #: The most of them that the advice may take.
 _MAX_ADVICE_TOKENS = 8_000
-#: The first parser for which only an answer is read.
+#: The first parser that refuses texts that are not answers.
 _STRICT_PARSER = 5
-#: Why the answer about a bullet is worth nothing.
+#: Faults that make the answer about a bullet worthless.
 NOTHING = frozenset(
     {"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"}
 )
-#: Whose words show whether a line was followed.
+#: The speakers whose words show whether a line was followed.
 _SHOW = frozenset({"person", "run", "agent"})
 _MAX_PROPOSALS = 10
 _MAX_PROPOSAL_CHARACTERS = 500
@@ -95,8 +94,8 @@ _MAX_PROPOSAL_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """A window that is to be asked about, and the names; with an `answer` it only waits to be
-    read.
+    """A question about a window, with the names of its bullets. With an `answer`, it only waits to
+    be read.
     """
 
     window: Event
@@ -117,10 +116,10 @@ def todo(
     again: bool = False,
 ) -> Iterator[Todo]:
     """Yield the questions about a session's windows, oldest first. A window that waits for the
-    verdicts on its own citations is left for later.
+    verdicts on its own citations is skipped for now.
 
     judge  returns the judge of a session that an agent wrote, as `judge_named` has it
-    again  ask also if this judge gave no answer as often as it is asked automatically
+    again  ask even if this judge failed as often as it is asked automatically
     """
     states = {row.event_id: row.state for row in ledger.windows(session_id)}
     failures_by_window = _failures(ledger, session_id)
@@ -137,8 +136,8 @@ def todo(
 
 
 def _is_askable(ledger: Ledger, window: Event, states: Mapping[str, str]) -> bool:
-    """Return whether a window is new, not a subagent's, and if it cites anything, judged or too
-    early to be.
+    """Return whether a window is new and not a subagent's. If it cites anything, it must also be
+    judged, or too early to be.
     """
     if window.data is None or window.data.get("agent_id"):
         return False
@@ -169,7 +168,7 @@ class _Answers(NamedTuple):
     """The answers about a window.
 
     unread  those that wait to be read
-    names   that they were asked about, or that had no room
+    names   in their questions, or omitted for lack of room
     """
 
     unread: list[Event]
@@ -207,7 +206,7 @@ WORST_FIRST: Final = ("harmed", "not followed", "helped")
 
 
 def verdicts_in(finding: Event) -> Iterator[str]:
-    """Return the verdicts of a finding, in the order of `WORST_FIRST`."""
+    """Yield the verdicts of a finding, in the order of `WORST_FIRST`."""
     facts = finding.facts
     is_proved = facts.get("disposition") in ("checked", "counted")
     tag = facts.get("tag") if is_proved else ""
@@ -216,15 +215,17 @@ def verdicts_in(finding: Event) -> Iterator[str]:
 
 
 def is_sound_reading(answer: Event, completed: Event) -> bool:
-    """Return whether an answer that was read is one: earlier versions read others too."""
+    """Return whether a text that was read is an answer, because earlier versions also read other
+    texts.
+    """
     version = completed.facts.get("parser")
     is_strict = type(version) is int and version >= _STRICT_PARSER
     return is_strict or answer.data is None or not read_answer(answer.facts).fault
 
 
 def readings(answer: Event, completed: Mapping[str, Event]) -> Iterator[Event]:
-    """Yield the readings of an answer among all by their ids: the first, then those of
-    `recount`.
+    """Yield the readings of an answer, the first and then those of `recount`; `completed` has all
+    readings by their ids.
     """
     reflection_id = answer.reflection_id or ""
     while True:
@@ -249,8 +250,8 @@ def _failures(ledger: Ledger, session_id: str | None = None) -> Mapping[str, lis
 
 
 def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
-    """Return the windows about which a judge gave no answer and that have none since, with the
-    trouble.
+    """Return the windows about which a judge gave no answer, and which have had none since, with
+    the trouble.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -284,7 +285,7 @@ def _is_read_after(ledger: Ledger, window_id: str, position: int) -> bool:
 
 
 def session_starts(ledger: Ledger, upto: int | None = None) -> Mapping[str, datetime]:
-    """Return when each session started whose records have times.
+    """Return the start of each session whose records have times.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -304,7 +305,7 @@ class Checker(Recorder):
     ) -> None:
         super().__init__(ledger, backend, gate=gate)
         self.learns = learns
-        #: In USD, of answers whose price is known.
+        #: The cost in USD of the answers whose price is known.
         self.spent = Decimal(0)
 
     def request(self, window: Event, names: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
@@ -375,7 +376,7 @@ class Checker(Recorder):
         return self.backend.who(writer) if isinstance(self.backend, Asks) else ""
 
     def unanswered(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
-        """Record why a question has no answer, beside its window: no step of it. A spent budget
+        """Record why a question has no answer. This is not a step of its window. A spent budget
         leaves no event, because a later check asks again.
         """
         reflected = Reflected(
@@ -399,7 +400,7 @@ class Checker(Recorder):
         self.ledger.append([event])
 
     def _read(self, row: WindowRow, window: Event, answer: Event) -> str:
-        """Append an answer's reading; return why there is none."""
+        """Append an answer's reading; return why there is none, "" for a reading."""
         if answer.data is None:
             return "the answer was redacted before it was read"
         parsed = read_answer(answer.data)
@@ -418,7 +419,7 @@ class Checker(Recorder):
     def _append_reading(
         self, window: Event, answer: Event, parsed: Parsed, messages: Sequence[Message]
     ) -> None:
-        """Append in one transaction what an answer comes to."""
+        """Append the reading of an answer in one transaction."""
         rows = self.ledger.rows_by_name()
         advice = [row.text for row in rows.values() if row.status != "removed"]
         trusted = counting_words(self.gate.config, answer.facts)
@@ -439,7 +440,7 @@ class Checker(Recorder):
         self.ledger.append(_reading_events(completed, findings, countable))
 
     def _fault(self, answer: Event, parsed: Parsed) -> str:
-        """Return why a text is no answer to its question, "" for an answer."""
+        """Return why a text is not an answer to its question, "" for an answer."""
         if answer.meta.get("stop_reason") == "refusal":
             return "the model declined to answer"
         if not answer.facts["answer"].strip():
@@ -481,7 +482,7 @@ def _counts(ledger: Ledger, tag: Event) -> bool:
 
 
 def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> int:
-    """Read the recorded answers again if the setting `checked_counts` was changed since; return
+    """Read the recorded answers again if the setting `checked_counts` changed since then; return
     how many changed.
 
     The playbook's lock must be held.
@@ -583,8 +584,8 @@ def _fault_of_tag(
 def answer_fault(
     answer: Event, parsed: Parsed, names: Collection[str], replaceable: Collection[str]
 ) -> str:
-    """Return why a text is no answer about these names, "" for an answer; its proposals may take
-    the place of the replaceable bullets only.
+    """Return why a text is not an answer about these names, "" for an answer. Its proposals may
+    replace only the replaceable bullets.
     """
     fault = fault_of(parsed, names)
     if fault or not answer.facts.get("learns"):
@@ -593,8 +594,8 @@ def answer_fault(
 
 
 def _fault_of_proposals(answer: str, replaceable: Collection[str]) -> str:
-    """Return why an answer's proposals cannot be read, "" if they can: they are no list of objects,
-    or one takes the place of a bullet that is not replaceable.
+    """Return why an answer's proposals cannot be read, "" if they can. A fault is that they are not
+    a list of objects, or that one replaces a bullet that is not replaceable.
     """
     proposals = _raw_proposals(answer)
     if proposals is None:  # a model that proposes nothing may omit them
@@ -646,7 +647,7 @@ def learned_in(
 
 
 def _proposal(entry: object) -> dict[str, Any] | None:
-    """Return one proposal, None for one that cannot be understood."""
+    """Return one proposal, None if it cannot be understood."""
     if not isinstance(entry, Mapping):
         return None
     kind = entry.get("kind")

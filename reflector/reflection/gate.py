@@ -42,8 +42,8 @@ _UNKNOWN_BUDGET = (
     "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove "
     "it, or set monthly_tokens to 0"
 )
-#: Settings of the ACE tool, in the client's user settings: the trigger, and its reason, that they
-#: switch off if they are false.
+#: Settings of the ACE tool, in the client's user settings. If one is false, it switches off this
+#: trigger, with this reason or with any.
 _ACE = {
     "playbook_update_on_exit": ("SessionEnd", "prompt_input_exit"),
     "playbook_update_on_clear": ("SessionEnd", "clear"),
@@ -55,10 +55,10 @@ _MAX_RECORD_BYTES = 64 << 20
 #: Ledger (a digest of its origin), tokens it took this month, tokens it has reserved.
 _LINE = re.compile(rb"^([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})$", re.M)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-#: A budget with fewer tokens left is not worth a question.
+#: With fewer tokens left in a budget, no question is asked.
 LEAST_ALLOWANCE = 8_000
 _MILLION = 1_000_000
-#: A word of every reason that is a budget's, and of no other reason of the gate.
+#: A word in every reason of a budget, and in no other reason of the gate.
 _WORD = "budget"
 _DAY_IS_SPENT = "the daily budget is spent: "
 _MONTH_IS_SPENT = "the monthly budget is spent: "
@@ -74,10 +74,10 @@ class Gate:
         self.spending = Spending()
         self.dollars = Spending(unit="dollars")
         self._ace = ace_settings()
-        #: The tokens that the requests of each thread may take, which are one reservation.
+        #: The tokens that the requests of each thread may take; together they are one reservation.
         self._reserved: dict[int, int] = {}
         self._turn = Lock()
-        #: How many requests a person confirmed, and are left; None for what starts by itself.
+        #: How many of the requests that the user confirmed are left; None for an automatic start.
         self.confirmed: int | None = None
 
     def check(
@@ -90,9 +90,11 @@ class Gate:
         is_model: bool,
         forced: bool = False,
     ) -> int | str | None:
-        """Return how many tokens may be spent on a window, None for no limit; if it is not
-        reflected on, the reason. A window that you ask for by hand (`forced`) needs no consent and
-        has no limit, but no model reads a folder of `never`.
+        """Return how many tokens may be spent on a window, None for no limit. If it is not
+        reflected on, return the reason.
+
+        A window that you ask for by hand (`forced`) needs no consent and has no limit, but no model
+        reads a folder of `never`.
         """
         if not live:
             return "the playbook is empty"
@@ -136,7 +138,7 @@ class Gate:
 
     def _no_consent(self, facts: Mapping[str, Any]) -> str | None:
         """Return why a model may not be asked about this project, None if it may. A command by hand
-        is consent; so is recording a trajectory, which has no trigger.
+        is consent. Recording a trajectory is consent too, because it has no trigger.
         """
         if facts.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
@@ -167,7 +169,7 @@ class Gate:
 
     def _limit(self, key: str) -> int:
         """Return a limit of automatic questions, 0 for none. The environment may come with a
-        repository: it can lower the limit that you have, and not raise it.
+        repository, so it can lower your limit but not raise it.
         """
         limit: int = getattr(self.config, key)
         if self.config.layer(key) != "environment":
@@ -210,7 +212,7 @@ class Gate:
         )
 
     def left_of_day(self, *, one_more: bool = False) -> str | None:
-        """Return why today's budget allows no automatic question to the person's agent, None if it
+        """Return why today's budget allows no automatic question to the user's agent, None if it
         does. With `one_more`, a question is about to be asked, and is recorded.
         """
         limit = self._limit("daily_requests")
@@ -230,12 +232,12 @@ class Gate:
         return f"{_DAY_IS_SPENT}{limit:,} of {limit:,} requests (setting daily_requests)"
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
-        """Record for the person's other ledgers the tokens that the next request may take.
+        """Record for the user's other ledgers the tokens that the next request may take.
 
         Raises:
             BackendError: the budget has fewer tokens left, also because of other reservations.
         """
-        from reflector.judges.protocol import BackendError  # `status` asks what was spent alone
+        from reflector.judges.protocol import BackendError  # `status` needs only the spending
 
         with self._turn:
             self._reserved[get_ident()] = tokens
@@ -266,7 +268,7 @@ class Gate:
         return too_many if missing else None
 
     def _too_dear(self, ledger: Ledger) -> str | None:
-        """Reserve the dollars of the next request for the person's other ledgers; return why the
+        """Reserve the dollars of the next request for the user's other ledgers; return why the
         month's limit does not allow it, None if it does.
         """
         limit = self._limit("monthly_dollars")
@@ -292,8 +294,8 @@ class Gate:
         return sum(map(self._price, self._reserved.values()))
 
     def _price(self, tokens: int) -> int:
-        """Return the list price of a request that takes so many tokens at most, in millionths of a
-        dollar; 0 for a model without a known one.
+        """Return the list price of a request with at most this number of tokens, in millionths of a
+        dollar. Return 0 for a model without a known price.
         """
         from reflector.judges.protocol import MAX_TOKENS
         from reflector.judges.registry import kind_of
@@ -305,8 +307,8 @@ class Gate:
         return int((cost(kind.prices, model, usage) or 0) * _MILLION)
 
     def settle(self, ledger: Ledger) -> None:
-        """Record for the person's other ledgers the tokens that this one took in the end."""
-        with self._turn, suppress(OSError):  # it says it again before its next request
+        """Record for the user's other ledgers the tokens that this request took in the end."""
+        with self._turn, suppress(OSError):  # it is recorded again before the next request
             self._reserved.pop(get_ident(), None)
             others = sum(self._reserved.values())
             self.spending.write(ledger.head().origin, spent_this_month(ledger), others)
@@ -316,8 +318,8 @@ class Gate:
 
 
 def waiting_words(reason: str, now: datetime | None = None) -> str:
-    """Return in words that a budget is spent and when judging goes on, in local time; "" if the
-    reason of a skipped window is another one.
+    """Return in words that a budget is spent and when judging continues, in local time; "" if a
+    window was skipped for another reason.
     """
     moment = now or datetime.now(UTC)
     if reason.startswith(_DAY_IS_SPENT):
@@ -338,31 +340,31 @@ def ace_settings() -> Mapping[str, Any]:
     try:
         path = Path(agent_folder()).expanduser() / "settings.json"
         settings = json.loads(read_bounded(path, _MAX_SETTINGS_BYTES))
-    # the last for a missing home, and for nesting
+    # RuntimeError for a missing home folder, and for deep nesting
     except (OSError, ValueError, RuntimeError):
         return {}
     return settings if isinstance(settings, dict) else {}
 
 
 class Spending:
-    """The record of one person for the current month: tokens, or millionths of a dollar in a file
-    of its own.
+    """The spending of one user in the current month: tokens, or millionths of a dollar in a file of
+    its own.
 
     A line contains the tokens that a ledger has taken this month in all, and those that its next
-    request may take on top. The largest number of a ledger counts, so a line that is written again
-    changes nothing, and the next one repairs what a process that died left open. Lines are single
-    writes, and the sum is read after one: of two processes that would go beyond the limit together
-    both step back.
+    request may take in addition. The largest number of a ledger counts. So a line that is written
+    again changes nothing, and the next one repairs the reservation of a process that died. Lines
+    are single writes, and the sum is read after one. If two processes would exceed the limit
+    together, both step back.
     """
 
     def __init__(self, now: datetime | None = None, unit: str = "tokens") -> None:
         state = user_state()
         month = (now or datetime.now(UTC)).strftime("%Y-%m")
-        #: None if the person has no home: each ledger is on its own then.
+        #: None if the user has no home folder; then each ledger counts alone.
         self.path = Path(state, f"{unit}-{month}") if state else None
 
     def month(self, ledger: Ledger) -> int:
-        """Return the tokens that all of the person's ledgers took since the calendar month began.
+        """Return the tokens that all of the user's ledgers took since the calendar month began.
 
         Raises:
             OSError: the record cannot be read.
@@ -370,8 +372,8 @@ class Spending:
         return self.total(ledger.head().origin, spent_this_month(ledger))
 
     def total(self, origin: str, own: int) -> int:
-        """Return the tokens that all ledgers took or have reserved; `own` are those that the asking
-        one took.
+        """Return the tokens that all ledgers took or have reserved; `own` are those of the caller's
+        ledger.
 
         Raises:
             OSError: the record cannot be read.
@@ -399,8 +401,8 @@ class Spending:
             os.fsync(file.fileno())
 
     def reserve(self, origin: str, own: int, tokens: int, limit: int | None) -> int:
-        """Reserve tokens for a request; return how many are missing within the limit, 0 if it may
-        be made.
+        """Reserve tokens for a request; return by how many they exceed the limit, 0 if it may be
+        made.
 
         Raises:
             OSError: the record cannot be read or written.
@@ -446,7 +448,7 @@ class Spending:
 
 
 def _appended(path: Path) -> FileIO:
-    """Return a record that is open to append to, never a link; make its folder if it is missing.
+    """Return a record that is open for appending, never a link; create its folder if it is missing.
 
     Raises:
         OSError: the record cannot be opened.
@@ -462,7 +464,7 @@ def _key(origin: str) -> str:
 
 
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
-    """Return the tokens that all reflections of the playbook, failed ones as well, took since the
+    """Return the tokens that all reflections of the playbook, including failed ones, took since the
     calendar month (UTC) began.
     """
     after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
@@ -484,8 +486,8 @@ def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
 
 
 def dollars_this_month(ledger: Ledger, now: datetime | None = None) -> int:
-    """Return what all reflections of the playbook took since the calendar month (UTC) began, by
-    list prices, in millionths of a US dollar. Models without a known price take nothing.
+    """Return the cost of all reflections of the playbook since the calendar month (UTC) began, by
+    list prices, in millionths of a US dollar. Models without a known price cost nothing.
     """
     from reflector.prices import spent_on
 

@@ -48,23 +48,23 @@ if TYPE_CHECKING:
 _MAX_ANSWER_CHARACTERS = 4_000_000
 _MAX_STAGE_CHARACTERS = 40
 _MAX_MESSAGE_CHARACTERS = 500
-#: How an answer ends that the model itself ended.
+#: The stop reasons of an answer that the model itself ended.
 _WHOLE_STOPS = ("", "end_turn", "stop_sequence")
 Outcome = Literal["completed", "skipped", "failed", "waiting"]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a window's reflection, or one question about the window, came to nothing.
+    """Why a window's reflection, or one question about the window, failed.
 
-    stage        where it failed: see `BackendError`, and parse, transcript, window, dataset
+    stage        the failed step: see `BackendError`, and parse, transcript, window, dataset
     attempts     how many requests were made
     final        whether the window is not tried again automatically
-    retry_after  for how many seconds the API asked to be left alone
+    retry_after  seconds that the API asks to wait
     usage        tokens that the requests took or may have taken
     parser       the version of the parser that found no answer
     place        of the question in a window with several questions
-    answer_id    of the answer that could not be read, in a window with several questions
+    answer_id    of the unreadable answer, in a window with several questions
     """
 
     stage: str
@@ -79,7 +79,7 @@ class Failure:
 
 
 def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = ()) -> str:
-    """Return the id of a backend's reflection on a window, or on some of it: the same for every
+    """Return the id of a backend's reflection on a window, or on a part of it: the same for every
     attempt.
     """
     return identity("reflection", window_id, backend, *about)
@@ -108,9 +108,9 @@ def answer_event(
 
     place     how often the whole window was asked about, and the part of it
     tries     how often this part was asked in this place
-    about     what tells several reflections of one backend on a window apart: each verdict that
-              you give is one
-    question  the fields that contain what a model was asked; an answer that has them needs evidence
+    about     distinguishes several reflections of one backend on a window: each verdict that you
+              give is one
+    question  the fields about the question to a model; an answer that has them needs evidence
     """
     iteration, part = place
     reflection_id = reflection_id_of(recorded.event_id, backend, about)
@@ -158,14 +158,14 @@ def completion_events(
     answer   the last answer that was read
     rows     the bullets, by name
     tags     those that get an event
-    grounds  what tags rest on, by index; empty for a judge that needs no evidence
+    grounds  the evidence of tags, by index; empty for a judge that needs no evidence
     extra    further fields of the reading
     """
     from reflector.judges.answers import PARSER_VERSION
 
     answer_data: Mapping[str, Any] = answer.data or {}
     is_unquoted = bool(answer_data.get("unquoted"))
-    # A verdict is of its session's time, whenever a judge gave it.
+    # A verdict has the time of its session, whenever a judge gave it.
     common: Any = {
         "actor": answer.actor,
         "occurred_at": None if answer.actor == ev.HUMAN else recorded.occurred_at,
@@ -197,7 +197,9 @@ def completion_events(
 def _rationales(
     tags: Sequence[ParsedTag], grounds: Mapping[int, Ground]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rationale of each tag that has words, with its quote if that has a ground."""
+    """Yield the rationale of each tag that has a rationale or a quote. The quote is included if the
+    tag has a ground.
+    """
     for tag in tags:
         if not (tag.rationale or tag.quote):
             continue
@@ -221,14 +223,14 @@ def _tag_data(
 
 
 def _disposition(tag: ParsedTag, rows: Mapping[str, BulletRow], ground: Ground | None) -> str:
-    """Return what becomes of a tag: only `counted` counts, the rest is kept as a fact."""
+    """Return the disposition of a tag: only `counted` counts, the rest is kept as a fact."""
     if tag.malformed is not None or tag.name is None:
         return "malformed"
     if tag.tag not in VERDICTS:
         return "unknown_tag"
     if tag.name not in rows:
         return "unknown_bullet"
-    # Late evidence on a merged bullet counts, for the one that has its evidence too.
+    # Late evidence on a merged bullet counts for the bullet that has its evidence now.
     if not rows[tag.name].counts:
         return "retired_bullet"
     fault = ground.fault if ground is not None else ""
@@ -301,7 +303,9 @@ def retraction_event(
     reflection_id: str | None = None,
     target_id: str = "",
 ) -> NewEvent:
-    """Return the event that takes another out of the count, or a target that put it back."""
+    """Return the event that takes another event out of the count. If that was put back, `target_id`
+    is the event that put it back.
+    """
     target_id = target_id or event.event_id
     return NewEvent(
         ev.EVIDENCE_RETRACTED,
@@ -315,7 +319,7 @@ def retraction_event(
 
 
 def with_stop_reason(fault: str, answer: Event) -> str:
-    """Return why an answer is none, with the reason why it ended if that may be the cause."""
+    """Return why a text is not an answer, with its stop reason if that may be the cause."""
     stop_reason = str(answer.meta.get("stop_reason") or "")
     return fault if stop_reason in _WHOLE_STOPS else f"{fault} (stop_reason {stop_reason})"
 
@@ -324,9 +328,9 @@ def with_stop_reason(fault: str, answer: Event) -> str:
 class Reflected:
     """How one window's reflection ended, and the verdicts that were counted.
 
-    stage    where it failed
-    again    whether a failed one is tried again by itself
-    dropped  the helpful and harmful verdicts that do not count, each with the reason
+    stage       the failed step
+    again       whether a failed one is tried again automatically
+    dropped     the helpful and harmful verdicts that do not count, each with the reason
     instead_of  the judge that was asked before and gave no answer; "" without one
     """
 
@@ -343,7 +347,7 @@ class Reflected:
 
     @property
     def words(self) -> str:
-        """What came of a completed one: the verdicts that count and those that do not; "" if all
+        """The result of a completed one: the verdicts that count and those that do not; "" if all
         are neutral.
         """
         parts = [self.detail, *self.dropped]
@@ -353,7 +357,7 @@ class Reflected:
 
 
 class Recorder:
-    """Records for one ledger what one backend answers about its windows."""
+    """Records for one ledger the answers of one backend about its windows."""
 
     def __init__(
         self, ledger: Ledger, backend: Backend, *, gate: Gate | None = None, max_attempts: int = 5
@@ -410,7 +414,7 @@ class Recorder:
 
     def skip(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         """Record that the gate is closed."""
-        # A window that was asked about by hand is skipped already, perhaps for another reason.
+        # A window that was asked about by hand is already skipped, perhaps for another reason.
         if window.state != "skipped":
             new_skip = partial(skip_event, window, recorded, self.backend.name, quote(reason, 500))
             event = new_skip()
@@ -424,8 +428,8 @@ class Recorder:
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 
     def fail(self, window: WindowRow, *failures: Failure) -> Reflected:
-        """Record failures of one window, at least one; return how its reflection ended, in the
-        words of the last one.
+        """Record failures of one window, at least one; return how its reflection ended, with the
+        message of the last one.
         """
         client = self.who(window)
         backend = self.backend.name

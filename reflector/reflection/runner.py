@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from reflector.reflection.standing import Grounded
     from reflector.transcripts.message import Message
 
-#: Which failed reflections are tried: those whose pause is over, all that have attempts left (but
-#: not before the API wants to be asked again), or simply all.
+#: The failed reflections to try: those whose pause is over, all that have attempts left (but not
+#: before the API allows it), or all.
 Retry = Literal["due", "left", "all"]
 
 
@@ -95,8 +95,8 @@ class Runner(Recorder):
     def _failure_of_another(self, window: WindowRow) -> Event | None:
         """Return the last failure of a window if another judge was asked and gave no answer.
 
-        If you asked a model, you are owed its answer: a judge that reads less does not take its
-        place unasked.
+        If you asked a model, you expect its answer, so a judge that reads less does not replace it
+        automatically.
         """
         if window.state != "failed":
             return None
@@ -106,8 +106,8 @@ class Runner(Recorder):
         return trouble.last if trouble.stage in NO_ANSWER else None
 
     def resting(self, windows: Sequence[WindowRow], retry: Retry = "due") -> set[str]:
-        """Return the judges that are left alone for now: one that refused a window would refuse the
-        others.
+        """Return the judges that are not asked for now, because one that refused a window would
+        refuse the others.
         """
         resting: set[str] = set()
         for window in windows if retry != "all" else ():
@@ -124,15 +124,15 @@ class Runner(Recorder):
         return self.backend.who(writer_of(recorded) if recorded is not None else "")
 
     def reopened(self) -> list[WindowRow]:
-        """Return the windows that waited for a budget which allows them now, oldest first."""
+        """Return the windows that waited for a budget that allows them now, oldest first."""
         waiting = waiting_for_budget(self.ledger)
         if not waiting or not self.backend.is_model:
             return waiting
         return [] if self.gate.closed(self.ledger) else waiting
 
     def cited_first(self, windows: Iterable[WindowRow]) -> list[WindowRow]:
-        """Return windows in the order in which they are asked about: a budget is spent on those
-        that cite bullets, the oldest first, before the others.
+        """Return windows in the order in which they are asked about. A budget is spent first on
+        those that cite bullets, the oldest first.
         """
 
         def rank(window: WindowRow) -> tuple[bool, int]:
@@ -144,7 +144,7 @@ class Runner(Recorder):
         return sorted(windows, key=rank)
 
     def finish(self, window: WindowRow, *, forced: bool = False) -> Reflected:
-        """Take one window through the steps that it lacks; a forced one goes past the gate."""
+        """Complete the missing steps of one window; a forced one ignores the gate."""
         recorded = self.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
             reason = "the session's event was redacted before it was judged"
@@ -165,8 +165,8 @@ class Runner(Recorder):
         return replace(reflected, instead_of=judge_in(earlier_failure))
 
     def session(self, recorded: Event) -> Session:
-        """Return the session of a recorded window; a window that cites nothing needs none of the
-        others.
+        """Return the session of a recorded window. For a window that cites nothing, the other
+        windows are not read.
         """
         cites = window_names(recorded, "cited") or window_names(recorded, "carried")
         return Session.read(self.ledger, recorded) if cites else Session(recorded)
@@ -178,7 +178,7 @@ class Runner(Recorder):
         rows = {row.name: row for row in self.ledger.rows() if row.counts}
         names = dict.fromkeys([*text.carried, *window_names(recorded, "cited")])
         cited = tuple(name for name in names if name in rows)
-        # A rule in a file is not cited by name: only a question about all rules is about it.
+        # A rule in a file is not cited by name, so only a question about all rules includes it.
         statuses = ("live",) if cited else ("live", "watched")
         shown = [row for row in rows.values() if row.status in statuses or row.name in cited]
         scanned = self.scanned.get(recorded.event_id, ())
@@ -210,8 +210,8 @@ class Runner(Recorder):
         iteration = int(answer.facts.get("iteration", 1))
         since = story[story.index(answer) + 1 :]
         is_refused = self.backend.quotes and any(_asks_anew(event) for event in since)
-        # An earlier version asked about a large window in parts; what it did not finish is asked
-        # again as a whole.
+        # An earlier version asked about a large window in parts. If it did not finish them, the
+        # whole window is asked about again.
         if is_refused or answer.facts.get("parts", 1) > 1:
             return iteration + 1, None
         return iteration, answer
@@ -257,7 +257,7 @@ class Runner(Recorder):
         return self.ask_and_store(window, recorded, ask, event_of)
 
     def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
-        """Read an answer, append what it comes to, and return how the reflection ended."""
+        """Read an answer, append its reading, and return how the reflection ended."""
         if answer.data is None:
             redacted = "the answer was redacted before it was read"
             return self.fail(window, Failure("answer", redacted))
@@ -284,7 +284,7 @@ class Runner(Recorder):
     def _append_reading(
         self, session: Session, answer: Event, parsed: Parsed, ground: Grounded
     ) -> _Reading:
-        """Append in one transaction all that an answer comes to, and return it.
+        """Append the reading of an answer in one transaction, and return it.
 
         Raises:
             Conflict: one of the tags was retracted meanwhile.
@@ -313,7 +313,7 @@ class Runner(Recorder):
 
 
 class _Reading(NamedTuple):
-    """What an answer came to.
+    """The reading of an answer.
 
     tags        the data of the events of its tags
     overturned  the session's earlier verdicts that it took out of the count, by bullet
@@ -356,12 +356,12 @@ def _dropped(tags: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _no_answer(fault: str, answer: Event) -> Failure:
-    """Return the failure of an answer that is none."""
+    """Return the failure of a text that is not an answer."""
     from reflector.judges.answers import PARSER_VERSION
 
     stop_reason = str(answer.meta.get("stop_reason") or "")
     if stop_reason == "refusal":
-        # A model that declined once declines the same question again, unless you ask for it.
+        # A model that declined would decline the same question again, so only you can repeat it.
         return Failure("answer", "the model declined to answer", final=True)
     message = with_stop_reason(fault, answer)
     if not str(answer.facts.get("answer", "")).strip():
@@ -385,8 +385,9 @@ def _is_too_early(request: Request) -> bool:
 
 
 def _asks_anew(event: Event) -> bool:
-    """Return whether the model is asked again about the whole window after this event: a failure
-    of this very parser, which would fail again, or of a model that declined to answer.
+    """Return whether the model is asked again about the whole window after this event. It is asked
+    again if this parser refused the answer, because it would refuse it again, or if the model
+    declined to answer.
     """
     from reflector.judges.answers import PARSER_VERSION
 

@@ -52,7 +52,7 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
 Change = Literal["read", "changed", "same", "unreadable"]
-#: The end of a tag that a fault keeps from counting.
+#: The end of a tag that does not count because of a fault.
 _UNCOUNTED = ", not counted"
 #: The dispositions of a tag whose bullet did not count.
 _WITHOUT_BULLET = ("unknown_bullet", "retired_bullet")
@@ -84,7 +84,7 @@ def settle_tags(
     counting: Collection[str],
     reflection_id: str,
 ) -> Settled:
-    """Return what a backend's reading of a window changes.
+    """Return the changes that a backend's reading of a window makes.
 
     A tag is new, repeats a verdict of the session, or overturns one. `counting` has the names of
     the bullets that count.
@@ -126,7 +126,7 @@ def _reread(session: Session, backend: Backend, own: Sequence[Judgement]) -> lis
 def _overtaken(session: Session, own: Sequence[Judgement]) -> set[str]:
     """Return the names that a later window has judged.
 
-    A window that failed is tried again when later ones are done, which have read all that it has.
+    A failed window can be tried again after later ones are judged, which have read all its records.
     """
     judged = {judgement.window_id for judgement in own}
     overtaken: set[str] = set()
@@ -152,7 +152,7 @@ def _is_overturned(ledger: Ledger, tag: ParsedTag, judgement: Judgement) -> bool
 
 
 def _stands(ledger: Ledger, judgement: Judgement) -> bool | None:
-    """Return whether a judgement is in the count; None if a person decided on it."""
+    """Return whether a judgement is in the count; None if a user decided on it."""
     lines = [ledger.retractions(event_id) for event_id in judgement.event_ids]
     for line in lines:
         for event in _decisions(line):
@@ -162,8 +162,8 @@ def _stands(ledger: Ledger, judgement: Judgement) -> bool | None:
 
 
 def _decisions(line: Sequence[Event]) -> Sequence[Event]:
-    """Return a line of retractions without those by which a verdict gave way to a person's,
-    which was taken back.
+    """Return a line of retractions without the pairs in which a user's verdict replaced another one
+    and was then taken back.
     """
     while len(line) > 1 and line[0].actor == ev.HUMAN and line[0].reflection_id is not None:
         line = line[2:]
@@ -171,8 +171,8 @@ def _decisions(line: Sequence[Event]) -> Sequence[Event]:
 
 
 def fault_in(ledger: Ledger, answer: Event, parsed: Parsed) -> str:
-    """Return why a text is no answer to its question, "" for an answer. One of a judge that needs
-    no evidence, or of an earlier version, only has to be whole.
+    """Return why a text is not an answer to its question, "" for an answer. If the judge needs no
+    evidence, or the answer is of an earlier version, it only has to be complete.
     """
     data = answer.facts
     if "asked" not in data:
@@ -182,10 +182,10 @@ def fault_in(ledger: Ledger, answer: Event, parsed: Parsed) -> str:
 
 
 class Grounded(NamedTuple):
-    """What an answer rests on.
+    """The evidence of an answer.
 
     grounds  of its tags, by index
-    learned  what the answer finds missing in the playbook, as fields of its reading
+    learned  the gaps of the playbook that the answer names, as fields of its reading
     """
 
     grounds: Mapping[int, Ground]
@@ -200,8 +200,8 @@ def grounded(
     config: Config,
     scanned: Sequence[Message] = (),
 ) -> Grounded:
-    """Return what an answer rests on; nothing for one that was not asked for evidence, whose event
-    has no field `asked`. `scanned` has the window's messages, if they are known.
+    """Return the evidence of an answer; nothing for a judge that needs no evidence, whose event has
+    no field `asked`. `scanned` has the window's messages, if they are known.
 
     Raises:
         OSError, UnknownTranscript: the transcript cannot be read.
@@ -222,9 +222,9 @@ def grounded(
 
 @dataclass(frozen=True, slots=True)
 class OpenCitation:
-    """A citation in a window, and the last verdict on it; null if it is not judged. `uncounted`
-    is why a helpful or harmful one does not count; null for another. An `unquoted` one counts
-    without a quote. `later` are the windows of a resumed session, after that of the citation.
+    """A citation in a window, and the last verdict on it; null if it is not judged. `uncounted` is
+    the reason why a helpful or harmful verdict does not count; null for any other. An `unquoted`
+    verdict counts without a quote. `later` are the later windows of a resumed session.
     """
 
     session_id: str | None
@@ -261,17 +261,17 @@ class OpenCitation:
 def citations(
     ledger: Ledger, *, session_id: str | None = None, decided: bool = False, judged: bool = False
 ) -> list[OpenCitation]:
-    """Return the citations that you may judge, newest first: of bullets that count, the last one in
-    a session, if it has no helpful or harmful verdict.
+    """Return the citations that you may judge, newest first. Each is the last one of a bullet in a
+    session. The bullet must count, and have no helpful or harmful verdict in the session.
 
     decided  include those that others decided
-    judged   include also those that a person judged
+    judged   include also those that a user judged
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
     known = ledger.counting_names()
-    # Of all sessions in a few queries: several for each would take seconds.
+    # Of all sessions in a few queries, because several for each would take seconds.
     events = {event.event_id: event for event in ledger.events(session_id=session_id, types=STORY)}
     stories: dict[str | None, list[Event]] = defaultdict(list)
     for event in events.values():
@@ -336,7 +336,8 @@ def _is_open(judgements: Sequence[Judgement], *, decided: bool) -> bool:
 
 
 def citation_of(ledger: Ledger, session_id: str, name: str) -> OpenCitation:
-    """Return a session's citation of a bullet that you may judge, whoever judged it already.
+    """Return a session's citation of a bullet that you may judge, even if another judge already
+    did.
 
     Raises:
         Mistake: there is none; the text gives the reason.
@@ -371,7 +372,7 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
 def record_verdict(
     ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = ""
 ) -> Appended:
-    """Record a person's verdict on a citation, and return its place in the ledger.
+    """Record a user's verdict on a citation, and return its place in the ledger.
 
     It takes earlier verdicts on the bullet in this session out of the count. The playbook's lock
     must be held.
@@ -409,12 +410,11 @@ def _is_replaceable(ledger: Ledger, judgement: Judgement) -> bool:
 def retractions_by_person(
     ledger: Ledger, session: Session, events: Sequence[NewEvent]
 ) -> list[NewEvent]:
-    """Return retractions of those new tags on which a person has had the last word in their
-    session.
+    """Return retractions of the new tags on which a user has had the last word in their session.
 
-    If it replaced a verdict by the same judge, that one comes back with it, and the new tag does
-    not. Of several verdicts of the person, each in the place of the one before, the tag comes back
-    with the first.
+    If the user takes the verdict back, the tag comes back. But if the verdict replaced one by the
+    tag's judge, that one comes back instead. Of several verdicts of the user, each of which
+    replaced the one before, the tag comes back with the first.
     """
     last = {
         judgement.name: judgement
@@ -442,9 +442,7 @@ def retractions_by_person(
 
 
 def _first_in_line(ledger: Ledger, session: Session, last: Judgement) -> Judgement:
-    """Return the first of a person's verdicts of which each took the place of the one before, up
-    to the last.
-    """
+    """Return the first of a user's verdicts up to the last, in a line of replaced verdicts."""
     for judgement in session.judgements_of(last.name):
         if not judgement.is_of_person or judgement.tag.position >= last.tag.position:
             continue
@@ -476,8 +474,8 @@ class Reparsed:
     """A window's answer as today's parser reads it.
 
     reading  read (it could not be read before), changed, same, unreadable
-    before   the tags as they count, `after` as they would: (name, tag), without unusable ones. A
-             tag that a fault keeps from counting ends in ", not counted"
+    before   the tags as they count, `after` as they would count: (name, tag), without unusable
+             ones. A tag that does not count because of a fault ends in ", not counted"
     """
 
     window_id: str
@@ -513,7 +511,7 @@ def reparse(
 
 
 def _last_whole_answer(story: Sequence[Event]) -> Event | None:
-    """Return the last answer that is neither redacted nor one of the parts in which older versions
+    """Return the last answer that is not redacted, and not one of the parts in which older versions
     asked.
     """
     for event in reversed(story):
@@ -537,7 +535,7 @@ def _reparse(
     old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old is not None else []
     before = _read_tags(old_tags)
     unreadable = Reparsed(recorded.event_id, recorded.session_id, "unreadable", before, before)
-    # What an earlier version read stays read; what was refused is not read now for less.
+    # A reading of an earlier version stays valid. An answer that was refused is still refused.
     if parsed.failed or (old is None and fault_in(ledger, answer, parsed)):
         return unreadable
     session = Session.read(ledger, recorded)
@@ -580,7 +578,7 @@ def _new_reading(
     parsed: Parsed,
     ground: Grounded,
 ) -> list[NewEvent]:
-    """Return the events of an answer's reading, in the place of the old one if there is one."""
+    """Return the events of an answer's reading, which replaces the old one if there is one."""
     reflection_id = answer.reflection_id or ""
     events: list[NewEvent] = []
     if old is not None:

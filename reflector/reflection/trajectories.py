@@ -99,7 +99,7 @@ def record_trajectory(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
 
 
 def _digest_of(case: Case) -> str:
-    """Return the digest by which a trajectory is known: of its question, answer and reports."""
+    """Return the digest that identifies a trajectory, from its question, answer and reports."""
     trajectory = case.trajectory.model_dump(exclude={"created_at", "dataset"})
     text = json.dumps(
         [case.dataset, trajectory, case.ground_truth, case.test_report],
@@ -182,13 +182,13 @@ def case_of(ledger: Ledger, recorded: Event) -> Case:
 
 
 def _iterations(recorded: Event) -> int:
-    """Return how often insights are asked for; a file may bring any value."""
+    """Return the number of rounds of insights; a file may contain any value."""
     iterations = recorded.facts.get("iterations", 1)
     return iterations if type(iterations) is int else 1
 
 
 class Finished(NamedTuple):
-    """How a trajectory's reflection ended, and what its answers come to."""
+    """How a trajectory's reflection ended, and the result of its answers."""
 
     reflected: Reflected
     talk: Talk
@@ -202,9 +202,9 @@ def finish_trajectory(
     forced: bool = False,
     builder: Any = None,
 ) -> Finished:
-    """Judge a recorded trajectory: ask each question that has no answer, and append what the
-    answers come to. If the API is away or a budget is spent, it stays open; the talk has the
-    answers so far.
+    """Judge a recorded trajectory: ask each question without an answer, and append the result of
+    the answers. If the API is away or a budget is spent, it stays open; the talk has the answers so
+    far.
     """
     closed = _why_closed(recorder, recorded, forced=forced)
     if closed is not None:
@@ -217,7 +217,7 @@ def finish_trajectory(
             project=recorder.gate.project, language=case.language
         )
         answers = talk(case, builder, asking)
-    except DatasetRefused as error:  # a file may bring any name
+    except DatasetRefused as error:  # a file may contain any name
         failure = Failure("dataset", str(error), final=True)
         return Finished(recorder.fail(window, failure), Talk())
     return Finished(_reflected(recorder, window, asking, answers), answers)
@@ -237,7 +237,7 @@ def _why_closed(recorder: Recorder, recorded: Event, *, forced: bool) -> str | N
 
 
 def _reflected(recorder: Recorder, window: WindowRow, asking: _Asking, answers: Talk) -> Reflected:
-    """Append what a talk comes to, if each question has an answer; return how it ended."""
+    """Append the result of a talk, if each question has an answer; return how it ended."""
     if asking.ended is not None:
         return asking.ended
     if answers.unreadable:
@@ -255,7 +255,7 @@ def _reflected(recorder: Recorder, window: WindowRow, asking: _Asking, answers: 
 
 
 class _Answered(NamedTuple):
-    """An answer, and the number of the time that its question was asked."""
+    """An answer, and how often its question was asked."""
 
     event: Event
     tries: int
@@ -263,7 +263,7 @@ class _Answered(NamedTuple):
 
 @dataclass(slots=True)
 class _Asking:
-    """The ledger's side of a talk: an answer that it has is used again, any other is asked for.
+    """The ledger's side of a talk: it reuses a recorded answer, and asks for any other.
 
     last_answer  the last one that was used
     failure      the last question that failed
@@ -303,8 +303,9 @@ class _Asking:
         return events_of.answer_id(reflection_id, *place, tries)
 
     def _next_try(self, place: tuple[int, int]) -> int:
-        """Return the number of the time that a question is asked, or was asked and its answer is
-        not refused. This very parser would find no answer again in a text that it refused.
+        """Return the number of the first attempt at a question whose answer is not refused, asked
+        already or not. An answer is refused if this parser found none in it, because it would find
+        none again.
         """
         ledger = self.recorder.ledger
         refused = {
@@ -348,7 +349,7 @@ class _Asking:
 
 
 def _refused(asking: _Asking, answers: Talk) -> Iterator[Failure]:
-    """Yield the failure of each text that is no answer."""
+    """Yield the failure of each text that is not an answer."""
     for question, reason in answers.unreadable:
         answered = asking.answers[question.iteration, question.part]
         yield Failure(
@@ -363,7 +364,7 @@ def _refused(asking: _Asking, answers: Talk) -> Iterator[Failure]:
 def _talk_events(
     ledger: Ledger, recorded: Event, answers: Talk, last_answer: Event
 ) -> list[NewEvent]:
-    """Return the events that a talk comes to: lessons, the reflection and its tags."""
+    """Return the events of a talk: lessons, the reflection and its tags."""
     reflection_id = last_answer.reflection_id or ""
     lessons = [
         NewEvent(
@@ -405,8 +406,8 @@ def _lesson_data(recorded: Event, insight: Insight) -> dict[str, Any]:
 
 
 def judged_trajectory(ledger: Ledger, recorded: Event) -> Talk | None:
-    """Return what the ledger has of a trajectory, without redacted texts; None for one that is not
-    judged.
+    """Return the ledger's record of a judged trajectory, without redacted texts; None for one that
+    is not judged.
     """
     story = ledger.targeting(recorded.event_id)
     completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
@@ -432,8 +433,8 @@ def judged_trajectory(ledger: Ledger, recorded: Event) -> Talk | None:
 def run_recorded(
     recorder: Recorder, builder: Any, case: Case, *, ask: bool = True
 ) -> tuple[Talk, Reflected | None]:
-    """Record a trajectory and judge it; without `ask`, only record it. Return what its answers come
-    to, and how it ended, None if it had ended before.
+    """Record a trajectory and judge it; without `ask`, only record it. Return the result of its
+    answers, and how it ended, or None if it had ended before.
 
     Raises:
         Mistake: the trajectory is too long.

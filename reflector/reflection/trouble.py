@@ -20,7 +20,7 @@ from reflector.judges.protocol import MOST_QUESTIONS, NO_ANSWER, OUTAGES, judge_
 _FIRST_PAUSE = timedelta(minutes=1)
 _LONGEST_PAUSE = timedelta(hours=1)
 _MAX_DOUBLINGS = 10
-#: Stage of the failure with which a person ends the tries.
+#: Stage of the failure with which a user ends the attempts.
 GIVEN_UP = "given up"
 #: Stage of a window whose event was redacted: it cannot be judged any more.
 REDACTED = "window"
@@ -30,10 +30,9 @@ REDACTED = "window"
 class Trouble:
     """The failures of a window so far, by one judge.
 
-    attempts  those that the window itself used up; of several parts of it, the most that one used
-              up
-    outages   those since the last of these: the API was away or refused us
-    unusable  how often the judge gave no answer, in the same way
+    attempts  those that the window itself used up; of several parts of it, the most of one part
+    outages   failures after the last of these, because the API was away or refused us
+    unusable  how often the judge gave no usable answer, counted like `attempts`
     last      the last failure
     """
 
@@ -54,7 +53,7 @@ class Trouble:
 
     @property
     def not_before(self) -> datetime:
-        """The time until which the API asked to be left alone."""
+        """The time before which the API refuses requests."""
         seconds = self.last.meta.get("retry_after", 0)
         wait = timedelta(seconds=seconds) if type(seconds) is int else timedelta()
         return datetime.fromisoformat(self.last.recorded_at) + wait
@@ -75,7 +74,7 @@ def judge_in(failure: Event) -> str:
 
 def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | None:
     """Return the trouble of a judge with a window, from the events about it in order; None if that
-    judge did not fail. Without a judge, it is that of the last one that failed.
+    judge did not fail. Without a judge, return the trouble of the last judge that failed.
     """
     failures = [event for event in story if event.type == REFLECTION_FAILED]
     if not failures:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from reflector.judges.protocol import Backend
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
-#: Whose messages after a citation may show how it went.
+#: The origins of messages after a citation that may show its result.
 _STEPS = frozenset({"model", "human", "tool"})
 #: Dispositions of a tag that is a verdict on a bullet, or was one and was dropped.
 _JUDGED = {"counted", "neutral", *DROPPED} - {"not_asked"}
@@ -59,7 +59,7 @@ NOTHING_FOLLOWS = "nothing follows the citation yet"
 class Judgement:
     """A verdict that a reflection gave on a window. `tag` is its event.
 
-    is_taken_back  whether it is one of a person, who took it back
+    is_taken_back  whether it is a user's verdict that the user took back
     """
 
     window_id: str
@@ -89,7 +89,7 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """The verdict that counts; neutral if it was dropped for want of evidence."""
+        """The verdict that counts; neutral if it was dropped for lack of evidence."""
         is_counted = self.tag.facts.get("disposition") == "counted"
         return self.raw_verdict if is_counted else "neutral"
 
@@ -105,7 +105,7 @@ class Judgement:
 
     @property
     def is_of_person(self) -> bool:
-        """Whether a person gave the verdict."""
+        """Whether a user gave the verdict."""
         return self.tag.actor == ev.HUMAN
 
     @property
@@ -119,8 +119,8 @@ class Judgement:
         return rationale_of(self.completed.facts, self.tag.facts) or ""
 
     def is_settled_for(self, backend: str) -> bool:
-        """Return whether a backend leaves the citation alone: a person judged it, another backend
-        decided it, or its reasons were redacted, which must not be found again.
+        """Return whether a backend ignores the citation. It does if a user judged it, if another
+        backend decided it, or if its reasons were redacted and must not be found again.
         """
         if self.is_taken_back:
             return False
@@ -132,12 +132,12 @@ class Judgement:
 class Session:
     """A recorded window among the windows of its session, read from the ledger once.
 
-    windows    every window of the session that was not erased, by id, oldest first
-    retracted  the ids of those that are out of the count
+    windows     every window of the session that was not erased, by id, oldest first
+    retracted   the ids of those that are out of the count
     judgements  of the names that the session (or this subagent of it) cites, oldest first
-    settled    verdicts that no later record bears on, by window and backend of the answer that
-               settled them, then by name
-    left_out   names that an answer was asked about and left out, or that nothing followed
+    settled     verdicts that no later record can change, by window and backend of the answer that
+                settled them, then by name
+    left_out    names in the question of an answer that omits them, or that nothing followed
     """
 
     recorded: Event
@@ -155,8 +155,10 @@ class Session:
         story: Sequence[Event] | None = None,
         retracted: Set[str] | None = None,
     ) -> Session:
-        """Return the session of a recorded window; `story` has its events, and `retracted` the ids
-        of those that are out of the count, if they are known.
+        """Return the session of a recorded window.
+
+        story      the events of the session, if they are known
+        retracted  the ids of those that are out of the count, if they are known
         """
         if story is None:
             story = list(ledger.events(session_id=recorded.session_id, types=STORY))
@@ -178,12 +180,12 @@ class Session:
 
     @property
     def earlier(self) -> list[Event]:
-        """The windows that this one goes on from, oldest first, without retracted ones."""
+        """The windows that this one continues, oldest first, without retracted ones."""
         return self._before(self.recorded)
 
     @property
     def later(self) -> list[Event]:
-        """The windows that go on from this one, oldest first."""
+        """The windows that continue this one, oldest first."""
         return [
             window
             for window in self.windows.values()
@@ -219,8 +221,8 @@ class Session:
         return self._limited(SessionText(self.recorded, earlier), backend)
 
     def shown(self, again: frozenset[str]) -> SessionText:
-        """Return the text that a backend that does not reread is shown; `again` has the earlier
-        windows' names that it judges.
+        """Return the text for a backend that does not reread; `again` has the earlier windows'
+        names that it judges.
         """
         earlier = self.earlier
         if not earlier:
@@ -231,7 +233,7 @@ class Session:
 
     def _limited(self, text: SessionText, backend: Backend) -> SessionText:
         """Return a text that begins at the start of the window's own scan, if an answer settled the
-        verdicts on all earlier citations of its names; else the same text.
+        verdicts on all earlier citations of its names. Otherwise return the same text.
         """
         scanned_to = _part(self.recorded, "window").get("at")
         if not text.earlier or scanned_to is None:
@@ -293,8 +295,8 @@ def _settled_in(story: Sequence[Event]) -> dict[tuple[str, str], Mapping[str, Se
 def _left_out_in(
     story: Iterable[Event], windows: Mapping[str, Event], retracted: Set[str]
 ) -> frozenset[str]:
-    """Return the cited names of judged windows about which the answer contains nothing, and those
-    that nothing followed: the session's next part decides, as after a neutral verdict.
+    """Return the cited names of judged windows that the answer omits, and those that nothing
+    followed. The session's next part decides about them, as after a neutral verdict.
     """
     left_out: dict[str, set[str]] = {}
     for event in story:
@@ -336,16 +338,16 @@ def _judgements_in(
 
 @dataclass(frozen=True, slots=True)
 class SessionText:
-    """The earlier windows that are read with a recorded one, oldest first, each with the names
-    that are judged again.
+    """The earlier windows that are read with a recorded one, oldest first, each with the names that
+    are judged again.
 
     start    the offset at which the reading begins: no citation before it is followed by any record
              of the window
     passed   how many records of the session come before it
     judged   how many come before the first record whose citations are judged
     settled  the verdicts on citations before that one, by name
-    needs_first_words  whether the reader needs a person's first message, which tells it the
-             session's subject
+    needs_first_words  whether the reader needs the user's first message, which shows the session's
+             subject
     """
 
     recorded: Event
@@ -410,8 +412,8 @@ def _first_human(messages: Iterator[Message]) -> Iterator[Message]:
 
 
 def is_followed(messages: Iterable[Message], names: Collection[str]) -> bool:
-    """Return whether anything that a judge could go by follows a citation of these names, or is in
-    its message: a step of the agent, a result, or a person's words.
+    """Return whether evidence for a judge follows a citation of these names, or is in its message.
+    Evidence is a step of the agent, a result, or a user's words.
     """
     has_begun = False
     for message in messages:
@@ -427,7 +429,7 @@ def last_line(
     recorded: Iterable[Event], agent_id: str | None, keys: Set[int] | None = None
 ) -> list[Event]:
     """Return the last of a session's recorded windows, or of this subagent's, and those that it
-    goes on from, oldest first; with `keys`, the last that holds one of these records.
+    continues, oldest first. With `keys`, return the last that contains one of these records.
     """
     windows = _windows_in(recorded)
     for window in reversed(windows.values()):
@@ -438,7 +440,7 @@ def last_line(
 
 
 def own_messages(recorded: Event) -> Iterator[Message]:
-    """Yield the messages of the records that a window took in, oldest first.
+    """Yield the messages of a window's own records, oldest first.
 
     Raises:
         OSError: the transcript cannot be read.
@@ -456,7 +458,7 @@ def transcript_of(recorded: Event) -> Mapping[str, Any]:
     """Return the path, the size and more of a window's transcript.
 
     Raises:
-        UnknownTranscript: the window does not name one, as those of an older version.
+        UnknownTranscript: the window does not name one, for example one of an older version.
     """
     transcript = _part(recorded, "transcript")
     if not transcript.keys() >= {"path", "bytes"}:
@@ -468,7 +470,7 @@ def transcript_of(recorded: Event) -> Mapping[str, Any]:
 
 def folder_of(recorded: Event) -> str:
     """Return the folder in which a window's session worked, as its transcript names it; "" if it
-    does not.
+    names none.
     """
     try:
         return read_head(Path(transcript_of(recorded)["path"])).folder
@@ -493,7 +495,7 @@ def row_of_window(ledger: Ledger, recorded: Event) -> WindowRow:
 
 
 def keys_of(recorded: Event) -> Sequence[int]:
-    """Return the keys of the records that a window took in."""
+    """Return the keys of a window's own records."""
     return unpack_keys(_part(recorded, "window").get("keys") or "")
 
 
@@ -503,7 +505,7 @@ def twins_of(recorded: Event) -> Sequence[int]:
 
 
 def _part(recorded: Event, name: str) -> Mapping[str, Any]:
-    """Return an object in a session's window; {} of a trajectory, in which a file may have any
+    """Return an object in a session's window; {} for a trajectory, because a file may have any
     field of this name.
     """
     return recorded.facts.get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
@@ -523,8 +525,8 @@ def tags_of(ledger: Ledger, completed: Event) -> list[Event]:
 
 
 def _line_of(windows: Mapping[str, Event], last_id: str | None) -> list[Event]:
-    """Return a window and those that it goes on from, oldest first."""
-    unvisited = dict(windows)  # a merged file may come from anybody, and go round in circles
+    """Return a window and those that it continues, oldest first."""
+    unvisited = dict(windows)  # a merged file may have any origin, and may contain a circle
     line: list[Event] = []
     while last_id is not None and last_id in unvisited:
         window = unvisited.pop(last_id)
@@ -536,7 +538,7 @@ def _line_of(windows: Mapping[str, Event], last_id: str | None) -> list[Event]:
 def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:
     """Return the message without brackets around the names that are live and not judged in it.
 
-    These are its `beside`: they still stand beside the names that are judged.
+    The message's `beside` has these names, because they are still cited beside the judged ones.
     """
     beside = [name for name in citations_of(message) if name in live and name not in judged]
 

@@ -16,7 +16,7 @@ from reflector.judges.kind import JudgeKind, Readiness
 if TYPE_CHECKING:
     from reflector.judges.protocol import Backend
 
-#: Models as the clients name them, and as the price list does.
+#: Names of models in the clients, and in the price list.
 _PRICED = {"haiku": "claude-haiku-5-5"}
 
 

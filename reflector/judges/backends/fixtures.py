@@ -27,8 +27,8 @@ _MOST_BYTES = 256 << 20
 
 
 def request_sha256(request: Request) -> str:
-    """Hex SHA-256 of the canonical request. Line ends are hashed as LF, so that a checkout
-    cannot change it.
+    """Return the hex SHA-256 of the canonical request. Line ends are hashed as LF, so that a
+    checkout cannot change it.
     """
     digest = sha256()
 
@@ -48,8 +48,8 @@ def request_sha256(request: Request) -> str:
 
 
 def question_sha256(question: Question) -> str:
-    """Hex SHA-256 of a question about a trajectory: of what it is about, neither of templates
-    nor of counters.
+    """Return the hex SHA-256 of a question about a trajectory. It depends on the subject, not on
+    templates or counters.
     """
     case = question.case
     values = [
@@ -79,13 +79,17 @@ class FixturesBackend:
     quotes = True
 
     def answer(self, request: Request) -> Answer:
-        """Return the recorded answer. Raises BackendError where the file is unreadable or has
-        none.
+        """Return the recorded answer.
+
+        Raises: BackendError if the file is unreadable or does not contain it.
         """
         return self._recorded(request_sha256(request))
 
     def reply(self, question: Question) -> Answer:
-        """Return the recorded answer to a question. Raises as `answer` does."""
+        """Return the recorded answer to a question.
+
+        Raises: as `answer` does.
+        """
         return self._recorded(question_sha256(question))
 
     def _recorded(self, key: str) -> Answer:
@@ -101,7 +105,7 @@ class FixturesBackend:
 
 
 class Recording:
-    """A backend whose answers are written down as fixtures on their way."""
+    """A backend whose answers are also recorded as fixtures."""
 
     def __init__(self, backend: Backend, path: Path) -> None:
         self.backend = backend
@@ -112,13 +116,17 @@ class Recording:
         self.quotes = backend.quotes
 
     def answer(self, request: Request) -> Answer:
-        """Return the backend's answer, recorded without secrets. Raises BackendError and
-        OSError.
+        """Return the backend's answer, recorded without secrets.
+
+        Raises: BackendError, OSError.
         """
         return self._written(self.backend.answer(request), request_sha256(request))
 
     def reply(self, question: Question) -> Answer:
-        """Return the backend's answer to a question, recorded. Raises as `answer` does."""
+        """Return the backend's answer to a question, recorded.
+
+        Raises: as `answer` does.
+        """
         return self._written(reply_of(self.backend)(question), question_sha256(question))
 
     def _written(self, answer: Answer, key: str) -> Answer:
@@ -129,8 +137,10 @@ class Recording:
 
 
 def read_fixtures(path: Path) -> dict[str, str]:
-    """Return the completions in a file of fixtures by their prompt_hash: a JSON object a line,
-    blank lines are skipped, and of two lines with one key the last one counts. Raises BackendError.
+    """Return the completions in a file of fixtures by their prompt_hash. The file has a JSON object
+    on each line. Blank lines are skipped, and of two lines with one key the last one counts.
+
+    Raises: BackendError.
     """
     try:
         text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
@@ -139,8 +149,7 @@ def read_fixtures(path: Path) -> dict[str, str]:
             (f"the fixtures {path} cannot be read ({error})"), stage="fixtures"
         ) from error
     completions: dict[str, str] = {}
-    # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as
-    # it is.
+    # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may contain.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -160,9 +169,9 @@ def read_fixtures(path: Path) -> dict[str, str]:
 
 
 def _path(config: Config, project: Path) -> Path:
-    """Return the file of a configuration; a relative path is one of the project.
+    """Return the file of a configuration; a relative path is relative to the project.
 
-    Raises: ConfigError for a home folder that is not there.
+    Raises: ConfigError if the home folder is unknown.
     """
     try:
         return project / Path(config.fixtures.strip()).expanduser()

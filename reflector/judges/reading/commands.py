@@ -16,9 +16,9 @@ from reflector.judges.reading.steps import is_shell
 from reflector.judges.reading.wordings import expression
 from reflector.transcripts.message import ToolCall, ToolResult
 
-#: Actions of git that run no hook of the project: they move no reference.
+#: Actions of git that run no hook of the project, because they move no reference.
 _GIT = frozenset("add rm mv restore apply init".split())
-#: Programs that are read whatever their arguments, and those of which one argument decides.
+#: Programs that are read with any arguments, and those that are read with one certain argument.
 _PACKAGES = frozenset("apt apt-get dnf yum pacman zypper apk brew snap gem".split())
 _LOGINS = {
     "gh": "auth",
@@ -36,7 +36,7 @@ _INTERRUPTED = "[interrupted]"
 
 
 class Action(NamedTuple):
-    """What a command does: the same action has the same program, verb and targets."""
+    """The action of a command. The same action has the same program, verb and targets."""
 
     program: str
     verb: str
@@ -87,8 +87,8 @@ def _is_read(program: str, verb: str, arguments: list[str], options: list[str]) 
 def failure_words(call: ToolCall, result: ToolResult) -> str:
     """Return the exit code and the message of a command that failed, "" for every other call.
 
-    A `sudo` of the project's script fails as the script does, so of that only sudo's own message
-    is returned.
+    A `sudo` of the project's script fails as the script does, so only sudo's own message is
+    returned.
     """
     action = action_of(call)
     if action is None or not has_failed(result):
@@ -104,7 +104,7 @@ def failure_words(call: ToolCall, result: ToolResult) -> str:
 
 
 def has_failed(result: ToolResult) -> bool:
-    """Return whether a command ended by itself with an exit code that is not 0."""
+    """Return whether a command ended on its own with an exit code that is not 0."""
     ended = expression("ended").search(result.text)
     if ended is None or _INTERRUPTED in result.text:
         return False

@@ -18,34 +18,33 @@ from reflector.judges.reading.wordings import expression, matches_in, wordings, 
 
 Kind = Literal["objects", "approves", "agrees", "other", "unread"]
 
-#: Characters of a message that are looked at, and of its opening that are read; a brief is longer
-#: than `_BRIEF_WORDS` words.
+#: The characters of a message that are used, and those of its opening that are read. A brief is a
+#: message of more than `_BRIEF_WORDS` words.
 _LOOKED_AT = 4000
 _OPENING = 300
 _OPENING_OF_BRIEF = 120
 _BRIEF_WORDS = 60
-#: Words: a go-ahead or a commit with more after it is the next task; of so few, one that is known
-#: makes them English.
+#: In words: a longer go-ahead or a longer request to commit is the next task. A message of at most
+#: `_FEW_WORDS` words is English if one of its wordings is known.
 _MAX_WORDS_OF_GO_AHEAD = 5
 _MAX_WORDS_OF_COMMIT = 25
 _FEW_WORDS = 3
-#: Characters before praise that stands at the beginning.
+#: The most characters before praise at the beginning of a message.
 _PRAISE_BEFORE = 20
 
-#: A word that can be what a text is about.
+#: Endings that a stem does not have.
 _ENDINGS = ("ings", "ing", "ies", "ed", "es", "s")
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What one message says.
+    """The meaning of one message.
 
-    kind     what the message is, as far as its own words tell
+    kind     the kind of the message, as far as its own words show it
     signs    the wordings that were found, of objection and then of approval
     about    its words by stem, with whether it speaks against them
-    faulty   the words of the clauses that report a fault; None where they report one of "this" or
-             "it"
-    quote    how it begins, as the person wrote it, at most 200 characters
+    faulty   the words of the clauses that report a fault; None if they report one of "this" or "it"
+    quote    its beginning, as the user wrote it, at most 200 characters
     """
 
     kind: Kind
@@ -56,16 +55,16 @@ class Remark:
 
 
 class _Reading(NamedTuple):
-    """What a message is, and the wording by which it approves."""
+    """The kind of a message, and the wording of its approval."""
 
     kind: Kind
     approval: str = ""
 
 
 def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> Remark:
-    """Return what a message says.
+    """Return the meaning of a message.
 
-    refuses  it is the reason given with a refused call, which is a sign by itself
+    refuses  it is the reason given with a refused call, which alone is a sign
     answers  the agent had asked something: a no at the start answers it
     """
     looked_at = text[:_LOOKED_AT]
@@ -108,7 +107,7 @@ def _read_kind(opening: str, count: int, signs: Mapping[str, int]) -> _Reading:
 
 
 def _read_calm(opening: str, count: int, spoken: Mapping[str, re.Match[str]]) -> _Reading:
-    """Return what a message without an objection is."""
+    """Return the kind of a message without an objection."""
     if "ships" in spoken and count <= _MAX_WORDS_OF_COMMIT:
         return _Reading("approves", "ships")
     praise = spoken.get("praise")
@@ -124,14 +123,14 @@ def _is_short(opening: str) -> bool:
 
 
 def _is_report(before: str, signs: Iterable[int], place: int) -> bool:
-    """Return whether "it works" is a report: no objection stands before it, and no "make sure"."""
+    """Return whether "it works" is a report: no objection and no "make sure" comes before it."""
     is_first = all(sign >= place for sign in signs)
     return is_first and not expression("unreal").search(before)
 
 
 def _faulty_words(reported: str) -> frozenset[str] | None:
-    """Return the words of the clauses that report a fault, without those of the report itself;
-    None where one reports a fault of "this" or "it".
+    """Return the words of the clauses that report a fault, without the words of the report itself.
+    Return None if a clause reports a fault of "this" or "it".
     """
     words: set[str] = set()
     for clause in expression("clause").split(reported):
@@ -145,8 +144,8 @@ def _faulty_words(reported: str) -> frozenset[str] | None:
 
 
 def stance(text: str) -> dict[str, bool]:
-    """Return the words of a text by stem, with whether it speaks against them where it first names
-    them; those of which that cannot be said are left out. In the scripts of Chinese, Japanese and
+    """Return the words of a text by stem, each with whether the text speaks against it at its first
+    mention. Words for which this is unclear are omitted. In the scripts of Chinese, Japanese and
     Korean, a word is a pair of characters.
     """
     points: dict[str, bool] = {}
@@ -160,9 +159,7 @@ def stance(text: str) -> dict[str, bool]:
 
 
 def _negated_part(clause: str) -> range:
-    """Return the part of a clause that it speaks against; of what stands after it that cannot be
-    said.
-    """
+    """Return the part of a clause that it speaks against. It is unclear for the words after it."""
     size = len(clause)
     negation = expression("blames").search(clause) or expression("against").search(clause)
     if negation is None or expression("omits").search(clause):
@@ -177,8 +174,8 @@ def _negated_part(clause: str) -> range:
 
 
 def is_english(prose: str) -> bool:
-    """Return whether a text seems to be English: a seventh of its words are among the commonest,
-    others not foreign.
+    """Return whether a text seems to be English. At least a seventh of its words must be among the
+    commonest, with two subtracted for each foreign word.
     """
     words: list[str] = expression("word").findall(prose.lower())
     if not words:
@@ -189,7 +186,7 @@ def is_english(prose: str) -> bool:
 
 
 def _own_words(text: str) -> str:
-    """Return what the person wrote themselves, without what they pasted."""
+    """Return the words that the user wrote themselves, without pasted text."""
     without_code = expression("fence").sub("\n", expression("tag").sub(" ", text))
     lines = [line for line in without_code.splitlines() if line.strip()]
     pasted = expression("log-line")
@@ -197,8 +194,8 @@ def _own_words(text: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """Return a word without plural, -ing and -ed, so that "buttons" meets "button"; names with
-    dots or digits stay.
+    """Return a word without plural, -ing and -ed, so that "buttons" and "button" are the same;
+    names with dots or digits stay.
     """
     if not word.isalpha() or len(word) < 4:
         return word

@@ -26,7 +26,7 @@ _Aside = Literal["poll", "tidy", "look", "admin"]
 Kind = Check | _Work | _Aside
 
 CHECKS: frozenset[str] = frozenset(get_args(Check))
-#: Kinds whose files are what the step is about.
+#: Kinds of steps that are about their files.
 _WITH_FILES = frozenset({"change", "test"})
 
 
@@ -34,7 +34,7 @@ _WITH_FILES = frozenset({"change", "test"})
 class Step:
     """One call, read.
 
-    kind     what it does
+    kind     its purpose
     command  the shell command or the target, one line, at most 160 characters
     files    base names of the files that it changes or checks
     is_mcp   it calls a tool of an MCP server
@@ -48,10 +48,10 @@ class Step:
 
 #: Characters of a command that are read.
 _READ = 4 * 1024
-#: What starts what was built is a `run`, as any command that cannot be placed.
+#: A command that starts the result of a build is a `run`, like every command of unknown kind.
 _START = "command-start"
 _RUN_IDS = frozenset({"command-test", "command-types", "command-lint", "command-build", _START})
-#: Of several commands in one call the kind that comes first here is that of the call.
+#: If a call has several commands, its kind is the one of theirs that comes first here.
 _KINDS: tuple[Kind, ...] = (
     "revert",
     "test",
@@ -77,12 +77,12 @@ _TOOLS: dict[str, Kind] = {
     **dict.fromkeys(("BashOutput", "TaskOutput", "AgentOutputTool", "Monitor"), "poll"),
     **dict.fromkeys(("KillShell", "KillBash", "TaskStop"), "tidy"),
 }
-#: The arguments that name the target of a tool, the most telling one first.
+#: The arguments that name the target of a tool, the most precise one first.
 _TARGETS = ("file_path", "notebook_path", "path", "pattern", "url", "query", "description")
 
 
 def read_call(call: ToolCall) -> Step:
-    """Return what one call does."""
+    """Return the step of one call."""
     arguments = call.input
     if is_shell(call):
         return _read_command(str(arguments.get("command") or "")[:_READ])
@@ -116,8 +116,8 @@ def is_shell(call: ToolCall) -> bool:
 
 
 def is_run(call: ToolCall) -> bool:
-    """Return whether a call is a command that does nothing but test, build, check or start what was
-    built: no part of it prints a file, a page, history or words of its own.
+    """Return whether a call is a command that only tests, builds, checks or starts the result of a
+    build. No part of it prints a file, a page, history or words of its own.
     """
     command = str(call.input.get("command") or "")
     if not is_shell(call) or len(command) > _READ or expression("prints-more").search(command):
@@ -173,9 +173,7 @@ def _kind_of_segment(segment: str) -> Kind:
 
 
 def _unwrapped(segment: str) -> str:
-    """Return a segment without `cd x`, `VAR=1`, `npx`, `timeout 60` and their like, up to eight
-    of them.
-    """
+    """Return a segment without at most eight words like `cd x`, `VAR=1`, `npx` and `timeout 60`."""
     rest = segment.strip().lstrip("({ ")
     for _ in range(8):
         match = expression("wrapper").match(rest)
@@ -186,7 +184,7 @@ def _unwrapped(segment: str) -> str:
 
 
 def files_in(text: str) -> tuple[str, ...]:
-    """Return the base names of files in a text, in order, each once, at most 16."""
+    """Return the base names of files in a text, in order, without duplicates, at most 16."""
     looked_at = text[:4000].replace("\\", "/")
     names = [name.lower() for name in expression("file-name").findall(looked_at)]
     no_file = expression("not-a-file")
@@ -198,10 +196,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-#: `ran` is a command that ended without an error: proof only where it had failed before.
+#: `ran` is a command that ended without an error: proof only if it had failed before.
 Ending = Literal["passes", "fails", "ran", "mechanics", "silent"]
 
-#: Kinds whose text is read for failure. The text of a file that was looked at is not a result.
+#: Kinds whose output is searched for failures. The text of a file that was read is not a result.
 _TELLING = CHECKS | {"run", "install", "ship"}
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -216,13 +214,14 @@ class RunEnd:
 
 
 _SILENT = RunEnd("silent", "", "")
-#: A longer answer of a command that is not a check holds text of all kinds.
+#: The characters that are read of the output of a command that is not a check, because a longer
+#: one contains text of all kinds.
 _LONG = 2000
 _HAS_WORD = re.compile(r"\w{2}")
 
 
 def read_result(step: Step, text: str, is_error: bool) -> RunEnd:
-    """Return how a call ended that answered this text."""
+    """Return how a call with this output ended."""
     is_silent = step.kind not in _TELLING or step.is_mcp
     if is_silent and not is_error:
         return _SILENT
@@ -252,7 +251,7 @@ def _goes_on(text: str) -> bool:
 
 
 def _read_error(step: Step, text: str) -> RunEnd:
-    """Return how a call ended whose result is flagged as an error."""
+    """Return how a call ended, if its result is flagged as an error."""
     slip = first(wordings("mechanics"), text)
     if slip is not None and not _is_finding(step, slip[0], text):
         return RunEnd("mechanics", "", slip[0].id)
@@ -268,14 +267,14 @@ def _read_error(step: Step, text: str) -> RunEnd:
 
 
 def _is_finding(step: Step, slip: Wording, text: str) -> bool:
-    """Return whether a slip is the result of a check: a compiler that misses a file has found
-    something, an `ls` that misses one has not.
+    """Return whether a slip is the result of a check. A compiler that misses a file has found
+    something; an `ls` that misses one has not.
     """
     return slip.id == "wrong-place" and step.kind in CHECKS and ": cd: " not in text
 
 
 def _end_at(row: Wording, match: re.Match[str], text: str) -> RunEnd:
-    """Return the end that a wording tells, with the line in which it stands."""
+    """Return the end that a wording shows, with its line."""
     start = text.rfind("\n", 0, match.start() + 1) + 1
     if match[0].startswith("\n"):
         start = match.start() + 1
@@ -285,6 +284,6 @@ def _end_at(row: Wording, match: re.Match[str], text: str) -> RunEnd:
 
 
 def _last_line(text: str) -> str:
-    """Return the last line with words in it: it tells how a run went."""
+    """Return the last line with words, which shows how a run went."""
     lines = reversed(text.strip().splitlines()[-12:])
     return _one_line(next((line for line in lines if _HAS_WORD.search(line)), ""))[:240]

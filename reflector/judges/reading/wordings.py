@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-#: What people and agents write is read without regard to case; in what tools print and in
-#: commands, case counts (`FAIL`, `fail`).
+#: In the output of tools and in commands, case counts (`FAIL`, `fail`). The texts of users and
+#: agents are read without regard to case.
 _PRINTED = frozenset({"counted", "check", "line", "mechanics", "part"})
-#: Pieces of patterns: a package manager up to the name of a script, what may come before a wish,
-#: and a verb that asks for something.
+#: Pieces of patterns: a package manager up to the name of a script, the words that may come before
+#: a wish, and a verb that asks for something.
 _PIECES = {
     "{npm}": (
         r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*"
@@ -39,11 +39,11 @@ _PIECES = {
 class Wording:
     """One row.
 
-    kind  the name of its list: sign (of an objection), person, agent, reading (how words are taken
-          apart), part (how commands and other texts are), counted, check, line, mechanics, command,
-          wish, ask (of a person, over sessions)
-    says  passes, fails or expected, what a command does, the kind, section and first word of a
-          wish, or what is asked for; empty where the list says it
+    kind  the name of its list: sign (of an objection), person, agent, reading (how words are
+          split), part (how commands and other texts are split), counted, check, line, mechanics,
+          command, wish, ask (of a user, over sessions)
+    says  passes, fails or expected; the purpose of a command; the kind, section and first word of a
+          wish; or the subject of an ask. Empty if the list itself shows it
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Wording:
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
-        """The compiled expression; most sessions need a few of them only."""
+        """The compiled expression. Most sessions need only a few of them."""
         flags = re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE
         pattern = self.pattern
         for name, piece in _PIECES.items():
@@ -89,18 +89,18 @@ def words_of(id: str) -> frozenset[str]:
 
 @lru_cache(maxsize=16)
 def wordings(*kinds: str) -> tuple[Wording, ...]:
-    """Return the rows of these lists, in the order of the file: the first that is found decides."""
+    """Return the rows of these lists, in the order of the file: the first one found decides."""
     return tuple(row for row in all_wordings() if row.kind in kinds)
 
 
 def first(rows: Sequence[Wording], text: str) -> tuple[Wording, re.Match[str]] | None:
-    """Return the first row whose wording is in the text, and where; None where none is."""
+    """Return the first row whose wording is in the text, and its place; None without one."""
     return next(matches_in(rows, text), None)
 
 
 def matches_in(rows: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
-    """Yield the rows whose wording is in the text, and where it is first. All rows disregard
-    case, or none does.
+    """Yield the rows whose wording is in the text, with the place of its first occurrence. All rows
+    disregard case, or none does.
     """
     for row in rows:
         if match := row.expression.search(text):

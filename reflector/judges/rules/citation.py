@@ -17,22 +17,22 @@ from reflector.judges.reading.wordings import expression
 from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
 
-#: The messages of people that are heard, and the results that are kept.
+#: The most messages of users that are read, and the most results that are kept.
 _MAX_WORDS = 5
 _MAX_RESULTS = 64
 
 
 class Word(NamedTuple):
-    """A person's message; `between` counts the agent's calls since the cited step."""
+    """A user's message; `between` counts the agent's calls since the cited step."""
 
     remark: Remark
     between: int
 
 
 class Result(NamedTuple):
-    """How a call ended that came after the citation, before a person spoke.
+    """The end of a call after the citation and before the next message of a user.
 
-    check    by what two runs are the same, as `check_of` has it
+    check    the key by which two runs are the same, as `check_of` has it
     is_own   it belongs to the cited step
     changes  how many changes the agent made between the step and it
     """
@@ -51,23 +51,23 @@ class Result(NamedTuple):
 
 @dataclass(slots=True)
 class Citation:
-    """A citation that is still open, or done.
+    """A citation that is still open, or complete.
 
     about      the words of the advice by stem, with whether it speaks against them
     red        checks by kind, and commands, whose last run before the citation failed
     at         its place: how many records of the session come before its own
-    turn       how many messages of people come before it in its chain
-    mentioned  the place where the same step cites the bullet again
-    forbids    the advice says what not to do, so what is wrong may be what it warns of
-    declined   the agent named the advice only to say why it does not apply
-    is_alone   no other bullet was cited between the same two messages of people
-    is_over    it is followed no longer
+    turn       how many messages of users come before it in its chain
+    mentioned  the place at which the same step cites the bullet last
+    forbids    the advice is a prohibition, so a fault may be the one that it warns of
+    declined   the agent named the advice only to explain why it does not apply
+    is_alone   no other bullet was cited between the same two messages of users
+    is_over    later messages no longer belong to it
     step_kinds kinds of the calls of the cited step, and `step_calls` their ids
-    is_open    the step goes on until the agent speaks again after a call, or a person does
-    later      calls after the step, of which so many `changes`
+    is_open    the step continues until the agent speaks again after a call, or a user does
+    later      the number of calls after the step, and `changes` how many of them change something
     is_plain   no command of the step fetches a page, and no check of it prints anything but its
                result
-    wrong      why the agent called the advice wrong, here or later; "" where it did not
+    wrong      why the agent called the advice wrong, here or later; "" if it did not
     """
 
     name: str
@@ -92,11 +92,11 @@ class Citation:
 
     @property
     def is_done(self) -> bool:
-        """True when nothing more can bear on it."""
+        """True if no later message can affect it."""
         return len(self.words) >= _MAX_WORDS
 
     def take_call(self, call: ToolCall, step: Step) -> None:
-        """Take a call that comes after the citation; those of the cited step are remembered."""
+        """Record a call after the citation; the calls of the cited step are kept."""
         if self.is_open and step.kind not in ("admin", "poll"):
             self.step_kinds.add(step.kind)
             self.step_calls.add(call.id)
@@ -106,14 +106,14 @@ class Citation:
             self.changes += step.kind == "change"
 
     def take_result(self, call_id: str, step: Step, end: RunEnd) -> None:
-        """Take how a call ended, while no person has spoken on the step."""
+        """Record the end of a call, until a user has spoken on the step."""
         if not self.words and len(self.results) < _MAX_RESULTS:
             is_own = call_id in self.step_calls
             self.results.append(Result(step.kind, check_of(step), end, is_own, self.changes))
 
     def take_word(self, remark: Remark) -> None:
-        """Take a person's message. A mere go-ahead before the first word on the step only lets the
-        work go on.
+        """Record a user's message. A mere go-ahead before the first word on the step only lets the
+        work continue.
         """
         if (self.words or remark.kind != "agrees") and not self.is_done:
             self.words.append(Word(remark, self.later))
@@ -126,7 +126,7 @@ def _prints_its_result_only(call: ToolCall, step: Step) -> bool:
 
 
 def declines(name: str, text: str) -> bool:
-    """Return whether the agent names advice only to say why it does not follow it: "it does not
+    """Return whether the agent names advice only to explain why it does not follow it: "it does not
     apply here".
     """
     sentences = [part for part in expression("sentence").split(text[:2000]) if f"[{name}]" in part]
@@ -134,8 +134,8 @@ def declines(name: str, text: str) -> bool:
 
 
 def check_of(step: Step) -> str:
-    """Return by what two runs are the same: the kind of a check, of another command a digest,
-    which holds no words.
+    """Return the key by which two runs are the same: the kind of a check, or the digest of another
+    command, without words.
     """
     if step.kind in CHECKS:
         return step.kind

@@ -21,23 +21,23 @@ from reflector.transcripts.citations import CALLED_WRONG
 #: The model of every answer; the number changes whenever a verdict does.
 VERSION = "rules/6"
 
-#: Calls between the step and a word on it, and changes between it and a check that still is about
-#: it.
+#: The most calls between the step and a message on it, and the most changes between the step and a
+#: check that is still about it.
 _FAR = 20
 _NEAR = 2
-#: Kinds of calls that change nothing which a check could speak of.
+#: Kinds of calls that change nothing that a check could test.
 _IDLE: frozenset[str] = frozenset({*CHECKS, "look", "tidy"})
 
 
 class Evidence(NamedTuple):
-    """What a finding rests on: a quote, as written or printed, and the row of wordings in it."""
+    """The evidence of a finding: a quote, as written or printed, and the row of wordings in it."""
 
     quote: str
     rule: str
 
 
 class Finding(NamedTuple):
-    """A finding: the side that it speaks for, and why it decides, in a few words."""
+    """A finding: its side, and in a few words why it decides."""
 
     side: Literal["helpful", "harmful"]
     reason: str
@@ -45,8 +45,8 @@ class Finding(NamedTuple):
 
 
 def repeats(citation: Citation, remark: Remark) -> bool:
-    """Return whether an objection repeats the advice: then the advice was right, and the agent
-    did not follow it.
+    """Return whether an objection repeats the advice. Then the advice was right, and the agent did
+    not follow it.
     """
     shared = citation.about.keys() & remark.about.keys()
     if remark.kind != "objects" or _names_fault(citation, remark):
@@ -78,7 +78,7 @@ def _opposed(citation: Citation) -> Evidence | None:
 
 
 def _faulty(citation: Citation) -> Evidence | None:
-    """Find a fault that a person reported: of "this" in the first word, of the advice in any."""
+    """Find a fault that a user reported: of "this" in the first word, of the advice in any."""
     if citation.forbids:
         return None
     first = _first_word(citation)
@@ -111,16 +111,16 @@ def _refused(citation: Citation) -> Evidence | None:
 
 
 def _accepted(citation: Citation) -> Evidence | None:
-    """Find the message that accepts the step, if the bullet was cited alone, no fault is reported
-    and the first check after the citation did not fail.
+    """Find the message that accepts the step. There is none if another bullet was cited too, a
+    fault is reported, or the first check after the citation failed.
     """
     if _faulty(citation) is not None or not citation.is_alone:
         return None
-    # "Go on" (agrees) and a message about something else (other) say nothing about the step.
+    # "Go on" (agrees) and a message about something else (other) show nothing about the step.
     judging = [word for word in citation.words if word.remark.kind not in ("agrees", "other")]
     if not judging or judging[0].between > _FAR or judging[0].remark.kind != "approves":
         return None
-    # An answer right after the agent only read something praises the answer, not the advice.
+    # Praise right after the agent only read something is for its answer, not for the advice.
     only_looks = citation.step_kinds == {"look"} and judging[0].between == 0
     checks = list(filter(_is_near, citation.results))
     has_failed = checks and not checks[0].passed
@@ -131,8 +131,8 @@ def _accepted(citation: Citation) -> Evidence | None:
 
 
 def _is_near(result: Result) -> bool:
-    """Return whether a result is evidence on the step: the step's own, or that of a check soon
-    after it. A commit or push that went through is not.
+    """Return whether a result is evidence on the step: the step's own result, or that of a check
+    soon after it. A successful commit or push is not.
     """
     has_ending = result.end.ending in ("passes", "fails")
     is_shipped = result.kind == "ship" and result.passed
@@ -166,8 +166,8 @@ def _tells(ran: Result) -> bool:
 
 
 def _has_failed(citation: Citation) -> bool:
-    """Return whether a check, or a command of the step, failed at its last run; or whether a person
-    objects, or says what cannot be read.
+    """Return whether a check, or a command of the step, failed at its last run. Also True if a user
+    objects, or writes something that cannot be read.
     """
     kinds = {word.remark.kind for word in citation.words[:2]}
     if "objects" in kinds or "unread" in kinds:
@@ -178,13 +178,13 @@ def _has_failed(citation: Citation) -> bool:
 
 
 def _first_word(citation: Citation) -> Remark | None:
-    """Return the first message of a person on the step; None for one that comes too late."""
+    """Return the first message of a user on the step; None for one that comes too late."""
     if not citation.words or citation.words[0].between > _FAR:
         return None
     return citation.words[0].remark
 
 
-#: Every finding, in the order of docs/judging.md: a verdict quotes the first that is there.
+#: Every finding, in the order of docs/judging.md: a verdict quotes the first that it has.
 FINDINGS: dict[str, Finding] = {
     "opposed": Finding("harmful", "the user wants the opposite", _opposed),
     "faulty": Finding("harmful", "the user reported a fault in it", _faulty),
@@ -201,10 +201,10 @@ class Judged:
     """A verdict on one citation, or on all of a bullet in a window.
 
     reason    a few words without quotes
-    quote     the decisive evidence, "" where there is none
-    rule      the decisive finding and the wording that it rests on
+    quote     the decisive evidence, "" without any
+    rule      the decisive finding and its wording
     names     the names of the findings
-    followed  False where a person's objection repeats the advice
+    followed  False if a user's objection repeats the advice
     """
 
     tag: Verdict
@@ -216,8 +216,8 @@ class Judged:
 
 
 def judge_citation(citation: Citation, *, wrong_counts: bool = False) -> Judged:
-    """Return the verdict on one citation. What the agent called wrong is not helpful; harmful by
-    that alone only where `wrong_counts`.
+    """Return the verdict on one citation. Advice that the agent called wrong is not helpful. It is
+    harmful for that reason alone only if `wrong_counts`.
     """
     judged = _judge_by_findings(citation)
     if not citation.wrong or judged.tag == "harmful":
@@ -245,8 +245,8 @@ def _judge_by_findings(citation: Citation) -> Judged:
 
 def merge_judged(by_tag: Mapping[str, Judged]) -> Judged:
     """Return one verdict for several citations of a bullet in one window, from the first one with
-    each tag: a verdict beats neutral, and two that contradict each other become neutral, because it
-    is unknown which weighs more.
+    each tag. A verdict beats neutral. Two that contradict each other become neutral, because it is
+    unknown which one is stronger.
     """
     decided = [judged for tag, judged in by_tag.items() if tag != "neutral"]
     if len(decided) == 2:

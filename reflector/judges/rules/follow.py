@@ -23,8 +23,8 @@ from reflector.playbook.bullet import Bullet
 from reflector.transcripts.citations import BEFORE, FOLLOWED, called_wrong, citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
-#: Open citations per bullet and chain, chains and calls that are remembered, and characters of a
-#: result that are read.
+#: The most open citations per bullet and chain, chains and calls that are kept, and characters of
+#: a result that are read.
 _OPEN_PER_BULLET = 8
 _MAX_CHAINS = 32
 _MAX_CALLS = 128
@@ -33,7 +33,7 @@ _READ = 16 * 1024
 
 @dataclass(frozen=True)
 class _Began:
-    """A call and its place. What it does is read when it is asked for: most calls come before
+    """A call and its place. Its step is read only when it is needed, because most calls come before
     any citation.
     """
 
@@ -46,8 +46,8 @@ class _Began:
 
 
 class _Ended(NamedTuple):
-    """The result of a call before the first citation, unread: it matters only which checks were
-    red.
+    """The result of a call. Before the first citation it stays unread, because only the red checks
+    matter.
     """
 
     at: int
@@ -69,12 +69,12 @@ class _Chain:
     """One conversation while it is read: the main one, or one sidechain.
 
     at         the place of the last record
-    turn       messages of people so far
-    cited_at   the place where this turn cites each bullet last
+    turn       messages of users so far
+    cited_at   the place of this turn's last citation of each bullet
     calls      calls that wait for their result, by their ids
     unread     the last results before the first citation
     runs       how checks and commands ended
-    last_text  the agent's last words, "" after those of a person
+    last_text  the agent's last words, "" after those of a user
     """
 
     at: int = 0
@@ -87,8 +87,8 @@ class _Chain:
     last_text: str = ""
 
     def release(self, *, at_once: bool = False) -> Iterator[Citation]:
-        """Yield each citation that is followed no longer, or is to be so at once, and forget those
-        whose step is over. One whose step goes on stays: its repetition opens no other.
+        """Yield each citation that is complete or must be completed at once, and forget those whose
+        step is over. A citation whose step continues stays, so its repetition opens no other.
         """
         for citation in [*self.citations]:
             is_far = self.at - citation.at > FOLLOWED
@@ -101,8 +101,8 @@ class _Chain:
                 self.citations.remove(citation)
 
     def end(self, ended: _Ended) -> None:
-        """Hand how a call ended to the citations of this chain that it does not come before by
-        too much.
+        """Pass the end of a call to the citations of this chain, except those more than `BEFORE`
+        records after the call.
         """
         began = ended.began
         if began.step.kind == "poll":
@@ -138,7 +138,7 @@ class Reader:
         self._chains: dict[str, _Chain] = {}
 
     def read(self, messages: Iterable[Message]) -> Iterator[Citation]:
-        """Yield every citation once, as soon as nothing more can bear on it."""
+        """Yield every citation once, as soon as no later message can affect it."""
         for message in messages:
             yield from self._take(message)
         for chain in self._chains.values():
@@ -161,8 +161,8 @@ class Reader:
                 _take_result(chain, result)
 
     def _forget_chains(self) -> Iterator[Citation]:
-        """Yield the citations of sidechains that nothing followed for long: a window may hold
-        thousands of them.
+        """Yield the citations of sidechains without recent messages, and forget these chains,
+        because a window may contain thousands.
         """
         if len(self._chains) <= _MAX_CHAINS:
             return
@@ -177,10 +177,10 @@ class Reader:
         text = spoken or message.thinking.strip()
         if text:
             for citation in chain.citations:
-                # a step ends where the agent goes on after a call
+                # a step ends when the agent speaks again after a call
                 citation.is_open = citation.is_open and not citation.step_kinds
         if spoken or cited:
-            chain.last_text = spoken[-500:]  # not asked after a citation in the agent's thoughts
+            chain.last_text = spoken[-500:]  # "" after a citation in the agent's thoughts
         chain.cited_at.update(dict.fromkeys(cited, chain.at))
         for name in names:
             if name in self._bullets:
@@ -191,7 +191,7 @@ class Reader:
             _take_call(chain, call)
 
     def _cite(self, chain: _Chain, name: str, text: str) -> Iterator[Citation]:
-        """Open a citation, unless its step repeats it; yield one that has to make room for it."""
+        """Open a citation, unless its step repeats it; yield one that must make room for it."""
         mine = [citation for citation in chain.citations if citation.name == name]
         if mine and _is_repeated(mine[-1], chain):
             mine[-1].mentioned = chain.at
@@ -225,7 +225,7 @@ def _open(chain: _Chain, bullet: Bullet, text: str) -> Citation:
 
 
 def _note_names(chain: _Chain, names: Iterable[str], wrong: Mapping[str, str]) -> None:
-    """Tell the citations what a message of the agent cites, and what it calls wrong."""
+    """Record in the citations the bullets that a message of the agent cites or calls wrong."""
     for citation in chain.citations:
         if citation.turn == chain.turn and {*names} != {citation.name}:
             citation.is_alone = False
@@ -258,7 +258,7 @@ def _take_result(chain: _Chain, result: ToolResult) -> None:
 
 def _take_person(chain: _Chain, message: Message) -> None:
     refuses = message.origin == "refusal"
-    if not refuses:  # a refusal is not a turn of its own: its sequel is
+    if not refuses:  # a refusal is not a turn of its own; the next message is
         chain.turn += 1
         chain.cited_at.clear()
     for citation in chain.citations:

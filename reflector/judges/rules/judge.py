@@ -20,7 +20,7 @@ from reflector.transcripts.citations import FOLLOWED
 if TYPE_CHECKING:
     from reflector.judges.rules.findings import Judged
 
-#: A rationale, and the evidence that it quotes, have up to so many characters.
+#: The most characters of a rationale, and of the evidence that it quotes.
 _RATIONALE = 300
 _CUT_QUOTE = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
@@ -28,8 +28,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 @dataclass(slots=True)
 class _Ballot:
-    """The verdicts on one bullet: the first of each tag, one that was not followed before others;
-    and the tags that no later record can change.
+    """The verdicts on one bullet.
+
+    judged   the first of each tag, but one that was not followed replaces one that was
+    settled  the tags that no later record can change
     """
 
     judged: dict[str, Judged] = field(default_factory=dict)
@@ -51,7 +53,7 @@ class _Decision(NamedTuple):
 
 class RulesBackend:
     """Gives one tag per cited bullet of the playbook, in order of first citation. With
-    `wrong_counts`, the agent's own word that a bullet was wrong makes it harmful.
+    `wrong_counts`, a bullet is harmful if the agent itself called it wrong.
     """
 
     name = "rules"
@@ -63,8 +65,8 @@ class RulesBackend:
         self.wrong_counts = wrong_counts
 
     def answer(self, request: Request) -> Answer:
-        """Judge one window. Never raises for what the messages contain."""
-        # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
+        """Judge one window. No content of the messages causes an error."""
+        # Imported here, because most windows cite nothing and do not need the rules' patterns.
         from reflector.judges.rules.findings import VERSION, merge_judged
 
         ballots = self._ballots(request)
@@ -124,7 +126,7 @@ def rationale(verdict: Judged) -> str:
         return head
     if len(quote) >= _CUT_QUOTE:
         quote = quote[: quote.rfind(" ") + 1]  # the last word may be half a secret
-    # Control characters and those that turn the direction of text are left out, surrogates
+    # Control characters and those that turn the direction of text are removed, and surrogates are
     # replaced.
     printable = _CONTROL.sub(" ", redact(quote)).encode("utf-8", "replace").decode("utf-8")
     line = " ".join(printable.split())

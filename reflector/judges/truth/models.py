@@ -31,8 +31,8 @@ class _Strict(BaseModel):
 
 
 class Trajectory(_Strict):
-    """One run at a task: what was asked and answered, by which steps and with which bullets, in
-    order of use.
+    """One run at a task: its question and answer, its steps and the bullets that it used, in order
+    of use.
     """
 
     query: str
@@ -80,7 +80,7 @@ class Playbook(_Strict):
 
 
 class Insight(_Strict):
-    """What a trajectory teaches."""
+    """One insight from a trajectory."""
 
     reasoning: str
     error_identification: str
@@ -98,8 +98,8 @@ class BulletEvaluation(_Strict):
 
 
 class ReflectionResult(_Strict):
-    """What a reflection found: the insights of its last good iteration and a verdict for each
-    bullet it could judge.
+    """The result of a reflection: the insights of its last good iteration and a verdict for each
+    bullet that it could judge.
     """
 
     insights: list[Insight]
@@ -120,7 +120,7 @@ class DeltaContextItem(_Strict):
 
 
 class CurationResult(_Strict):
-    """What a curator asked for, and the number of bullets before and after."""
+    """The changes that a curator asked for, and the number of bullets before and after."""
 
     deltas: list[DeltaContextItem]
     bullets_before: int
@@ -135,14 +135,14 @@ class CurationResult(_Strict):
 
 
 def faults_in(error: ValidationError) -> str:
-    """Return what is wrong, without the values: they may be long, and a secret."""
+    """Return the faults without the values, which may be long or secret."""
     return "; ".join(
         (f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}") for one in error.errors()[:5]
     )
 
 
 class Entry(Trajectory):
-    """A trajectory with the right answer and what the tests said, where its file has them."""
+    """A trajectory with the right answer and the reports of the tests, if its file has them."""
 
     ground_truth: str | None = None
     test_report: str | None = None
@@ -154,11 +154,13 @@ class Entry(Trajectory):
 
 
 def entries_in(path: Path) -> Iterator[tuple[str, Entry | str]]:
-    """Yield (its place, each trajectory of a file), in order; for what is not one, why. Raises
-    OSError.
+    """Yield (place, trajectory) for each entry of a file, in order; if an entry is not a
+    trajectory, (place, reason).
 
-    A file is JSON: a trajectory or a list of them; one whose name ends with .jsonl or .ndjson has
+    A file is JSON: a trajectory or a list of them. If its name ends with .jsonl or .ndjson, it has
     one on each line.
+
+    Raises: OSError.
     """
     text = read_bounded(path, _MAX_FILE).decode("utf-8-sig", "surrogateescape")
     pieces = [(str(path), text)]

@@ -35,7 +35,7 @@ from reflector.resources import resource_dir
 Language = Literal["en", "ja"]
 LANGUAGES: Sequence[Language] = get_args(Language)
 FOLDER, _DEFAULT = "ground_truth", "default.txt"
-#: The last two are one: the template of the system that this comes from says the second.
+#: The last two have the same value: the system that this comes from uses the second name.
 _PLACEHOLDERS = (
     "query",
     "generated_answer",
@@ -55,7 +55,7 @@ _OF_BULLET = (
     "bullet_content",
 )
 
-#: What stands in a prompt where the trajectory has nothing, and around what it has.
+#: The text of a prompt for missing parts, and around the earlier insights.
 _WORDS: Mapping[Language, Mapping[str, str]] = {
     "en": {
         "no steps": "(no reasoning steps were recorded)",
@@ -89,10 +89,9 @@ def known_language(value: object) -> Language:
 
 
 class Prompt(str):
-    """A prompt, the template that it was made with, and why templates before that one could not be
-    used.
+    """A prompt, the digest of its template, and why other templates before it could not be used.
 
-    template_sha256  None where the builder is not ours
+    template_sha256  None if the builder is not ours
     """
 
     template_sha256: str | None
@@ -115,9 +114,9 @@ class ReflectorPromptBuilder:
     """Builds the prompts.
 
     prompts_dir  a folder with `{dataset}.txt`, `default.txt` and `bullet_evaluation.txt`, each
-                 optional; the first that can be used is, then ours
-    project      whose own templates are used where `prompts_dir` is not given
-    language     of our templates and of the words for what is missing: en, or ja
+                 optional; the first usable one is used, then ours
+    project      the project whose own templates are used if `prompts_dir` is not given
+    language     of our templates and of the words for missing parts: en, or ja
     """
 
     def __init__(
@@ -159,7 +158,7 @@ class ReflectorPromptBuilder:
         problems = list[str]()
         try:
             names.insert(0, f"{checked_dataset(dataset)}.txt")
-        except DatasetRefused as error:  # no file can have this name, so no template does
+        except DatasetRefused as error:  # no file can have this name, so no template has it
             problems.append(f"reflector uses {_DEFAULT} instead: {error}")
         return self._filled(names, _PLACEHOLDERS, values, problems)
 
@@ -205,8 +204,9 @@ class ReflectorPromptBuilder:
         return Prompt(template.fill(values), template.sha256, problems)
 
     def _own(self, name: str, known: Sequence[str]) -> Template | None:
-        """Return a template of the person or the project; None without one. Raises
-        TemplateError.
+        """Return a template of the user or the project; None without one.
+
+        Raises: TemplateError.
         """
         if self.prompts_dir is None:
             return find_own(f"{FOLDER}/{name}", self.project, known)
@@ -219,16 +219,16 @@ def _asked(trajectory: Trajectory, ground_truth: str) -> dict[str, str]:
     return {"query": trajectory.query, "generated_answer": answer, "ground_truth": ground_truth}
 
 
-#: A trajectory may come from a file that asks for millions.
+#: The most iterations, because a trajectory may come from a file that asks for millions.
 MOST_ITERATIONS = 100
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is judged: a trajectory, the right answer, and what the tests said.
+    """The subject of a reflection: a trajectory, the right answer, and the reports of the tests.
 
-    dataset     whose playbook and whose prompts are used
+    dataset     of the playbook and the prompts
     iterations  rounds of insights to ask for
     language    of our templates, for a drain that asks the rest
     bullets     of the playbook, those that the trajectory used, in its order
@@ -245,8 +245,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One prompt. `iteration` and `part` are its place: part 1 asks for insights, each other
-    part judges a `bullet`.
+    """One prompt. `iteration` and `part` are its place: part 1 asks for insights, every other part
+    for a verdict on a `bullet`.
     """
 
     case: Case
@@ -257,14 +257,14 @@ class Question:
 
     @property
     def subject(self) -> str:
-        """What is asked for, in words."""
+        """The subject of the question, in words."""
         return (
             f"the evaluation of {self.bullet.id}" if self.bullet else f"iteration {self.iteration}"
         )
 
 
 class Unanswered(Exception):
-    """There is no answer to a question; its text says why."""
+    """A question without an answer; the text has the reason."""
 
 
 Ask = Callable[[Question], str]
@@ -272,9 +272,9 @@ Ask = Callable[[Question], str]
 
 @dataclass(slots=True)
 class Talk:
-    """What the answers come to.
+    """The result of the answers.
 
-    iterations  rounds of insights that were asked for, 0 where no question was answered
+    iterations  rounds of insights that were asked for, 0 if no question was answered
     unreadable  the questions whose answers could not be read, with the reason
     strategies  how the answers' JSON was found
     """
@@ -292,7 +292,7 @@ class Talk:
         ask: Ask,
         read: Callable[[str], tuple[T | None, Strategy, list[str]]],
     ) -> T | None:
-        """Return what the answer to a question says; None where there is none, or it cannot be
+        """Return the content of the answer to a question; None without one, or if it cannot be
         read.
         """
         self.problems += [
@@ -314,8 +314,9 @@ class Talk:
 
 
 def talk(case: Case, builder: Any, ask: Ask) -> Talk:
-    """Ask for insights, each time with those before, then for a verdict on each bullet. Raises what
-    the builder raises, and TypeError where it makes no text.
+    """Ask for insights, each time with the earlier ones, then for a verdict on each bullet.
+
+    Raises: any error of the builder, and TypeError if it makes no text.
     """
     said = Talk()
     good = 0
@@ -334,7 +335,7 @@ def talk(case: Case, builder: Any, ask: Ask) -> Talk:
         prompt = _prompt(
             builder.build_evaluation_prompt(case.trajectory, case.ground_truth, bullet)
         )
-        # the same also when other bullets are gone
+        # the part stays the same if other bullets are gone
         part = 2 + case.trajectory.used_bullet_ids.index(bullet.id)
         question = Question(case, prompt, case.iterations, part, bullet)
         evaluation = said.hear(question, ask, partial(read_evaluation, bullet_id=bullet.id))
@@ -350,8 +351,8 @@ def _prompt(made: object) -> Prompt:
 
 
 def read_insights(text: str) -> tuple[list[Insight] | None, Strategy, list[str]]:
-    """Return the sound insights of an answer, how its JSON was found, and what is wrong; None where
-    the answer has no list of them, or none is sound.
+    """Return the sound insights of an answer, how its JSON was found, and its faults. Return None
+    for the insights if the answer has no list of them, or if none is sound.
     """
     value, strategy, problems = _found(text, "insights")
     entries = value.get("insights")
@@ -369,8 +370,8 @@ def read_insights(text: str) -> tuple[list[Insight] | None, Strategy, list[str]]
 def read_evaluation(
     text: str, bullet_id: str
 ) -> tuple[BulletEvaluation | None, Strategy, list[str]]:
-    """Return the verdict of an answer, on the bullet that was asked about, as `read_insights`
-    does.
+    """Return the verdict of an answer on the bullet of its question, how its JSON was found, and
+    its faults. Return None for the verdict if it is not sound.
     """
     value, strategy, problems = _found(text, "tag")
     if problems:
