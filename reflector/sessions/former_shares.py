@@ -19,8 +19,10 @@ _SHOWN = "votes-shown"
 
 
 def former_shares(project: Project, ledger: Ledger) -> list[str]:
-    """Return the changed rules, each with its former and its present numbers; [] once they were
-    shown. Raises LedgerError.
+    """Return the changed rules, each with its former and its present numbers; [] after they were
+    shown.
+
+    Raises: LedgerError.
     """
     if (project.state_dir / _SHOWN).exists():
         return []
