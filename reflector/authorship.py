@@ -37,7 +37,9 @@ def draw() -> str:
 
 
 def is_possible() -> bool:
-    """Return whether this user has a home, so that their commands can be told from others'."""
+    """Return whether this user has a home, which distinguishes their commands from those of
+    others.
+    """
     return bool(person_folder())
 
 

@@ -33,7 +33,7 @@ OFFLINE = frozenset({"rules", "fixtures"})
 APIS = tuple(name for name in BACKENDS if name not in OFFLINE | {"agent"})
 #: The API that is used if none is named.
 DEFAULT_API = "anthropic"
-#: The sources of a setting, from far to near: the nearest wins.
+#: The sources of a setting. A later one overrides the earlier ones.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: Settings that only the user may change, never a project's own file. Otherwise the author of that
@@ -90,7 +90,7 @@ GONE = {
 #: `doctor` reports.
 IGNORED = "ledger_url of the repository"
 
-#: Environment variables of ours that are not settings.
+#: Our environment variables that are not settings.
 _OTHER_VARIABLES = frozenset(
     {"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS", "REFLECTOR_JUDGING"}
 )
@@ -321,7 +321,7 @@ def users_config(instead: str | None = None) -> Config:
 
 
 def place_of(config: Config, key: str, project: Path) -> str:
-    """Return the place in which a setting is made, in words."""
+    """Return the place of a setting's value, as text."""
     layer = config.layer(key)
     if layer == "default":
         return "default"
@@ -388,7 +388,7 @@ def _variables() -> dict[str, Any]:
 
 
 def _place_of(key: str, layer: Layer, path: Path | None) -> str:
-    """Return the place of a setting in words."""
+    """Return the place of a setting, as text."""
     if layer == "environment":
         return f"environment variable {variable(key)}"
     return f"--{key.replace('_', '-')}" if layer == "flag" else f"{path}: {key}"

@@ -53,8 +53,8 @@ class Folder:
     """One of our folders, held open. Its files are reached through it, not by its path, which is
     absolute.
 
-    Links are followed only down to `top` (default: the folder of the last `.claude`). A repository
-    could contain a link below that, and we would read and write wherever it points.
+    Links are followed only down to `top` (default: the folder that contains the last `.claude`). A
+    repository could contain a link below that, and we would read and write wherever it points.
 
     Raises: OSError for a link, for `.` and `..`, and for anything else that is not a folder.
     """

@@ -188,8 +188,8 @@ def find_project(start: str, home: str, *, users_config: str = "", notes: str = 
 
 
 def linked_worktree(folder: str, home: str) -> tuple[str, str]:
-    """Return the root of the repository that a folder is in, "" for none, and its main checkout if
-    it is a linked worktree, else "" for that.
+    """Return the root of the repository that a folder is in, and its main checkout if it is a
+    linked worktree. Each is "" if there is none.
     """
     root = repository(folder, home)
     return root, main_checkout(root) if root else ""

@@ -110,7 +110,7 @@ _CODEX = Agent(
         "until then it skips them."
     ),
 )
-#: PreCompress comes before every request to the model, so it ends no window.
+#: PreCompress comes before every request to the model, so it does not end a window.
 _GEMINI = Agent(
     "gemini",
     "Gemini CLI",

@@ -199,8 +199,8 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
 
 
 def is_strange(project: str) -> bool:
-    """Return whether the ledger's file is not the one that this home noted. The hook does not wait
-    until a command or the drain proves it or asks for its owner.
+    """Return whether the ledger's file is not the one that this home noted. A command or the drain
+    proves it or asks for its owner; the hook does not wait for that.
     """
     try:
         ledger = system.lstat(files.state_folder(project) + "/ledger.db")

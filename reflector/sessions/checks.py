@@ -248,7 +248,7 @@ def asked_sessions(
 
 
 def _has_step(file: FoundTranscript) -> bool:
-    """Return whether the agent did anything in a session; True if that cannot be read."""
+    """Return whether the agent acted in a session; True if that cannot be read."""
     with suppress(OSError, UnknownTranscript):
         return any(message.origin == "model" for message in read_messages(file.path))
     return True
@@ -356,7 +356,7 @@ class _Check:
         from reflector.judges.agent_process import STOPPED
 
         with ThreadPoolExecutor(self.asking.at_once) as threads:
-            # Each thread gets the list of the agents that may judge only in this run.
+            # Each thread also gets the agents that may judge in this run only.
             pending = [
                 threads.submit(copy_context().run, self._ask_about, session_id, names)
                 for session_id, names in sessions.items()

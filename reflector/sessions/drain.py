@@ -424,7 +424,7 @@ class Pipeline:
         self._file: FileState | None = None
         self.waiting: int | None = None
         self.people_messages: dict[str, Sequence[Message] | None] = {}
-        #: The messages of each window as it was scanned.
+        #: The scanned messages of each window.
         self._messages: dict[str, Sequence[Message]] = {}
 
     @cached_property
@@ -473,7 +473,7 @@ class Pipeline:
 
     @cached_property
     def has_lessons(self) -> bool:
-        """Whether the ledger has a lesson; a drain records none."""
+        """Whether the ledger has a lesson. A drain does not record any."""
         return self.ledger.has(LESSON_RECORDED)
 
     def asking_model(self) -> list[Project]:
@@ -648,7 +648,7 @@ class Users:
             if self._pipeline is None:
                 ledger = self._closing.enter_context(project.open_ledger())
                 self._pipeline = Pipeline(project, ledger, self._project.drained)
-                # So that an edit of playbook.json is known when it is cited.
+                # An edit of playbook.json must be recorded before a session that cites it.
                 self._keep_file(self._pipeline.adopt)
             yield self._pipeline
 
@@ -722,7 +722,7 @@ def ask_model(
                 tried |= held_windows(project.root, ledger)
                 drained.reflected += _ask_about(runner, tried, retry)
                 confirmed = runner.gate.confirmed
-        # After releasing the lock, because another process left its new windows to this one.
+        # Looked up after releasing the lock, because another process may have left new windows.
         with project.open_ledger() as ledger:
             is_left = bool(_untried(ledger.open_windows(), tried))
     if drained.reflected:

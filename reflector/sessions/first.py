@@ -248,7 +248,7 @@ class _Found(defaultdict[str, list[_Finding]]):
         return len({finding.session_id for finding in self.get(verdict, ())})
 
     def words(self, name: str) -> str:
-        """Return the worst verdict in words, with its newest quote."""
+        """Return the worst verdict as text, with its newest quote."""
         verdict = next(filter(self.get, WORST_FIRST))
         quotes = (finding.quote for finding in reversed(self[verdict]))
         quote = next(filter(None, quotes), "")
@@ -282,7 +282,7 @@ def _leave_words(
 
 
 def _verdicts(ledger: Ledger, readings: Mapping[str | None, Event]) -> str:
-    """Return the rules with verdicts in words."""
+    """Return the text about the rules with verdicts."""
     found = _found(ledger, readings)
     ranked = sorted(found.items(), key=lambda row: (row[1].rank, row[0]))
     shown = [rule.words(name) for name, rule in ranked[:_MOST_RULES]]

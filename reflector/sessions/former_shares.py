@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
-#: The day from which sessions have votes.
+#: The first day on which sessions have votes.
 _SINCE = "2026-11-29"
 _SHOWN = "votes-shown"
 

@@ -136,7 +136,7 @@ def _is_folder_of(folder: str, root: Path) -> bool:
 
 
 def written_since(time: float) -> Iterator[Path]:
-    """Yield the transcripts that were written since a time, in seconds since the epoch."""
+    """Yield the transcripts that were written at or after a time, in seconds since the epoch."""
     for store in stores():
         paths = store.kept.folder.rglob(store.kept.pattern) if store.kept.folder.is_dir() else ()
         for path in paths:

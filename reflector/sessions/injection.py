@@ -598,8 +598,8 @@ def moved_text(project: Path, bullets: Iterable[Bullet], headings: Mapping[str, 
 
 
 def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[LessonBullet]]:
-    """Return the facts that the last writing of the playbook left to the ranking, including those
-    of the user's own playbook, and the lessons to show.
+    """Return the facts that the last writing of the playbook left to the ranking, and the lessons
+    to show. The facts include those of the user's own playbook.
     """
     own = _kept_ranks(root)
     files = [_kept_ranks(users), own] if users != root else [own]

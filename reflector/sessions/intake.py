@@ -108,8 +108,8 @@ class Taken:
 def source_of(delivery: Delivery) -> Source | None:
     """Return the source of a delivery; None if it has no transcript or nothing ended.
 
-    Records after a compaction belong to a later window. After an end or a Stop, the client may
-    write most of the turn after the hook, so the transcript is read to its present end.
+    Records after a compaction belong to a later window. After an end or a Stop, the transcript is
+    read to its present end, because the client may write most of the turn after the hook.
     """
     event = delivery.event
     if event in _MID_TURN:

@@ -115,8 +115,7 @@ def stand_ins() -> list[Path]:
 
 def is_of(project: Path, folder: str | None) -> bool:
     """Return whether a delivery that names a folder belongs to a project. The folder is the
-    project's own, or one that is now known as a worktree of it but may have been gone when the hook
-    ran.
+    project's own or a worktree of it, which may have been gone when the hook ran.
     """
     from reflector.project import project_of  # imports the ledger's code, which is rarely needed
 

@@ -42,7 +42,10 @@ class Order:
 
 
 def keep_order(root: Path, order: Order) -> None:
-    """Keep the order of a project. Raises OSError."""
+    """Keep the order of a project.
+
+    Raises: OSError.
+    """
     content = json.dumps(asdict(order)).encode()
     handover.write_own(str(root), handover.ORDER, content)
 

@@ -53,7 +53,7 @@ class Places(NamedTuple):
         return copies(self.folders, erasure, self.files)
 
     def is_ours(self, path: Path) -> bool:
-        """Return whether reflector wrote a file, so that a text that stays in it was not erased."""
+        """Return whether reflector wrote a file."""
         return any(map(path.is_relative_to, self.own))
 
 
@@ -82,7 +82,7 @@ class RedactionPlan(NamedTuple):
         return [path for path in self.files if path not in rewritten]
 
 
-#: Files in the user's own folder that are made again from others.
+#: Files in the user's own folder that are generated from others.
 _DERIVED = ("rules.json", "counts.json", "births.json")
 
 
