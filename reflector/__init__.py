@@ -29,7 +29,7 @@ def __getattr__(name: str) -> "Any":
     if name == "__version__":
         try:
             from reflector._version import __version__ as version
-        except ModuleNotFoundError:  # a checkout that was never built: what is being made
+        except ModuleNotFoundError:  # a checkout that was never built
             version = "1.0.0.dev0"
         return globals().setdefault(name, version)
     if name not in _PUBLIC:

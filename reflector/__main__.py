@@ -43,7 +43,7 @@ def main() -> "NoReturn":
 
 
 def _read_first(project: str) -> None:
-    """Carry out the order of a first reading; almost always there is none."""
+    """Carry out the order of a first reading; usually there is none."""
     from reflector import handover
 
     if not handover.read_own(project, handover.ORDER, 1 << 16):
@@ -54,8 +54,8 @@ def _read_first(project: str) -> None:
 
 
 def _be_short_lived() -> None:
-    """Run the garbage collector rarely: with the default it scans all modules again and again
-    while they load.
+    """Run the garbage collector rarely, because by default it scans all modules repeatedly while
+    they load.
     """
     import gc
 
@@ -63,10 +63,11 @@ def _be_short_lived() -> None:
 
 
 def _end(code: int) -> "NoReturn":
-    """End without tearing the interpreter down, which takes as long as a small command: 40 ms with
-    SQLAlchemy.
+    """End the process without Python's normal exit, which takes as long as a small command: 40 ms
+    with SQLAlchemy.
 
-    By now every ledger is closed. A stream that cannot take the rest makes a failure of a success.
+    Every ledger is closed by now. If a stream cannot write its remaining text, a success becomes a
+    failure.
     """
     import os
 

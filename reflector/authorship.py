@@ -26,8 +26,8 @@ _TAG_BYTES = 8
 
 
 def draw() -> str:
-    """Return a new transaction id of this user: 48 hex digits, or 32 without a home that can be
-    written.
+    """Return a new transaction id of this user: 48 hex digits, or 32 if the user has no home that
+    can be written.
     """
     tx = drawn()
     try:
@@ -37,7 +37,9 @@ def draw() -> str:
 
 
 def is_possible() -> bool:
-    """Return whether this user has a home, so that their commands can be told from others'."""
+    """Return whether this user has a home, which distinguishes their commands from those of
+    others.
+    """
     return bool(person_folder())
 
 
@@ -59,7 +61,10 @@ def _tag(key: bytes, random: str) -> str:
 
 @lru_cache(maxsize=8)
 def _key(folder: str) -> bytes:
-    """Return the key that a folder keeps. Raises OSError if there is none."""
+    """Return the key in a folder.
+
+    Raises: OSError if there is none.
+    """
     if not folder:
         raise FileNotFoundError
     key = read_file(f"{folder}/{_KEY}", _KEY_BYTES)
@@ -69,15 +74,18 @@ def _key(folder: str) -> bytes:
 
 
 def _made_key() -> bytes:
-    """Return this user's key, which is made on first use. Raises OSError."""
+    """Return this user's key, which is created on first use.
+
+    Raises: OSError.
+    """
     folder = person_folder()
     with suppress(OSError):
         return _key(folder)
     temporary = Path(write_durably(open_person(), urandom(_KEY_BYTES)))
     path = Path(folder, _KEY)
-    if path.exists():  # it is damaged: from now on, earlier commands count as somebody else's
+    if path.exists():  # it is damaged: from now on, earlier commands count as another user's
         temporary.replace(path)
-    # Two processes may make a key at once: the first link stays, and both read it.
+    # Two processes may create a key at once: the first link stays, and both read it.
     with suppress(FileExistsError, FileNotFoundError):
         link(temporary, path)
     temporary.unlink(missing_ok=True)

@@ -21,23 +21,23 @@ from reflector.refusal import Refusal
 if TYPE_CHECKING:
     from reflector.playbook.evidence import FindingRates
 
-#: More than anybody writes by hand.
+#: More bytes than a user writes by hand.
 _MOST_BYTES = 1 << 20
-#: The judges that ship, each a module of this folder.
+#: The judges of this package, each a module in `judges/backends`.
 BACKENDS = tuple(
     sorted(path.stem for path in Path(__file__).parent.glob("judges/backends/[a-z]*.py"))
 )
-#: Those of them that ask no model. Every other judge costs time and money.
+#: The judges that do not ask a model. Every other judge costs time and money.
 OFFLINE = frozenset({"rules", "fixtures"})
-#: Those that are asked over the network, by the user's key.
+#: The judges that are asked over the network with the user's key.
 APIS = tuple(name for name in BACKENDS if name not in OFFLINE | {"agent"})
-#: The API that is meant if none is named.
+#: The API that is used if none is named.
 DEFAULT_API = "anthropic"
-#: The sources of a setting, from far to near: the nearest wins.
+#: The sources of a setting. A later one overrides the earlier ones.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
-#: What only the user may set, never a project's own file: whoever wrote that file would decide who
-#: gets the transcripts, at whose expense.
+#: Settings that only the user may change, never a project's own file. Otherwise the author of that
+#: file would decide who gets the transcripts, and at whose expense.
 USERS_OWN = (
     "api_key",
     "base_url",
@@ -56,11 +56,11 @@ USERS_OWN = (
     "memory_keep",
 )
 
-#: With which command a person lets their own agents judge.
+#: The command with which users permit their own agents to judge.
 CONSENT = "reflector judge allow"
 
-#: What a project's own file may lower and not raise, for the same reason; of the first three, 0 is
-#: no limit.
+#: Settings that a project's own file may only lower, for the same reason. For the first three, 0
+#: means no limit.
 BUDGETS = (
     "monthly_tokens",
     "monthly_dollars",
@@ -69,7 +69,7 @@ BUDGETS = (
     "max_attempts",
     "deadline_seconds",
 )
-#: What its file may say of these only where the user's own file says it, too.
+#: Values that a project's file may set only if the user's own file sets them too.
 _POWERS = {
     "proposals": "accept",
     "prune": "apply",
@@ -78,7 +78,7 @@ _POWERS = {
     "enabled": True,
 }
 
-#: What was a setting once: read past, and named by `doctor`.
+#: Former settings, which are ignored and which `doctor` reports.
 GONE = {
     "judgement_weights": "the built-in rules have fixed weights",
     "session_tokens": "monthly_tokens limits the spending",
@@ -86,11 +86,11 @@ GONE = {
     "ranking": "rules that do not fit are shown in turn",
 }
 
-#: Where the layer stands of a `ledger_url` in a repository's file, which decides nothing: `doctor`
-#: names it.
+#: The key of the layer of a `ledger_url` in a repository's file, which is ignored and which
+#: `doctor` reports.
 IGNORED = "ledger_url of the repository"
 
-#: Environment variables of ours that are not settings.
+#: Our environment variables that are not settings.
 _OTHER_VARIABLES = frozenset(
     {"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS", "REFLECTOR_JUDGING"}
 )
@@ -104,15 +104,15 @@ class ConfigError(Refusal, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting, what it means, and its default: docs/commands.md is made of this."""
+    """Every setting, its meaning and its default. docs/commands.md is generated from this class."""
 
-    #: who judges, by [its name](judging.md); `agent` never from a project's file
+    #: the judge, by [its name](judging.md); a project's file cannot set `agent`
     backend: str = "rules"
     #: any SQLAlchemy URL of SQLite or PostgreSQL; empty: `.claude/reflector/ledger.db`
     ledger_url: str = ""
     #: the playbook's name in the ledger
     playbook: str = "default"
-    #: when a session that only ever stopped counts as ended
+    #: minutes without activity after which a session without an end counts as ended
     idle_minutes: int = 60
     #: how often reflector tries a failed judgement again automatically, outages not counted
     max_attempts: int = 5
@@ -202,8 +202,8 @@ class Config:
     memory: str = "on"
     #: whether that includes your own files, such as `~/.claude/CLAUDE.md` and memory folders
     memory_user: bool = False
-    #: most megabytes of earlier versions of these files, all projects together; the oldest go
-    #: first. 0: none is kept, so that `undo` restores none
+    #: maximum megabytes of earlier versions of these files, all projects together; the oldest are
+    #: removed first. 0: no version is kept, so `undo` cannot restore one
     memory_keep: int = 200
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 
@@ -212,25 +212,25 @@ class Config:
 
     @property
     def asks_model(self) -> bool:
-        """True where the backend's answers cost time and money."""
+        """Whether the backend's answers cost time and money."""
         return self.backend not in OFFLINE
 
     @property
     def is_daily_limited(self) -> bool:
-        """True if `daily_requests` limits the requests that start automatically: those to agents
+        """Whether `daily_requests` limits the requests that start automatically: those to agents
         and judges of other packages, and those to an API if you set the limit.
         """
         is_set = self.layer("daily_requests") != "default"
         return self.backend == "agent" or self.backend in self.judges or is_set
 
     def lists(self, project: Path) -> bool:
-        """True for a project that the user named in `projects`."""
-        # Path.expanduser would raise for a home that there is not.
+        """Return whether the user named a project in `projects`."""
+        # Path.expanduser would raise an error for a user without a home.
         patterns = [os.path.expanduser(pattern) for pattern in self.projects]  # noqa: PTH111
         return any(fnmatch(str(project), pattern) for pattern in patterns)
 
     def keeps_unread(self, project: Path) -> bool:
-        """True for a project in one of the folders of `never`."""
+        """Return whether a project is in one of the folders of `never`."""
         real = Path(os.path.realpath(project))
         folders = [
             os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111
@@ -239,9 +239,9 @@ class Config:
         return any(real.is_relative_to(folder) for folder in folders)
 
     def counting_words(self, right: Mapping[str, int]) -> frozenset[str]:
-        """Return the words for how sure a model is with which its verdicts count.
+        """Return the words for a model's certainty with which its verdicts count.
 
-        right  how many of 100 verdicts are right, by word, unless you measured your model
+        right  the number of right verdicts among 100, by word, unless you measured your model
         """
         measured = _measured(self.judge_measured)
         yours = {word: measured[word] for word in _SURENESS if word in measured}
@@ -251,7 +251,7 @@ class Config:
 
     @property
     def finding_rates(self) -> FindingRates | None:
-        """The measured finding rates of the judge, None if they were not measured."""
+        """The measured finding rates of the judge; None if they were not measured."""
         from reflector.playbook.evidence import FindingRates
 
         measured = _measured(self.judge_measured)
@@ -260,11 +260,11 @@ class Config:
         return FindingRates(measured["helpful"], measured["harmful"])
 
     def is_near(self, key: str) -> bool:
-        """True for a setting that a flag or a REFLECTOR_* variable gave."""
+        """Return whether a flag or a REFLECTOR_* variable gave a setting."""
         return self.layer(key) in ("environment", "flag")
 
 
-#: The settings: every field but the record of where they come from.
+#: The settings: every field except the record of their sources.
 SETTINGS = {entry.name: entry for entry in fields(Config) if entry.name != "layers"}
 
 
@@ -278,10 +278,11 @@ def load_config(
     flags: Mapping[str, Any] | None = None,
     instead: Mapping[Path, str] | None = None,
 ) -> Config:
-    """Return the settings in force for a project. Raises ConfigError.
+    """Return the settings in force for a project.
 
-    `instead` has the text that a file is to be read as having, by the file's path: what is about to
-    be written.
+    instead  the texts to read instead of files, by path, because they are written only afterwards
+
+    Raises: ConfigError.
     """
     user_file = Path(user_config())
     texts = instead or {}
@@ -302,23 +303,25 @@ def load_config(
 
     never = config.never
     config = _over(config, _variables(), "environment")
-    # The environment may come with a repository: it adds folders, and removes none.
+    # The environment may come with a repository, so it can add folders and not remove any.
     config = replace(config, never=tuple(dict.fromkeys((*never, *config.never))))
     named_flags = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, named_flags, "flag")
 
 
 def users_config(instead: str | None = None) -> Config:
-    """Return the settings of the user's own file alone. Raises ConfigError.
+    """Return the settings of the user's own file alone.
 
-    `instead` has the text that the file is to be read as having.
+    instead  the text to read instead of the file
+
+    Raises: ConfigError.
     """
     user_file = Path(user_config())
     return _over(Config(), read_toml(user_file, instead), "user", user_file)
 
 
 def place_of(config: Config, key: str, project: Path) -> str:
-    """Return the place in which a setting is made, in words."""
+    """Return the place of a setting's value, as text."""
     layer = config.layer(key)
     if layer == "default":
         return "default"
@@ -329,11 +332,11 @@ def place_of(config: Config, key: str, project: Path) -> str:
 def _with_project(
     users: Config, values: dict[str, Any], project_file: Path, user_file: Path
 ) -> Config:
-    """Return the user's settings with those of a project's file, which decides nothing that only
-    the user may decide.
+    """Return the user's settings with those of a project's file, which cannot change a setting that
+    only the user may change.
 
     Raises:
-        ConfigError: the file holds a setting of the user's.
+        ConfigError: the file contains a setting that only the user may change.
     """
     if values.pop("ledger_url", None) is not None:
         users = replace(users, layers={**users.layers, IGNORED: "project"})
@@ -360,8 +363,10 @@ def _with_project(
 def _refuse_costs(
     config: Config, values: Mapping[str, Any], project: Path, user_file: Path
 ) -> None:
-    """Raise ConfigError if the file of a project that the user did not name sets costs or a team's
+    """Refuse the file of a project that the user did not name, if it sets costs or a team's
     playbook.
+
+    Raises: ConfigError.
     """
     reasons = {"model": "sets the price of a request"}
     if config.layer("ledger_url") == "user":
@@ -372,7 +377,7 @@ def _refuse_costs(
 
 
 def _variables() -> dict[str, Any]:
-    """Return the settings that environment variables hold, `REFLECTOR_MODEL` as `model`."""
+    """Return the settings in environment variables, for example `REFLECTOR_MODEL` as `model`."""
     values: dict[str, Any] = {}
     for name, text in os.environ.items():
         is_setting = name.startswith("REFLECTOR_") and not name.startswith("REFLECTOR_TEST_")
@@ -383,14 +388,17 @@ def _variables() -> dict[str, Any]:
 
 
 def _place_of(key: str, layer: Layer, path: Path | None) -> str:
-    """Return the place of a setting in words."""
+    """Return the place of a setting, as text."""
     if layer == "environment":
         return f"environment variable {variable(key)}"
     return f"--{key.replace('_', '-')}" if layer == "flag" else f"{path}: {key}"
 
 
 def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
-    """Return the settings with a project's own, which say nothing that is the user's to say."""
+    """Return the settings with a project's own.
+
+    Raises: ConfigError if the project sets more than the user permits.
+    """
     for key in BUDGETS:
         users_limit = getattr(users, key)
         projects_limit = getattr(projects, key)
@@ -407,7 +415,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
                 f"setting to {home}"
             )
     if users.layer("backend") == "user" and users.backend == projects.backend:
-        # Who chose a backend has chosen it also where a project's file repeats it.
+        # The backend is the user's choice, even if a project's file repeats it.
         return replace(projects, layers={**projects.layers, "backend": "user"})
     return projects
 
@@ -421,14 +429,14 @@ def variable(key: str) -> str:
 
 
 def from_text(key: str, text: str) -> Any:
-    """Return a text as the type that the setting has; as it is where it does not fit, to be
-    refused.
+    """Return a text as the type of the setting. If it does not fit, return it unchanged, so that it
+    is refused.
     """
     default = SETTINGS[key].default if key in SETTINGS else ""
     if isinstance(default, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if isinstance(default, int):
-        # Python refuses to convert a longer one.
+        # Python refuses to convert a longer number.
         is_number = (
             text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS
         )
@@ -439,8 +447,9 @@ def from_text(key: str, text: str) -> Any:
 def read_toml(
     path: Path, instead: str | None = None, read: Callable[[Path, int], bytes] = read_bounded
 ) -> dict[str, Any]:
-    """Return what a file of settings holds, or its text `instead` would; {} for no file. Raises
-    ConfigError.
+    """Return the settings in a file, or in the text `instead`; {} for a missing file.
+
+    Raises: ConfigError.
     """
     try:
         text = read(path, _MOST_BYTES).decode() if instead is None else instead
@@ -459,8 +468,9 @@ def read_toml(
 def _over(
     config: Config, values: Mapping[str, Any], layer: Layer, place: Path | None = None
 ) -> Config:
-    """Return the settings with those of a layer, which may be a file; each is checked. Raises
-    ConfigError.
+    """Return the settings with those of a layer, which may be a file. Each is checked.
+
+    Raises: ConfigError.
     """
     for key, value in values.items():
         where = _place_of(key, layer, place)
@@ -481,7 +491,10 @@ def _over(
 
 
 def _typed(key: str, value: Any, where: str) -> Any:
-    """Return a setting's value in the type of its default. Raises ConfigError for another type."""
+    """Return a setting's value in the type of its default.
+
+    Raises: ConfigError for another type.
+    """
     setting_type = type(SETTINGS[key].default)
     if type(value) is setting_type:
         return value
@@ -493,7 +506,7 @@ def _typed(key: str, value: Any, where: str) -> Any:
 
 
 def _hint(word: str, plural: str, choices: Iterable[str]) -> str:
-    """Return the choice that is most like a word, in words; else all of them."""
+    """Return the choice that is most similar to a word, in words; else all choices."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(choices), n=1)
@@ -506,10 +519,10 @@ _TYPE_WORDS: dict[type, str] = {
     bool: "true or false",
     tuple: "a list of texts",
 }
-#: Of every whole number: what is more means "no limit", which is 0, and could be neither counted
-#: nor printed.
+#: The largest whole number. A larger one would mean "no limit", for which 0 is the value, and could
+#: be neither counted nor printed.
 _MOST = 10**12
-#: The least and the most that makes sense.
+#: The smallest and the largest useful value.
 _BOUNDS = {
     "idle_minutes": (1, _MOST),
     "max_attempts": (1, _MOST),
@@ -523,7 +536,7 @@ _BOUNDS = {
     "memory_keep": (0, _MOST),
 }
 _MOST_DIGITS = 1_000
-#: The words of `judge_measured`: for how sure a judge is, and for the cases that it finds.
+#: The words of `judge_measured`: for a judge's certainty, and for the cases that it finds.
 _SURENESS = ("sure", "likely", "unsure")
 _FOUND = ("helpful", "harmful")
 _MEASURED = re.compile(
@@ -533,7 +546,7 @@ _CHOICES: dict[str, Iterable[str]] = {
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": ("ask", "accept"),
     "worktrees": ("main", "own"),
-    # A bullet that `review find` names is a person's to decide, or it is removed at once.
+    # You decide about a bullet that `review find` names, or it is removed at once.
     "prune": ("propose", "apply"),
     "memory": ("on", "off", "tell"),
 }
@@ -568,7 +581,7 @@ def _measured(value: str) -> dict[str, int]:
 
 
 def _measured_fault(value: str) -> str:
-    """Return the fault of a value of `judge_measured` with the way out; "" if it has none."""
+    """Return the fault of a value of `judge_measured` with the way out; "" without a fault."""
     measured = _measured(value)
     found = [word for word in _FOUND if word in measured]
     if _MEASURED.sub("", value).strip():

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from reflector.config import Config
 
-#: The kinds of extensions: each is a setting with names, and the end of an entry point group.
+#: The kinds of extensions: each is a setting with names and the last word of an entry point group.
 Kind = Literal["readers", "judges"]
 KINDS: tuple[Kind, ...] = ("readers", "judges")
 
-#: The names of readers that the user lists, as the last opened project has them; a project's own
-#: file cannot list any, so they are the same for each.
+#: The names of readers that the user lists, from the last opened project. They are the same for
+#: each project, because a project's own file cannot list any.
 _listed_readers: tuple[str, ...] = ()
 #: The projects that this process opened.
 _projects: set[str] = set()
 
 
 class ExtensionError(Exception):
-    """An extension cannot be used; the text names it, the reason and the way out."""
+    """An extension cannot be used. The text names it, the reason and the way out."""
 
 
 class Extension(NamedTuple):
@@ -60,7 +60,7 @@ class Extension(NamedTuple):
 
 
 def open_for(project: Path, config: Config) -> None:
-    """Use the readers that the settings of a project list, and load nothing from below it."""
+    """Use the readers in a project's settings, and load nothing from below the project."""
     global _listed_readers
     _listed_readers = config.readers
     _projects.add(str(project))
@@ -72,7 +72,7 @@ def listed_readers() -> tuple[str, ...]:
 
 
 def installed() -> Iterator[Extension]:
-    """Yield the installed extensions, whether they are listed or not; none is loaded."""
+    """Yield the installed extensions, listed or not, without loading them."""
     from importlib.metadata import entry_points
 
     # Each call reads a file of every distribution.
@@ -131,7 +131,7 @@ def load_extension(extension: Extension) -> object:
     """
     try:
         loaded: object = extension.entry_point.load()
-    except BaseException as error:  # a module that ends the process is a broken one
+    except BaseException as error:  # a module that ends the process is broken
         if isinstance(error, KeyboardInterrupt):
             raise
         raise broken(extension, f"cannot be loaded: {error_of(error)}") from error
@@ -139,7 +139,7 @@ def load_extension(extension: Extension) -> object:
 
 
 def broken(extension: Extension, fault: str) -> ExtensionError:
-    """Return the error about an extension that is listed and does not work."""
+    """Return the error about a listed extension that does not work."""
     return ExtensionError(
         f"{extension.words} in the setting {extension.kind} {fault}; update "
         f"{extension.distribution}, or remove {extension.name!r} from {extension.kind}"
@@ -147,16 +147,16 @@ def broken(extension: Extension, fault: str) -> ExtensionError:
 
 
 def error_of(error: BaseException) -> str:
-    """Return the class and the first characters of an error of an extension."""
+    """Return the class and the first characters of an extension's error."""
     return f"{type(error).__name__}: {error}"[:200]
 
 
 def _reason_to_refuse(location: str, module: str) -> str:
-    """Return the reason why code at a place is not loaded; "" without one."""
+    """Return the reason why code at a place is not loaded; "" if it may be loaded."""
     from importlib.util import find_spec
 
     try:
-        # Only the package itself: a module below it would be imported to be found.
+        # Only the package itself, because finding a module below it would import the package.
         spec = find_spec(module.partition(".")[0])
     except (ImportError, ValueError):
         spec = None
@@ -171,7 +171,9 @@ def _reason_to_refuse(location: str, module: str) -> str:
 
 
 def untrusted_folders(environ: Mapping[str, str], projects: Iterable[str]) -> list[str]:
-    """Return the working folder and these projects, but not a folder that holds the user's home."""
+    """Return the working folder and these projects, without folders that contain the user's
+    home.
+    """
     home = os.path.realpath(environ.get("HOME") or "/")
     folders = dict.fromkeys(map(os.path.realpath, (".", *projects)))
     return [folder for folder in folders if not is_below(home, [folder])]

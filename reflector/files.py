@@ -9,7 +9,7 @@ meanwhile leads nowhere else.
 The hook loads this module at every start, so it imports very little.
 """
 
-# pathlib and os would cost more than everything that is done here:
+# pathlib and os would cost more time than everything in this module:
 # ruff: noqa: PTH100
 
 import posix as system
@@ -37,25 +37,26 @@ _TOO_LARGE = "has more than {:,} bytes; make it smaller, or remove it"
 _LINKED = (
     "is a symbolic link, or a file instead of a folder; name the folder that the link leads to"
 )
-#: The bits of a mode that tell what kind of file it is of, and those of a regular one.
+#: The bits of a mode that contain the kind of file, and those of a regular file.
 _KIND, _REGULAR = 0o170000, 0o100000
-#: Tells names apart that one process makes within one tick of a coarse clock.
+#: Distinguishes names that one process creates within one tick of a coarse clock.
 SERIAL = iter(range(1 << 62))
 
 
 class Changed(Exception):
-    """A file was written by somebody else since it was read; it is left as it is."""
+    """Another program changed a file after it was read, so the file was not written."""
 
-    exit_code = 1  # as a Refusal, which the hook would have to import
+    exit_code = 1  # like a Refusal, which the hook would have to import
 
 
 class Folder:
-    """One of our folders, held open: its files are reached by it, not by its path, which is
+    """One of our folders, held open. Its files are reached through it, not by its path, which is
     absolute.
 
-    Links are followed down to `top` only (default: what is above the last `.claude`): a repository
-    could ship one, and we would read and write wherever it points. Raises OSError for a link, for
-    `.` and `..`, and for anything else that is not a folder.
+    Links are followed only down to `top` (default: the folder that contains the last `.claude`). A
+    repository could contain a link below that, and we would read and write wherever it points.
+
+    Raises: OSError for a link, for `.` and `..`, and for anything else that is not a folder.
     """
 
     def __init__(self, path: str, top: str = "") -> None:
@@ -87,22 +88,25 @@ class Folder:
         system.close(self.fd)
 
     def open(self, name: str, flags: int = system.O_RDONLY, mode: int = 0o600) -> int:
-        """Return a descriptor of a file in it, which is neither followed as a link nor waited
-        for as a pipe.
+        """Return a descriptor of a file in it. A link is not followed, and the open of a pipe does
+        not wait.
         """
         try:
             return system.open(name, flags | NO_FOLLOW | NO_WAIT, mode, dir_fd=self.fd)
         except OSError as error:
-            # A new file may have a name that nobody knows, and what refuses it is its folder.
+            # The user may not know the name of a new file, and its folder is the reason.
             is_new = flags & NEW == NEW and error.errno != 17  # EEXIST
             raise with_path(error, self.path if is_new else f"{self.path}/{name}") from None
 
     def reader(self, name: str) -> "BinaryIO":
-        """Open a regular file in it to read. Raises OSError, also for anything else."""
+        """Open a regular file in it for reading.
+
+        Raises: OSError, also for anything else.
+        """
         return _regular(self.open(name), f"{self.path}/{name}")
 
     def stat(self, name: str) -> "os.stat_result":
-        """Return the state of what has this name here, be it a link."""
+        """Return the state of a name in it, also of a link."""
         return system.stat(name, dir_fd=self.fd, follow_symlinks=False)
 
     def replace(self, old: str, new: str) -> None:
@@ -120,24 +124,24 @@ class Folder:
                 raise with_path(error, f"{self.path}/{name}") from None
 
     def sync(self) -> None:
-        """Make the names in it durable, where the file system can sync folders."""
+        """Make the names in it durable, if the file system can sync folders."""
         try:
             system.fsync(self.fd)
         except OSError as error:
-            if error.errno != 22:  # EINVAL: this file system has no such thing
+            if error.errno != 22:  # EINVAL: this file system cannot sync folders
                 raise
 
 
 def with_path(error: OSError, path: str) -> OSError:
-    """Return an error with the whole path, and in words where a link or a file has the place of
-    what is ours.
+    """Return an error with the whole path. If a link or a file has the place of a folder of ours,
+    the text names that.
     """
     # ENOTDIR, and ELOOP on Linux and macOS
     return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
 
 
 def error_words(error: BaseException) -> str:
-    """Return an error's text; of the system's own, the path and what is wrong, without the
+    """Return an error's text. For an error of the system it is the path and the reason, without the
     number.
     """
     if not isinstance(error, OSError) or not error.strerror:
@@ -146,8 +150,9 @@ def error_words(error: BaseException) -> str:
 
 
 def folder_of(path: "Path") -> Folder:
-    """Return the folder of a file, open: reached through no link below a `.claude`. Raises
-    OSError.
+    """Return the folder of a file, open, without following a link below a `.claude`.
+
+    Raises: OSError.
     """
     return Folder(absolute(path.parent))
 
@@ -160,13 +165,17 @@ def absolute(path: "str | Path") -> str:
 
 
 def open_regular(path: "Path") -> "BinaryIO":
-    """Open a regular file to read, links followed. Raises OSError, also for anything else."""
+    """Open a regular file for reading; links are followed.
+
+    Raises: OSError, also for anything else.
+    """
     return _regular(system.open(path, system.O_RDONLY | NO_WAIT), str(path))
 
 
 def open_ours(path: "Path") -> "BinaryIO":
-    """Open a regular file of a project to read. Raises OSError, for a link and for anything else
-    as well.
+    """Open a regular file of a project for reading.
+
+    Raises: OSError, also for a link and for anything else.
     """
     with folder_of(path) as folder:
         return folder.reader(path.name)
@@ -182,7 +191,10 @@ def _regular(fd: int, path: str) -> "BinaryIO":
 def read_bounded(
     path: "Path", limit: int, opener: "Callable[[Path], BinaryIO]" = open_regular
 ) -> bytes:
-    """Return a regular file's bytes. Raises OSError, for one of more than `limit` bytes as well."""
+    """Return a regular file's bytes.
+
+    Raises: OSError, also for more than `limit` bytes.
+    """
     with opener(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
@@ -191,15 +203,18 @@ def read_bounded(
 
 
 def read_ours(path: "Path", limit: int) -> bytes:
-    """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit`
-    bytes as well.
+    """Return the bytes of a regular file of a project.
+
+    Raises: OSError, also for a link and for more than `limit` bytes.
     """
     return read_bounded(path, limit, open_ours)
 
 
 def read_brought(path: "Path", limit: int) -> bytes:
-    """Return the bytes of a file that a person named and a repository may have brought: of a
-    regular one of at most `limit` bytes, reached as `named_folder` says. Raises OSError.
+    """Return the bytes of a regular file that the user named and a repository may have brought. Its
+    folder is opened by `named_folder`.
+
+    Raises: OSError, also for more than `limit` bytes.
     """
     return read_bounded(path, limit, _open_brought)
 
@@ -212,8 +227,8 @@ def _open_brought(path: "Path") -> "BinaryIO":
 
 
 class Brought:
-    """A file below a folder that a repository brought, with its path there; a folder in it has
-    no content.
+    """A file below a folder that a repository brought, with its path there. The content of a folder
+    is None.
     """
 
     __slots__ = ("content", "mode", "path")
@@ -225,10 +240,10 @@ class Brought:
 
 
 def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought]":
-    """Return what is below a folder, in the order of the paths; [] for no such folder.
+    """Return the files and folders below a folder, by path; [] if the folder is missing.
 
-    Raises OSError, by name, for a link and for anything else that is neither a regular file nor a
-    folder, and where there are more files or bytes than allowed.
+    Raises: OSError for a link, for anything else that is neither a regular file nor a folder, and
+    for more files or bytes than allowed. It names the path.
     """
     files_below: list[Brought] = []
     bytes_left = most_bytes
@@ -263,8 +278,9 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
 
 
 def read_file(path: str, limit: int) -> bytes:
-    """At most `limit` bytes of a file of ours. Raises OSError for a link, and for what is not a
-    regular file.
+    """Return at most `limit` bytes of a file of ours.
+
+    Raises: OSError, also for a link and for anything else that is not a regular file.
     """
     above, _, name = path.rpartition("/")
     with Folder(above) as folder, folder.reader(name) as file:
@@ -272,7 +288,7 @@ def read_file(path: str, limit: int) -> bytes:
 
 
 def read_all(fd: int, limit: int) -> bytes:
-    """Up to `limit` + 1 bytes: one more than allowed shows that there was more."""
+    """Return at most `limit` + 1 bytes. The last one shows that there were more than allowed."""
     data = bytearray()
     while len(data) <= limit:
         try:
@@ -289,16 +305,19 @@ def read_all(fd: int, limit: int) -> bytes:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of it, however often the system takes a part."""
+    """Write all data, even if the system accepts only parts."""
     while data:
         data = data[system.write(fd, data) :]
 
 
 def write_durably(folder: str, data: bytes, name: str = "") -> str:
-    """Put `data` into `folder` as `name`, else under a new name; whole and on disk, or OSError.
+    """Write `data` into `folder` as `name`, else under a new name; return the path. The file is
+    complete and on disk then.
 
-    The temporary file's name carries time and process: a reader recognises the files of a killed
-    hook.
+    The temporary file's name contains time and process, so that a reader recognises the files of a
+    killed hook.
+
+    Raises: OSError.
     """
     own = f"{time_ns():020d}-{system.getpid()}-{next(SERIAL)}.json"
     name = name or own
@@ -310,10 +329,12 @@ def write_durably(folder: str, data: bytes, name: str = "") -> str:
 def replace_read(
     path: "Path", read: bytes | None, content: bytes | None, mode: int | None = None
 ) -> None:
-    """Replace a file by what was made of its bytes, None where there is none. Raises Changed,
-    OSError.
+    """Replace a file by new content that was made from its bytes. None means a missing file.
 
-    People save their files at any time: it is read once more when all but the name is on disk.
+    The file is read again when everything except the name is on disk, because users save their
+    files at any time.
+
+    Raises: Changed, OSError.
     """
 
     def last_look() -> None:
@@ -339,12 +360,14 @@ def replace_file(
     *,
     last_look: "Callable[[], None] | None" = None,
 ) -> None:
-    """Write a file whole or not at all, surviving a crash; what is there is replaced and keeps its
-    mode.
+    """Write a file completely or not at all, even in a crash. An existing file is replaced and
+    keeps its mode.
 
-    The temporary file has one name, so that what a killed writer left behind goes with the next
-    write; the project's lock keeps writers apart. What `last_look` raises, right before, leaves
-    what is there. Raises OSError, for anything but a regular file in its place as well.
+    The temporary file always has the same name, so the next write removes one that a killed writer
+    left. The project's lock keeps writers apart. `last_look` is called right before the
+    replacement; its error leaves the existing file.
+
+    Raises: OSError, also if its place has anything but a regular file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with folder_of(path) as folder:
@@ -359,7 +382,7 @@ def replace_in(
     last_look: "Callable[[], None] | None" = None,
     new_mode: int = 0o644,
 ) -> None:
-    """Write a file of an open folder as `replace_file` does; a new one gets `new_mode`."""
+    """Write a file of an open folder as `replace_file` does; a new file gets `new_mode`."""
     temporary = f".{name}.tmp"
     try:
         present_mode = folder.stat(name).st_mode
@@ -372,11 +395,12 @@ def replace_in(
 
 
 def write_named(path: "Path", content: bytes) -> None:
-    """Write a file that a person named, or that a command names by itself: beside its place, then
-    under its name.
+    """Write a file that the user or a command named: first beside its place, then under its name.
 
-    No link is followed: a clone could bring one at that name, or a folder on the way. Raises
-    OSError.
+    No link is followed, because a clone could bring one at that name, or in the place of a folder
+    above it.
+
+    Raises: OSError.
     """
     mask = system.umask(0o077)
     system.umask(mask)
@@ -385,8 +409,9 @@ def write_named(path: "Path", content: bytes) -> None:
 
 
 def append_named(path: "Path", line: bytes) -> None:
-    """Append a line to a file that a person named, and sync it; no link is followed. Raises
-    OSError.
+    """Append a line to a file that the user named, and sync it. No link is followed.
+
+    Raises: OSError.
     """
     with named_folder(path.parent) as folder:
         fd = folder.open(path.name, system.O_WRONLY | system.O_APPEND | system.O_CREAT)
@@ -400,10 +425,12 @@ def append_named(path: "Path", line: bytes) -> None:
 
 
 def named_folder(path: "Path", *, make: bool = False) -> Folder:
-    """Return a folder that a person named, open; with `make`, what is missing of it is made.
+    """Return a folder that the user named, open. With `make`, its missing parts are created.
 
     Its links are followed down to the working folder or to the repository that it is in, whichever
-    is further up. Raises OSError for a link below that.
+    is further up.
+
+    Raises: OSError for a link below that.
     """
     folder = absolute(path)
     top = _top_of(folder)
@@ -416,7 +443,7 @@ def named_folder(path: "Path", *, make: bool = False) -> Folder:
 
 
 def made_folder(path: str, top: str) -> Folder:
-    """Return a folder as `Folder` opens it; what is missing of it below `top` is made."""
+    """Return a folder as `Folder` opens it; its missing parts below `top` are created."""
     reached = top
     for name in path[len(top) :].split("/"):
         if not name:
@@ -455,10 +482,13 @@ def put(
     mode: int = 0o600,
     last_look: "Callable[[], None] | None" = None,
 ) -> None:
-    """Put `data` into an open folder as `name`, by way of a temporary file; whole and on disk, or
-    OSError.
+    """Write `data` into an open folder as `name`, through a temporary file. The file is complete
+    and on disk then.
 
-    What `last_look` raises, once everything is on disk but the name, leaves the file that is there.
+    `last_look` is called when everything except the name is on disk; its error leaves the existing
+    file.
+
+    Raises: OSError.
     """
     fd = folder.open(temporary, NEW)
     try:
@@ -475,7 +505,7 @@ def put(
     except BaseException as error:
         try:  # noqa: SIM105
             folder.remove(temporary)
-        except OSError:  # the first error says why
+        except OSError:  # the first error shows the reason
             pass
         if isinstance(error, OSError):
             raise with_path(error, f"{folder.path}/{name}") from None
@@ -483,8 +513,9 @@ def put(
 
 
 def private_folder(path: str) -> str:
-    """Make `path` a folder for this user alone. Raises OSError if a link or anything else is
-    there.
+    """Create `path` as a folder for this user alone, or make it private; return it.
+
+    Raises: OSError if a link or anything else is there.
     """
     try:
         folder = Folder(path)
@@ -504,19 +535,22 @@ def private_folder(path: str) -> str:
 
 
 def sync_folder(path: str) -> None:
-    """Make the names in a folder durable, where the file system can sync folders."""
+    """Make the names in a folder durable, if the file system can sync folders."""
     with Folder(path) as folder:
         folder.sync()
 
 
 def state_folder(project: str) -> str:
-    """Return where a project's state is: `<project>/.claude/reflector`. Touches nothing."""
+    """Return the path of a project's state folder, `<project>/.claude/reflector`. Touches
+    nothing.
+    """
     return f"{project.rstrip('/')}/.claude/reflector"
 
 
 def open_state(project: str) -> str:
-    """Return the project's state folder, private and ignored by git, made where it is missing.
-    Raises OSError.
+    """Return the project's state folder, private and ignored by git, created if it is missing.
+
+    Raises: OSError.
     """
     if not project:
         raise FileNotFoundError(
@@ -542,8 +576,9 @@ def open_state(project: str) -> str:
 
 
 def lock(fd: int, *, wait: bool, shared: bool = False) -> bool:
-    """Lock an open file for this process, and return whether it is locked. Raises OSError where
-    none can be.
+    """Lock an open file for this process, and return whether it is locked.
+
+    Raises: OSError if the file system cannot lock it.
     """
     import fcntl
 

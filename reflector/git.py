@@ -17,7 +17,7 @@ from pathlib import Path
 from reflector.files import read_bounded
 
 _TIMEOUT_S = 30
-#: More than a file has that names another folder.
+#: More bytes than a file has that names another folder.
 _MOST_POINTER = 1 << 16
 _SETTINGS = (
     "core.fsmonitor=false",
@@ -26,7 +26,7 @@ _SETTINGS = (
     "log.showRoot=true",
     "protocol.allow=never",
 )
-#: Questions whose answer shows differences; git would run programs to make them.
+#: Commands that show differences, for which git would run other programs.
 _DIFFERENCES = frozenset({"blame", "diff", "diff-index", "diff-tree", "log", "show"})
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
 _ENVIRONMENT = {
@@ -34,25 +34,26 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
-    # A replaced object would be another history under the same name.
+    # A replaced object would show another history under the same name.
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
 
 
 class GitUnavailable(ValueError):
-    """Git cannot be asked; its own text says why and what to do."""
+    """Git cannot be used; the text contains the reason and the way out."""
 
 
 def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
-    """Return what git prints in a folder with `given` on its stdin, None where it refuses.
-    Raises GitUnavailable.
+    """Return the output of git in a folder with `given` on its stdin; None if git refuses.
+
+    Raises: GitUnavailable.
     """
     import shutil
     import subprocess
 
     if not _may_have_repository(folder):
         return None
-    # A relative entry would be a program of the folder that somebody works in.
+    # A relative entry would find a program in the working folder.
     path = os.pathsep.join(
         part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")
     )
@@ -89,8 +90,8 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
 
 
 def _may_have_repository(folder: Path) -> bool:
-    """Return whether git may find a repository from a folder upward, by the names that it looks
-    for: a bare repository has HEAD.
+    """Return whether git may find a repository from a folder upward. A `.git` shows one, and HEAD
+    shows a bare one.
     """
     real = os.path.realpath(folder)
     while True:
@@ -103,7 +104,7 @@ def _may_have_repository(folder: Path) -> bool:
 
 
 def git_says(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
-    """Return what git prints, as `ask_git` does; None also where it cannot be asked."""
+    """Return the output of git as `ask_git` does; None also if git cannot be used."""
     try:
         return ask_git(folder, *arguments, given=given)
     except GitUnavailable:
@@ -113,9 +114,11 @@ def git_says(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
 def read_blobs(
     folder: Path, names: Iterable[bytes], largest: int, together: int
 ) -> dict[bytes, bytes | None]:
-    """Return the contents of files by their names in git, such as `HEAD:./CLAUDE.md`; None for one
-    that is missing. Files of more bytes than `largest` are left out, and so are those that do not
-    fit any more into the bytes of all. Raises GitUnavailable.
+    """Return the contents of files by their names in git, such as `HEAD:./CLAUDE.md`; None for a
+    missing file. Files of more than `largest` bytes are omitted, and so are files that would exceed
+    `together` bytes for all.
+
+    Raises: GitUnavailable.
     """
     ids: dict[bytes, bytes] = {}
     sizes: dict[bytes, int] = {}
@@ -150,17 +153,19 @@ def _lines(words: Iterable[bytes]) -> bytes:
 
 
 def tracked_below(folder: Path) -> str | None:
-    """Return one path that git tracks at or below a file or folder, None where there is none.
+    """Return one path that git tracks at or below a file or folder; None if it tracks none.
 
     The repository is the nearest one, from the path itself upward. Our state folder ignores itself,
-    so a file in it that is tracked came with the repository. Raises GitUnavailable.
+    so a tracked file in it came with the repository.
+
+    Raises: GitUnavailable.
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are not followed
     root, git = repository(folder)
     if git is None:
         return None
     below = folder.relative_to(root)
-    # Where the file system ignores case, a checkout writes `.Claude` as `.claude`.
+    # If the file system ignores case, a checkout writes `.Claude` as `.claude`.
     output = ask_git(
         root,
         "ls-files",
@@ -174,14 +179,14 @@ def tracked_below(folder: Path) -> str | None:
 
 
 def repository(folder: Path) -> tuple[Path, Path | None]:
-    """Return the root of the repository that a folder lies in, and its git folder; None for that
-    outside of one.
+    """Return the root of the repository that a folder is in, and its git folder. Outside of a
+    repository return the folder and None.
     """
     for root in (folder, *folder.parents):
         git = root / ".git"
         if git.is_dir():
             return root, git
-        with suppress(OSError):  # a file of this name says where it is
+        with suppress(OSError):  # a file of this name contains its path
             pointer = os.fsdecode(read_bounded(git, _MOST_POINTER))
             if pointer.startswith("gitdir:"):
                 return root, root / pointer.removeprefix("gitdir:").strip()

@@ -4,7 +4,7 @@ Invariant: every payload is kept verbatim, and a rendered text has a stamp of al
 hook loads this module at every start, so rarely needed imports are inside functions.
 """
 
-# pathlib would cost more than everything that is done here:
+# pathlib would cost more time than everything in this module:
 
 import posix as system
 from time import time_ns
@@ -12,45 +12,47 @@ from time import time_ns
 from reflector.files import private_folder, read_file, write_all, write_durably
 from reflector.locate import own_folder, person_folder, user_folder, user_settings
 
-#: More than this on stdin is not a hook payload; its first part is kept aside as broken.
+#: The most bytes of a hook payload. Of a longer one, the first part is kept as broken.
 MAX_PAYLOAD = 8 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-#: The end of a turn, which does not end a session: of Claude Code and Codex, and of Gemini CLI.
+#: The events of the end of a turn, which does not end a session: of Claude Code and Codex CLI, and
+#: of Gemini CLI.
 STOPS = ("Stop", "AfterAgent")
-#: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
-#: changes: texts rendered by an older version are then rendered afresh.
+#: The form of injection.txt and of the text in it. Raise it if prompts/playbook.txt or the
+#: rendering changes, so that texts of an older version are rendered again.
 INJECTION_FORM = b"reflector-injection/5"
-#: In a person's own folder of the project: the note of its ledger.
+# The files in the user's own folder of the project:
+#: The file of the note about its ledger.
 ENTRY = "entry.json"
-#: There: the beginning and end of the name of an export whose events the ledger lacks.
+#: The beginning and the end of the name of an export with events that the ledger lacks.
 LACKED = ("events-", ".ndjson")
-#: There: the text that each session was shown by its start hook, a line each.
+#: The file of the texts that start hooks showed, with a line for each session.
 TOLD = "told.txt"
 #: The largest size of that file, in bytes.
 MAX_TOLD = 1 << 17
-#: There, while a trial runs: its key, its share (with `+` that of a placebo), its end, and the
-#: bullets that are withheld.
+#: The file of a running trial: its key, its share (with `+` that of a placebo), its end, and the
+#: withheld bullets.
 TRIAL = "trial.txt"
-#: There: the text that a session gets that goes without the trial's bullets.
+#: The file of the text for sessions without the trial's bullets.
 WITHOUT = "injection-without.txt"
-#: There: the text that a session gets that is shown the trial's placebo.
+#: The file of the text for sessions with the trial's placebo.
 PLACEBO = "injection-placebo.txt"
-#: There: the heads that were noted while a trial runs.
+#: The file of the heads that were noted during trials.
 TRIAL_HEADS = "trial-heads.txt"
-#: There: the text that every other session gets.
+#: The file of the text for all other sessions.
 INJECTION = "injection.txt"
-#: There: the sessions that began as a fork while a trial ran, a line each.
+#: The file of the sessions that began as a fork during a trial, with a line each.
 FORKS = "forks.txt"
-#: There: what the last session brought, in words, and its id in a second line.
+#: The file of the last session: its result in words, and its id in a second line.
 LAST_SESSION = "last-session.txt"
-#: There: the order of the first reading.
+#: The file of the order of the first reading.
 ORDER = "first.json"
-#: How that file of words begins before a session was judged, after the first reading of old ones.
+#: The beginning of LAST_SESSION after the first reading of old sessions, until a session is judged.
 FIRST = "first verdicts: "
-#: There: how many proposals wait, in words; no file where none does.
+#: The file of the number of waiting proposals, in words; missing if none waits.
 WAITING = "waiting.txt"
-#: There: the scopes that are watched, and then the state of each watched file and folder of such
-#: files, a line each. The file's own time is that of the last check that found them unchanged.
+#: The file of the watched scopes, and then of the state of each watched file or folder, with a line
+#: each. Its own time is that of the last check that found them unchanged.
 PLACES = "memory-places.txt"
 #: The largest size of that file, in bytes.
 MAX_PLACES = 1 << 17
@@ -58,11 +60,11 @@ PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 class Broken(Exception):
-    """The payload is not what a hook is given; its words say why."""
+    """The payload is not a hook's. The text contains the reason."""
 
 
 class _Decoding:
-    """What the C scanner wants to know; the json package would only wrap it."""
+    """The options that the C scanner needs. The json package would only wrap it."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -71,8 +73,10 @@ class _Decoding:
 
 
 def decode(raw: bytes) -> tuple[dict[str, object], str]:
-    """Return the payload and its text. Raises Broken unless it is one JSON object that names its
-    event, ImportError or OSError where the interpreter cannot load what reads JSON.
+    """Return the payload and its text.
+
+    Raises: Broken unless it is one JSON object that names its event; ImportError or OSError if the
+    interpreter cannot load its JSON module.
     """
     try:
         # UTF-8 is built in; any other codec is a file that may not be readable.
@@ -86,7 +90,7 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
         raise Broken(f"a JSON {type(payload).__name__}, not an object")
     event = payload.get("hook_event_name")
     if event is None and "agentName" in payload and "agent_id" in payload:
-        # Copilot CLI names every event but this one
+        # Copilot CLI names every event except this one.
         payload["hook_event_name"] = event = "SubagentStart"
     if not isinstance(event, str) or not event:
         raise Broken("no hook_event_name")
@@ -94,7 +98,10 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
 
 
 def _parsed(text: str) -> object:
-    """Return the JSON value of a text. Raises Broken, ImportError, OSError."""
+    """Return the JSON value of a text.
+
+    Raises: Broken, ImportError, OSError.
+    """
     try:
         try:
             from _json import make_scanner
@@ -104,8 +111,8 @@ def _parsed(text: str) -> object:
                 raise Broken(f"more than one JSON value: the first ends at character {end}")
             return value
         except (ImportError, OSError, StopIteration, SystemError):
-            # No C scanner here, or it met an error that it can put into words only where json was
-            # imported.
+            # There is no C scanner, or it found an error that it can describe only after the import
+            # of json.
             from json import loads
 
             return loads(text)
@@ -114,7 +121,7 @@ def _parsed(text: str) -> object:
 
 
 def has_only_a_strangers_file(project: str) -> bool:
-    """Return whether all that makes a folder a project is a playbook.json of another tool."""
+    """Return whether a folder is a project only because of another tool's playbook.json."""
     claude = project.rstrip("/") + "/.claude/"
     for name in ("reflector", "reflector.toml"):
         try:
@@ -125,7 +132,7 @@ def has_only_a_strangers_file(project: str) -> bool:
     try:
         raw = read_file(claude + "playbook.json", MAX_PAYLOAD + 1)
         text = raw.removeprefix(BYTE_ORDER_MARK).decode().strip(" \t\r\n")
-    except (OSError, ValueError):  # whoever reads it says why
+    except (OSError, ValueError):  # the command that reads it reports the reason
         return False
     is_in_our_form = '"version": "1.0"' in text and '"sections": {' in text
     if len(raw) > MAX_PAYLOAD or is_in_our_form:
@@ -141,8 +148,8 @@ def has_only_a_strangers_file(project: str) -> bool:
 
 
 def file_name(identity: str) -> str:
-    """Return a file name for a client's session id: itself where that is plain, else a digest of
-    it.
+    """Return a file name for a client's session id: the id itself if it is plain, else its
+    digest.
     """
     if 0 < len(identity) <= 100 and PLAIN.issuperset(identity):
         return identity + ".json"
@@ -152,15 +159,16 @@ def file_name(identity: str) -> str:
 
 
 def words(payload: dict[str, object], key: str) -> str:
-    """Return a value of the payload where it is text, else ""."""
+    """Return a value of the payload if it is text, else ""."""
     value = payload.get(key)
     return value if isinstance(value, str) else ""
 
 
 def record(project: str, payload: dict[str, object], text: str) -> bytes:
-    """One delivery as it is kept: the payload verbatim, and what only this moment knows."""
-    # A subagent's stop names the parent's transcript too; its size would be taken for the
-    # subagent's.
+    """Return one delivery in the form of its file: the payload verbatim, and facts that only this
+    moment has.
+    """
+    # A subagent's stop also names the parent's transcript, whose size is not the subagent's.
     key = (
         "agent_transcript_path"
         if payload["hook_event_name"] == "SubagentStop"
@@ -169,7 +177,7 @@ def record(project: str, payload: dict[str, object], text: str) -> bytes:
     path = words(payload, key)
     try:
         size = str(system.stat(path).st_size)
-    except (OSError, ValueError):  # not there (yet), or no path at all
+    except (OSError, ValueError):  # the file is missing (yet), or this is not a path
         size = "null"
     cwd = ""
     if path[:1] not in ("", "/", "~"):
@@ -180,14 +188,14 @@ def record(project: str, payload: dict[str, object], text: str) -> bytes:
     head = (
         f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
     )
-    # of a relative path, for the drain runs elsewhere
+    # A relative path needs it, because the drain runs in another folder.
     begins = f'"cwd":{quoted(cwd)},' if cwd else ""
     return f'{head}{begins}"transcript_bytes":{size},"payload":{text}}}\n'.encode()
 
 
 def quoted(text: str) -> str:
-    """Return a JSON string in ASCII, made without a module: what is in memory by now is not lost
-    for want of one.
+    """Return a JSON string in ASCII. No module is imported, so that a missing module cannot lose a
+    payload.
     """
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
@@ -201,8 +209,10 @@ def quoted(text: str) -> str:
 
 
 def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
-    """File one delivery under a state folder: broken (no payload), waiting (Stop), else the
-    spool.
+    """Store one delivery in the spool of a state folder: in `broken` without a payload, in
+    `waiting` for a Stop, else in the spool itself. Return its path.
+
+    Raises: OSError.
     """
     spool = private_folder(state + "/spool")
     if payload is None:
@@ -214,8 +224,9 @@ def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
 
 
 def open_own(project: str) -> str:
-    """Return a person's own folder of a project, made where it is missing. Raises OSError where
-    it cannot be.
+    """Return the user's own folder of a project, created if it is missing.
+
+    Raises: OSError if it cannot be created.
     """
     folder = own_folder(project)
     try:
@@ -228,13 +239,14 @@ def open_own(project: str) -> str:
 
 
 def open_person() -> str:
-    """Return the folder of a user's own folders of projects, made if it is missing. Raises
-    OSError if it cannot be.
+    """Return the folder that contains the user's own folders of projects, created if it is missing.
+
+    Raises: OSError if it cannot be created.
     """
     folder = person_folder()
     if not folder:
         raise FileNotFoundError(2, "you do not have a home folder, so nothing is kept there")
-    # $HOME exists: each folder below it is made in turn.
+    # $HOME exists; each folder below it is created in turn.
     for end in range(folder.index("/.local/") + len("/.local"), len(folder) + 1):
         if folder[end : end + 1] in ("/", ""):
             try:  # noqa: SIM105  contextlib is not worth its import
@@ -245,7 +257,7 @@ def open_person() -> str:
 
 
 def read_own(project: str, name: str, most: int) -> bytes:
-    """Return a file of a person's own folder of a project, b"" where it cannot be read."""
+    """Return a file of the user's own folder of a project; b"" if it cannot be read."""
     try:
         return read_file(f"{own_folder(project)}/{name}", most)
     except (OSError, ValueError):
@@ -253,12 +265,15 @@ def read_own(project: str, name: str, most: int) -> bytes:
 
 
 def write_own(project: str, name: str, content: bytes) -> None:
-    """Write a file of a person's own folder of a project. Raises OSError."""
+    """Write a file of the user's own folder of a project.
+
+    Raises: OSError.
+    """
     write_durably(open_own(project), content, name)
 
 
 def remove_own(project: str, name: str) -> None:
-    """Remove a file of a person's own folder of a project, if there is one."""
+    """Remove a file of the user's own folder of a project, if it exists."""
     try:  # noqa: SIM105  contextlib is not worth its import
         system.unlink(f"{own_folder(project)}/{name}")
     except (OSError, ValueError):
@@ -266,11 +281,12 @@ def remove_own(project: str, name: str) -> None:
 
 
 def injection_stamp(project: str, playbook: "system.stat_result | None" = None) -> bytes:
-    """Return what a rendered text was made from: form, and the state of both playbooks and of the
+    """Return the stamp of a rendered text: its form, and the state of both playbooks and of the
     user's templates.
 
-    playbook  the stat result of the playbook.json that was read; looked up where it is not given
-    Raises OSError where there is no playbook.json.
+    playbook  the stat result of the playbook.json that was read; looked up if it is not given
+
+    Raises: OSError if there is no playbook.json.
     """
     claude = project.rstrip("/") + "/.claude"
     parts = [state_of(playbook or system.lstat(claude + "/playbook.json"))]
@@ -283,14 +299,14 @@ def injection_stamp(project: str, playbook: "system.stat_result | None" = None) 
 
 
 def state_of(file: system.stat_result) -> str:
-    """Return the fields of a stat result that change with a file: more than a repository or an
-    archive could foresee.
+    """Return the fields of a stat result that change with a file. A repository or an archive cannot
+    foresee all of them.
     """
     return f"{file.st_dev} {file.st_ino} {file.st_mtime_ns} {file.st_ctime_ns} {file.st_size}"
 
 
 def state_at(path: str) -> str:
-    """Return the state of what is at a path, "-" where nothing is."""
+    """Return the state of the file at a path; "-" if it is missing."""
     try:
         return state_of(system.stat(path))
     except OSError:
@@ -298,10 +314,10 @@ def state_at(path: str) -> str:
 
 
 def has_changed_places(project: str, scopes: str = "") -> bool:
-    """Return whether a watched file or a folder of such files changed since the last look, or there
-    was none.
+    """Return whether a watched file or a folder of such files changed since the last look; True if
+    there was none.
 
-    scopes  those that are watched now, "" if they are those of the last look
+    scopes  the scopes that are watched now, "" for those of the last look
     """
     text = read_own(project, PLACES, MAX_PLACES).decode("utf-8", "surrogateescape")
     watched, *lines = text.removesuffix("\n").split("\n")
@@ -312,8 +328,8 @@ def has_changed_places(project: str, scopes: str = "") -> bool:
 
 
 def complain(text: str) -> None:
-    """One line on stderr, where the agent shows it only when it is asked to."""
-    # A path may hold what a terminal obeys.
+    """Write one line to stderr, which the agent shows only on request."""
+    # A path may contain control sequences for a terminal.
     shown = "".join(
         letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split())
     )

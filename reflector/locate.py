@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: The files that agents read by themselves, below a project's folder.
+#: The files below a project's folder that agents read automatically.
 AGENT_FILES = (
     "CLAUDE.md",
     "CLAUDE.local.md",
@@ -29,12 +29,12 @@ AGENT_FILES = (
     ".github/copilot-instructions.md",
     ".cursor/rules/playbook.mdc",
 )
-#: Most bytes of the notes of worktrees: some thousands of them.
+#: The most bytes of the notes about worktrees, enough for some thousands of them.
 MAX_NOTES = 1 << 20
 _MAX_POINTER = 4096
-#: Where the agent makes worktrees, below the main checkout.
+#: The folder below the main checkout in which the agent creates worktrees.
 _WORKTREES = "/.claude/worktrees/"
-#: A key of TOML with more parts than anybody writes, and where it begins.
+#: A key of TOML with more parts than a user writes, from its beginning.
 _LONG_KEY = r"""(?<![\w.-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}"""
 _LONG_HEX = r"""(?<![\w"'])0[xob]\w{1000}"""
 _FILE = 0o100000
@@ -42,24 +42,24 @@ _FOLDER = 0o040000
 
 
 def environment(name: str) -> str:
-    """Return an environment variable, "" where it is not set."""
+    """Return an environment variable, "" if it is not set."""
     if os := sys.modules.get("os"):
         return str(os.environ.get(name, ""))
     return str(system.environ.get(name.encode(), b""), "utf-8", "surrogateescape")
 
 
 def home_folder() -> str:
-    """Return the user's home folder as the environment names it, "" where it does not."""
+    """Return the user's home folder from the environment, "" if it is not set."""
     return environment("HOME")
 
 
 def agent_folder() -> str:
-    """Return Claude Code's own folder of a person: $CLAUDE_CONFIG_DIR, else ~/.claude."""
+    """Return the user's own folder of Claude Code: $CLAUDE_CONFIG_DIR, else ~/.claude."""
     return environment("CLAUDE_CONFIG_DIR") or f"{home_folder() or '~'}/.claude"
 
 
 def agent_folders() -> list[str]:
-    """Return the agents' own folders of a person, in which they keep their transcripts."""
+    """Return the user's own folders of the agents, which contain their transcripts."""
     home = home_folder()
     codex = environment("CODEX_HOME") or f"{home}/.codex"
     others = (".gemini", ".copilot", ".pi", ".local/share/opencode")
@@ -70,27 +70,27 @@ def user_folder() -> str:
     """Return the folder of the user's own playbook,
     `${XDG_DATA_HOME:-~/.local/share}/reflector/user`.
 
-    It is a project like any other, in a folder that no project is in; so everything that works on a
-    project works on it.
+    It is a project like any other, in a folder that is not part of a project. So every function for
+    projects works on it.
     """
     return _base_folder("XDG_DATA_HOME", "/.local/share") + "/reflector/user"
 
 
 def user_state() -> str:
-    """Return the user's own state folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`; "" for
-    a user without home.
+    """Return the user's own state folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`; "" for a
+    user without a home.
     """
     base = _base_folder("XDG_STATE_HOME", "/.local/state")
-    return "" if base == "/.local/state" else f"{base}/reflector"  # the root is nobody's home
+    return "" if base == "/.local/state" else f"{base}/reflector"  # the root is not a home
 
 
 def person_folder() -> str:
-    """Return the folder of what we know of a person's ledgers, `~/.local/share/reflector/ledgers`,
-    "" without a home.
+    """Return the folder of our facts about the user's ledgers, `~/.local/share/reflector/ledgers`;
+    "" for a user without a home.
 
-    Home is $HOME where that is this user's folder. Where it is another user's, as `sudo` leaves it,
-    or none is named, it is the one that the system's table of users has. $XDG_DATA_HOME says
-    nothing here: it differs between a terminal, an editor's and cron, and the ledgers are the same.
+    The home is $HOME if that is this user's folder. If it is another user's, for example after
+    `sudo`, or not set, the system's table of users decides. $XDG_DATA_HOME is not used, because it
+    differs between a terminal, an editor and cron, but the ledgers are the same.
     """
     home = home_folder()
     if home.startswith("/") and not _kind(home):
@@ -106,12 +106,11 @@ def person_folder() -> str:
 
 
 def own_folder(root: str) -> str:
-    """Return the folder of what this person's programs know and say of a project, "" without a
-    home.
+    """Return the folder of the user's own facts about a project, "" for a user without a home.
 
-    It lies outside of the project, so nothing that brings the project brings it.
+    It is outside of the project, so a copy of the project does not contain it.
     """
-    from _blake2 import blake2s  # hashlib would cost more than the rest
+    from _blake2 import blake2s  # hashlib would cost more time than the rest
 
     ledgers = person_folder()
     key = blake2s(root.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
@@ -119,19 +118,19 @@ def own_folder(root: str) -> str:
 
 
 def judge_folder() -> str:
-    """Return the folder of a person's consent to let their agents judge, and of a judge at work,
-    "" without a home.
+    """Return the folder of the user's consent to let agents judge, and of a running judge; "" for a
+    user without a home.
     """
     ledgers = person_folder()
     return ledgers[: -len("ledgers")] + "judge" if ledgers else ""
 
 
 def is_judge() -> bool:
-    """Return whether this process belongs to a judge: $REFLECTOR_JUDGING is a word that names a
-    file of the person's.
+    """Return whether this process belongs to a judge. $REFLECTOR_JUDGING is then a word that names
+    a file of the user's.
 
-    The file lives as long as the judge. Whoever sets the variable without knowing the word changes
-    nothing.
+    The file exists as long as the judge runs. A program that sets the variable without knowing the
+    word changes nothing.
     """
     word = environment("REFLECTOR_JUDGING")
     folder = judge_folder() if word.isalnum() and len(word) == 32 else ""
@@ -150,15 +149,13 @@ def user_config() -> str:
 
 
 def worktree_notes() -> str:
-    """Return the file of notes about worktrees that sessions were started in, "" for a user
-    without home.
-    """
+    """Return the file of notes about the worktrees of sessions, "" for a user without a home."""
     state = user_state()
     return f"{state}/worktrees" if state else ""
 
 
 def _base_folder(variable: str, below_home: str) -> str:
-    """Return a folder of the XDG specification: relative paths are to be ignored."""
+    """Return a folder of the XDG specification, which requires to ignore relative paths."""
     base = environment(variable)
     return base if base[:1] == "/" else home_folder() + below_home
 
@@ -167,9 +164,9 @@ def find_project(start: str, home: str, *, users_config: str = "", notes: str = 
     """Return the project of the folder `start`, both absolute and without symlinks; `start` may be
     gone.
 
-    home          the user's home folder, whose own `.claude` holds the agent's settings and makes
-                  no project
-    users_config  the user's own settings file, where `worktrees = "own"` may be set
+    home          the user's home folder, whose own `.claude` contains the agent's settings and does
+                  not make a project
+    users_config  the user's own settings file, in which `worktrees = "own"` may be set
     notes         the file of notes about worktrees, each a line by `note_of`
     """
     folder = _in_main_checkout(start.rstrip("/") or "/")
@@ -191,17 +188,18 @@ def find_project(start: str, home: str, *, users_config: str = "", notes: str = 
 
 
 def linked_worktree(folder: str, home: str) -> tuple[str, str]:
-    """Return the root of the repository that a folder lies in, "" for none, and the main checkout
-    if that is a linked worktree, else "".
+    """Return the root of the repository that a folder is in, and its main checkout if it is a
+    linked worktree. Each is "" if there is none.
     """
     root = repository(folder, home)
     return root, main_checkout(root) if root else ""
 
 
 def note_of(root: str, main: str) -> str:
-    """Return the note that a worktree is a main checkout's; "" where none is needed or can be kept.
+    """Return the note that a worktree belongs to a main checkout; "" if no note is needed or
+    possible.
 
-    A worktree below its main checkout is found from there, whether it is gone or not.
+    A worktree below its main checkout is found from there, even if it is gone.
     """
     if not main or root.startswith(main.rstrip("/") + "/"):
         return ""
@@ -210,8 +208,8 @@ def note_of(root: str, main: str) -> str:
 
 
 def is_project(folder: str) -> bool:
-    """Return whether a folder has a playbook, settings or state of ours, or may have: it cannot
-    be read.
+    """Return whether a folder has a playbook, settings or state of ours. True also if it cannot be
+    read, because it may have them.
     """
     claude = folder.rstrip("/") + "/.claude/"
     if any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml")):
@@ -224,16 +222,16 @@ def exists(folder: str) -> bool:
 
 
 def repository(folder: str, home: str) -> str:
-    """Return the nearest folder upward with a `.git`, "" where there is none."""
+    """Return the nearest folder upward with a `.git`; "" without one."""
     return next((at for at in _upward(folder, home) if _kind(at.rstrip("/") + "/.git")), "")
 
 
 def main_checkout(root: str) -> str:
-    """Return the main checkout of the linked worktree at `root`; "" where `root` is not a linked
+    """Return the main checkout of the linked worktree at `root`; "" if `root` is not a linked
     worktree.
 
-    A bare repository has no main checkout: the folder that holds it stands for one where its own
-    name begins with a dot (`shop/.bare`), else the repository itself (`shop.git`).
+    A bare repository has no main checkout. If its own name begins with a dot (`shop/.bare`), its
+    folder takes that part, else the repository itself (`shop.git`).
     """
     pointer = _line(root + "/.git")
     if not pointer.startswith("gitdir:"):
@@ -242,7 +240,7 @@ def main_checkout(root: str) -> str:
     worktrees, _, _ = admin.rpartition("/")
     common, _, name = worktrees.rpartition("/")
     if name != "worktrees" or _joined(admin, _line(admin + "/commondir")) != common:
-        return ""  # a submodule, or a repository whose git folder lies elsewhere
+        return ""  # a submodule, or a repository with its git folder elsewhere
     if not _is_same(_joined(admin, _line(admin + "/gitdir")), root + "/.git"):
         return ""
     above, _, name = common.rpartition("/")
@@ -250,12 +248,12 @@ def main_checkout(root: str) -> str:
 
 
 def worktrees(checkout: str) -> list[str]:
-    """Return the linked worktrees that git lists for a main checkout, also those whose folder is
-    gone.
+    """Return the linked worktrees that git lists for a main checkout, including those whose folder
+    is gone.
     """
     for common in (checkout + "/.git", checkout + "/.bare", checkout):
         if _kind(common + "/HEAD") != _FILE:
-            continue  # a folder of the repository that is named like one of git's
+            continue  # a folder of the repository with the name of one of git's folders
         try:
             names = system.listdir(common + "/worktrees")
         except OSError:
@@ -270,10 +268,10 @@ def worktrees(checkout: str) -> list[str]:
 
 
 def _in_main_checkout(folder: str) -> str:
-    """The folder of the main checkout for one of a worktree that the agent made and removed; any
-    other folder itself.
+    """Return the folder of the main checkout that corresponds to one in a worktree that the agent
+    created and removed. Any other folder is returned as it is.
 
-    No file says any more that it was a worktree, and its sub-folders may belong to different
+    No file shows any more that it was a worktree, and its sub-folders may belong to different
     projects.
     """
     checkout, made, below = folder.rpartition(_WORKTREES)
@@ -284,7 +282,7 @@ def _in_main_checkout(folder: str) -> str:
 
 
 def _upward(folder: str, home: str) -> list[str]:
-    """Return a folder and those above it, the nearest first, without the home folder."""
+    """Return a folder and the folders above it, the nearest first, without the home folder."""
     folders = [folder]
     while folder not in ("/", "", home):
         folder = folder.rpartition("/")[0] or "/"
@@ -295,10 +293,11 @@ def _upward(folder: str, home: str) -> list[str]:
 
 
 def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
-    """Return the worktree that is gone in which a folder lay, and its main checkout, by the newest
+    """Return the removed worktree that a folder was in, and its main checkout, from the newest
     note.
 
-    `root` is the folder's repository: one in the place of the worktree, or in it, is another one.
+    `root` is the folder's repository. A repository in the place of the worktree, or in it, is
+    another one.
     """
     if not notes:
         return None
@@ -312,8 +311,8 @@ def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
 
 
 def setting(key: str, *files: str) -> object:
-    """Return a setting as the environment has it, else the first of these files that has it;
-    None for the default.
+    """Return a setting from the environment, else from the first of these files that has it; None
+    for the default.
     """
     said: object = environment(f"REFLECTOR_{key.upper()}") or None
     for path in files:
@@ -322,8 +321,8 @@ def setting(key: str, *files: str) -> object:
 
 
 def _in_file(path: str, key: str) -> object:
-    """The setting of a file; None where it says nothing, or cannot be read: a command then says
-    why.
+    """Return the setting in a file. None if the file does not have it or cannot be read, because a
+    command then reports the reason.
     """
     text = _read(path, 1 << 20) if path else b""
     if key.encode() not in text:
@@ -335,29 +334,32 @@ def _in_file(path: str, key: str) -> object:
 
 
 def parse_toml(text: str) -> "dict[str, Any]":
-    """Return what a text of TOML holds. Raises ValueError, whatever the text is."""
-    import re
-    import tomllib  # costs milliseconds, so only where there are settings
+    """Return the content of a text of TOML.
 
-    # The parser's time grows with the square of a key's parts: a file of a repository could take
-    # minutes.
+    Raises: ValueError, and no other error.
+    """
+    import re
+    import tomllib  # costs milliseconds, so only if there are settings
+
+    # The parser's time grows with the square of the number of a key's parts, so a file of a
+    # repository could take minutes.
     if re.search(_LONG_KEY, text):
         raise ValueError("a key has more than 100 parts")
-    # It can be read and not be shown again.
+    # Such a number can be read, but not printed again.
     if re.search(_LONG_HEX, text):
         raise ValueError("a number has thousands of digits")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         raise
-    except ValueError:  # of Python's own limit
+    except ValueError:  # Python's own limit for numbers
         raise ValueError("a number has thousands of digits") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
 def _kind(path: str) -> int:
-    """Return the type bits of what is at a path, 0 for nothing."""
+    """Return the type bits of the file at a path, 0 if it is missing."""
     try:
         return int(system.lstat(path).st_mode) & 0o170000
     except (OSError, ValueError):
@@ -373,11 +375,11 @@ def _is_own_folder(path: str) -> bool:
 
 
 def _is_a_persons(folder: str) -> bool:
-    """Whether a folder above the repository may be a project: it is this user's, and nobody else
-    may write there.
+    """Return whether a folder above the repository may be a project, because other users cannot
+    write in it and its `.claude` is this user's.
 
-    A playbook that somebody leaves in `/tmp` would otherwise apply everywhere below it, and one in
-    `/` everywhere.
+    Otherwise a playbook that another user leaves in `/tmp` would apply everywhere below it, and one
+    in `/` everywhere.
     """
     try:
         mode = int(system.lstat(folder).st_mode)
@@ -400,7 +402,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _line(path: str) -> str:
-    """Return the text of a small file that holds one path, "" for anything else."""
+    """Return the text of a small file that contains one path, "" for anything else."""
     text = _read(path, _MAX_POINTER)
     return text.decode("utf-8", "surrogateescape").strip() if b"\0" not in text else ""
 
@@ -415,8 +417,8 @@ def _read(path: str, limit: int) -> bytes:
 
 
 def _joined(base: str, path: str) -> str:
-    """An absolute path without `.` and `..`, as git writes them into these files: relative to
-    `base`, or absolute.
+    """Return an absolute path without `.` and `..` from a path in git's files, which is absolute or
+    relative to `base`.
     """
     parts: list[str] = []
     for part in (path if path[:1] == "/" else f"{base}/{path}").split("/"):

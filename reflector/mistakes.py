@@ -13,11 +13,11 @@ from dataclasses import dataclass
 # Not frozen: every command loads it, and a frozen class takes three times as long to define.
 @dataclass
 class Finding:
-    """One thing that is wrong.
+    """One fault.
 
-    code      what kind of thing it is, for programs
+    code      its kind, for programs
     position  in the ledger (None for all of it), or a place in a file
-    value     what was found there, "" where it is not shown
+    value     the value that was found there, "" if it is not shown
     """
 
     code: str
@@ -32,14 +32,14 @@ class Finding:
 
 
 class Mistake(ValueError):
-    """Something that a person typed and that cannot be; its text says which, why, and what would be
-    right.
+    """A value that the user typed and that cannot be used. The text contains the value, the reason
+    and the right form.
 
     The command line prints it as an error of usage.
     """
 
 
-#: The ways out of errors of the system that you can do something about.
+#: The ways out of the system errors that the user can repair.
 _WAYS_OUT = {
     errno.ENOENT: "check the path",
     errno.EISDIR: "remove the folder, or name a file",
@@ -56,8 +56,8 @@ _WAYS_OUT = {
 
 
 def os_error_words(error: OSError, name: object = None) -> str:
-    """Return an error of the system: the file (`name`, else the error's own), what is wrong, the
-    way out.
+    """Return the text of an error of the system: the file (`name`, else the error's own), the
+    reason and the way out.
     """
     where = name or error.filename
     what = error.strerror or str(error)
@@ -66,14 +66,20 @@ def os_error_words(error: OSError, name: object = None) -> str:
 
 
 def check_share(name: str, value: object) -> None:
-    """Raise Mistake unless a value is a number from 0 to 1."""
-    # NaN as well
+    """Check that a value is a number from 0 to 1.
+
+    Raises: Mistake.
+    """
+    # The comparison also refuses NaN.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise Mistake(f"{name} is {_shown(value)}; it must be a number from 0 to 1")
 
 
 def check_whole(name: str, value: object, least: int = 0) -> None:
-    """Raise Mistake unless a value is a whole number from `least` up."""
+    """Check that a value is a whole number from `least` up.
+
+    Raises: Mistake.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise Mistake(f"{name} is {_shown(value)}; it must be a whole number from {least}")
 

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-# `status` names judges without a price, so decimal is imported where a price is computed.
+# `status` names judges without a price, so decimal is imported only when a price is computed.
 if TYPE_CHECKING:
     from decimal import Decimal
 
@@ -21,8 +21,8 @@ _KINDS = ("input", "output", "cache_read", "cache_write")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer, as the API counted them; those read from and written to the cache
-    are not in `input`.
+    """The tokens of one answer, as the API counted them. `input` does not include those read from
+    and written to the cache.
     """
 
     input: int = 0
@@ -32,11 +32,11 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Every token, whatever its price: what budgets count."""
+        """All tokens, whatever their price. Budgets count these."""
         return self.input + self.output + self.cache_read + self.cache_write
 
     def meta(self) -> dict[str, object]:
-        """Return the tokens as an event's meta has them."""
+        """Return the tokens in the form of an event's meta."""
         return {f"{kind}_tokens": count for kind, count in zip(_KINDS, astuple(self), strict=True)}
 
     def __add__(self, other: Usage) -> Usage:
@@ -44,8 +44,8 @@ class Usage:
 
 
 class Price(NamedTuple):
-    """USD per million tokens of the models with a prefix, for prompts longer than `threshold`. The
-    cache is read at `read` times the input's price and written at 1.25 times.
+    """The USD per million tokens of the models with a prefix, for prompts longer than `threshold`.
+    Reading the cache costs `read` times the input's price, and writing it 1.25 times.
     """
 
     prefix: str
@@ -56,8 +56,8 @@ class Price(NamedTuple):
 
 
 def cost(prices: Iterable[Price], model: str, usage: Usage) -> Decimal | None:
-    """Return the price of an answer in USD to six decimals, by the first price that fits; None for
-    an unknown model.
+    """Return the price of an answer in USD to six decimals, from the first price that fits; None
+    for an unknown model.
     """
     from decimal import Decimal
 
@@ -73,7 +73,7 @@ def cost(prices: Iterable[Price], model: str, usage: Usage) -> Decimal | None:
     return (total / 1_000_000).quantize(Decimal("0.000001"))
 
 
-#: Tokens of an answer, for an estimate.
+#: The tokens of an answer in an estimate.
 ANSWER_TOKENS = 1_000
 
 
@@ -91,13 +91,13 @@ def estimated_cost(prices: Sequence[Price], model: str, prompts: Iterable[int]) 
 
 
 def price_words(price: Decimal) -> str:
-    """Return a price in dollars for a sentence or a cell."""
+    """Return a price in dollars for a sentence or a table cell."""
     return f"${price:.2f}" if price * 100 >= 1 else "less than $0.01"
 
 
 class Spent(NamedTuple):
-    """What an answer took: tokens, USD if the price of its model was known, and 1 in `unpriced` if
-    it was not.
+    """The cost of an answer: its tokens, the USD if the price of its model was known, and 1 in
+    `unpriced` if it was not.
     """
 
     tokens: int
@@ -106,7 +106,7 @@ class Spent(NamedTuple):
 
 
 def spent_on(meta: Mapping[str, Any]) -> Spent:
-    """Return the tokens and the cost of an answer, by the meta of its event."""
+    """Return the tokens and the cost of an answer, from the meta of its event."""
 
     def count(name: str) -> int:
         value = meta.get(name)

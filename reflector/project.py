@@ -30,8 +30,8 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import USER_FIRST
 
 #: Settings that the user's playbook does not share with the projects, and the layers that may set
-#: them for it. A ledger that is named for all projects is not its own, and who asks a model about
-#: one project does not thereby have it asked about every other one that cites the user's playbook.
+#: them for it. A ledger that is named for all projects is not its own. A user who lets a model
+#: judge one project does not thereby permit it for all projects that cite the user's playbook.
 _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
     "ledger_url": (),
     "playbook": ("project",),
@@ -41,18 +41,20 @@ _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
 
 _DATASET = re.compile(r"\w[\w+-]*(?:\.[\w+-]+)*")
 _LONGEST_DATASET = 64
-#: More than a year of sessions takes.
+#: More bytes than a year of sessions needs.
 _MOST_KEPT_BYTES = 64 << 20
 
 
 class DatasetRefused(Mistake):
-    """A dataset's name that cannot be one."""
+    """A text that cannot be a dataset's name."""
 
 
 def checked_dataset(name: object) -> str:
-    """Return a dataset's name, which becomes a file's, a folder's and a playbook's: 1 to 64
-    letters, digits, '-', '_', '+' and single dots inside, the same text in every normal form.
-    Raises DatasetRefused, which is a ValueError.
+    """Return a dataset's name, which becomes the name of a file, a folder and a playbook. It has 1
+    to 64 letters, digits, '-', '_', '+' and single dots inside, and is the same text in every
+    normal form.
+
+    Raises: DatasetRefused, which is a ValueError.
     """
     text = name if isinstance(name, str) and unicodedata.normalize("NFKC", name) == name else ""
     is_name = len(text) <= _LONGEST_DATASET and _DATASET.fullmatch(text) is not None
@@ -67,8 +69,8 @@ def checked_dataset(name: object) -> str:
 
 @dataclass(frozen=True)
 class Project:
-    """A project's folder and its settings; `outer` is the project that a dataset's playbook
-    belongs to.
+    """A project's folder and its settings. For the playbook of a dataset, `outer` is the project
+    that the dataset belongs to.
     """
 
     root: Path
@@ -77,7 +79,10 @@ class Project:
 
     @classmethod
     def at(cls, root: Path, *, flags: Mapping[str, Any] | None = None) -> Project:
-        """Return the project in a folder. Raises ConfigError."""
+        """Return the project in a folder.
+
+        Raises: ConfigError.
+        """
         config = load_config(root, flags=flags)
         extensions.open_for(root, config)
         if not _is_users(root):
@@ -88,18 +93,22 @@ class Project:
 
     @classmethod
     def of_user(cls, *, flags: Mapping[str, Any] | None = None) -> Project:
-        """Return the user's own playbook, which applies in every project. Raises ConfigError."""
+        """Return the user's own playbook, which applies in every project.
+
+        Raises: ConfigError.
+        """
         return cls.at(Path(locate.user_folder()).absolute(), flags=flags)
 
     @classmethod
     def of_dataset(
         cls, root: Path, dataset: str, *, flags: Mapping[str, Any] | None = None
     ) -> Project:
-        """Return the playbook of a dataset in a project, with the project's settings. Raises
-        ConfigError and Mistake.
+        """Return the playbook of a dataset in a project, with the project's settings.
 
-        With a `ledger_url`, it must not be called as the project's own playbook, which is in the
-        same ledger.
+        With a `ledger_url`, its name must differ from that of the project's own playbook, because
+        both are in one ledger.
+
+        Raises: ConfigError, Mistake.
         """
         dataset = checked_dataset(dataset)
         outer = cls.at(root.absolute(), flags=flags)
@@ -122,46 +131,49 @@ class Project:
     def first_number(self) -> int:
         return USER_FIRST if self.is_users else 0
 
-    @cached_property  # a command asks for the paths dozens of times
+    @cached_property  # a command uses the paths dozens of times
     def playbook_json(self) -> Path:
         return self.root / ".claude" / "playbook.json"
 
     @cached_property
     def state_dir(self) -> Path:
-        """Ledger, spool and rendered text."""
+        """The folder of ledger, spool and rendered text."""
         return self.root / ".claude" / "reflector"
 
     @property
     def own_dir(self) -> Path | None:
-        """The user's own folder of the project, outside of it, so nothing that brings the project
-        brings a file of it; None for a user without a home.
+        """The user's own folder of the project, outside of it, so that a copy of the project does
+        not contain it. None for a user without a home.
         """
         folder = own_folder(str(self.root))
         return Path(folder) if folder else None
 
     def read_kept(self, name: str) -> Any:
-        """Return the JSON value that is kept in the user's own folder; None if there is none."""
+        """Return the JSON value in a file of the user's own folder; None without one."""
         with suppress(ValueError, RecursionError):
             return json.loads(read_own(str(self.root), name, _MOST_KEPT_BYTES))
         return None
 
     def keep(self, name: str, value: object) -> None:
-        """Keep a JSON value in the user's own folder, if that can be written."""
+        """Keep a JSON value in the user's own folder, if the folder can be written."""
         with suppress(OSError):
             write_own(str(self.root), name, json.dumps(value).encode())
 
     @property
     def spool_dir(self) -> Path:
-        """Deliveries of the hook that wait for the drain."""
+        """The folder of the hook's deliveries that wait for the drain."""
         return self.state_dir / "spool"
 
     @cached_property
     def ledger_file(self) -> Path:
-        """The ledger when no URL is configured."""
+        """The file of the ledger if no URL is configured."""
         return self.state_dir / "ledger.db"
 
     def make_state_dir(self) -> Path:
-        """Create the state folder, private and ignored by git. Raises LedgerUnavailable."""
+        """Create the state folder, private and ignored by git.
+
+        Raises: LedgerUnavailable.
+        """
         try:
             if self.outer is not None:
                 open_state(absolute(self.outer))
@@ -177,16 +189,15 @@ class Project:
 
     @property
     def is_only_read(self) -> bool:
-        """Whether the project's own ledger cannot be written, nor begun where it is missing."""
+        """Whether the project's own ledger cannot be written or, if it is missing, created."""
         folder = next(one for one in (self.state_dir, *self.state_dir.parents) if one.exists())
         there = self.ledger_file if folder == self.state_dir else folder / "any"
         return not self.config.ledger_url and not can_be_written(there)
 
     def has_ledger(self) -> bool:
-        """False when this project never had a ledger file of its own; a configured URL counts as
-        existing.
+        """Return whether this project ever had a ledger file of its own, or has a configured URL.
 
-        True also for one that is gone: opening it says so.
+        True also for a ledger that is gone. Opening it then reports that.
         """
         if (
             self.config.ledger_url
@@ -202,12 +213,13 @@ class Project:
         return self.config.ledger_url or sqlite_url(self.ledger_file)
 
     def open_ledger(self, *, mends: bool = False, walks: bool = True) -> Ledger:
-        """Open the project's ledger; create it on first use. Of one that cannot be written a copy
-        is opened, which refuses to append. One who `mends` it is not kept from it by a table that
-        says that a newer version wrote it. Without `walks`, a file that has to be proved first is
-        refused.
+        """Open the project's ledger; create it on first use. If it cannot be written, a copy is
+        opened that refuses to append.
 
-        Raises a LedgerError.
+        mends  open it even if a table shows that a newer version wrote it
+        walks  without it, a file that must be proved first is refused
+
+        Raises: LedgerError.
         """
         if self.config.ledger_url:
             shared = Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
@@ -234,15 +246,15 @@ class Project:
 
     @property
     def place(self) -> entries.Place:
-        """Where the ledger lies, as a person's own folder knows it."""
+        """The ledger's place, as the user's own folder knows it."""
         return entries.Place(self.root, self.ledger_file, self.config.playbook)
 
     def _keep(self, ledger: Ledger) -> None:
-        with suppress(OSError, LedgerError):  # `doctor` says what is wrong with the copy
+        with suppress(OSError, LedgerError):  # `doctor` reports the fault of the copy
             entries.update_copy(ledger, self.place, ledger.file)
 
     def is_in_place(self, ledger: Ledger) -> bool:
-        """Return whether the ledger's file is still the one that was opened."""
+        """Return whether the ledger's file is still the opened one."""
         return entries.file_identity(self.ledger_file) == ledger.file
 
 
@@ -252,8 +264,8 @@ def _is_users(root: Path) -> bool:
 
 
 def find_project(start: Path | None = None) -> Path:
-    """Return the project's folder, as the hook finds it: REFLECTOR_PROJECT, else the project that
-    CLAUDE_PROJECT_DIR, else `start` (default: the working folder), belongs to.
+    """Return the project's folder, as the hook finds it: REFLECTOR_PROJECT, else the project of
+    CLAUDE_PROJECT_DIR, else that of `start` (default: the working folder).
     """
     if named := os.environ.get("REFLECTOR_PROJECT"):
         return Path(named).resolve()
@@ -261,8 +273,8 @@ def find_project(start: Path | None = None) -> Path:
 
 
 def project_of(folder: Path) -> Path:
-    """Return the project of a folder, which may be gone; what is named for this command says
-    nothing about it.
+    """Return the project of a folder, which may be gone. The project that is named for this command
+    does not matter.
     """
     found = locate.find_project(
         folder.resolve().as_posix(),

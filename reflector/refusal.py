@@ -5,8 +5,8 @@ Invariant: it imports nothing, so every layer can use it.
 
 
 class Refusal(Exception):
-    """An error whose text names the thing, the value and the way out; no traceback follows."""
+    """An error whose text contains the thing, the value and the way out; no traceback follows."""
 
-    #: The exit code of a command that ends so: 1 for work that could not be done, 2 for a usage or
-    #: a setting.
+    #: The exit code of a command that ends with this error: 1 for work that could not be done, 2
+    #: for wrong usage or a wrong setting.
     exit_code = 1

@@ -16,8 +16,10 @@ DISTRIBUTION = "reflector-ledger"
 
 @cache
 def resource_dir(name: str) -> Path:
-    """Return the folder `migrations`, `prompts` or `docs`: in a wheel inside the package, in a
-    checkout beside it. Raises FileNotFoundError, naming both places, for a broken install.
+    """Return the folder `migrations`, `prompts` or `docs`. It is inside the package in a wheel, and
+    beside it in a checkout.
+
+    Raises: FileNotFoundError, naming both places, for an incomplete installation.
     """
     package = Path(__file__).resolve().parent
     for folder in (package / name, package.parent / name):
@@ -30,9 +32,9 @@ def resource_dir(name: str) -> Path:
 
 
 def install_command(extra: str) -> str:
-    """Return the shell command that adds an extra's packages to the environment that runs, by
-    whichever of pip and uv it has. An installation whose metadata does not know the extra is to be
-    made anew.
+    """Return the shell command that adds an extra's packages to the running environment, with pip
+    if it is there, else with uv. If the metadata of the installation does not contain the extra,
+    the text is to reinstall.
     """
     import shlex
     import sys

@@ -29,7 +29,7 @@ class Stored(NamedTuple):
 def store_setting(project: Path, key: str, value: object, *, for_all: bool) -> Stored:
     """Set a setting in the project's file or the user's own; None removes it.
 
-    A file that is empty afterwards is removed.
+    A file that becomes empty is removed.
 
     Raises: ConfigError if the file is not TOML or the setting is refused; OSError.
     """
@@ -58,7 +58,7 @@ def _replace(path: Path, text: str, *, is_secret: bool) -> None:
     if not text.strip() and path.is_file() and not path.is_symlink():
         path.unlink()
         return
-    # Users keep their own settings behind a link, among their dotfiles; a project's are never
-    # behind one.
+    # The user's own settings may be a link to a file among the dotfiles. A project's settings are
+    # never a link.
     target = path if path.parent.name == ".claude" else path.resolve()
     replace_file(target, text.encode(), 0o600 if is_secret else None)

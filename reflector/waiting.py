@@ -16,11 +16,13 @@ from reflector.files import lock
 
 
 def wait_for(handle: int, seconds: float) -> bool:
-    """Wait for the lock of an open file, and return whether it came in time. Raises OSError.
+    """Wait for the lock of an open file, and return whether it came in time.
 
-    The system gives it to those who wait, in turn. Asking again and again comes too late: whoever
-    lets go of it wants it back within a millisecond. Only a thread can be left waiting, and a lock
-    that comes too late ends with its own descriptor.
+    The system gives the lock to waiting processes in turn. Repeated attempts would come too late,
+    because the process that releases it wants it back within a millisecond. Only a thread can wait
+    without a limit, and a lock that comes too late ends with the thread's own descriptor.
+
+    Raises: OSError.
     """
     if lock(handle, wait=False):
         return True
@@ -49,8 +51,8 @@ class Holder(NamedTuple):
 
 
 def holder_of(handle: int, path: str) -> str:
-    """Return the words for the process that holds the lock of an open file, and for the commands
-    that end that.
+    """Return the text about the process that holds the lock of an open file, with the commands that
+    resume or stop it.
     """
     process = holder(handle)
     if process is None:
@@ -81,15 +83,15 @@ def holder(handle: int) -> Holder | None:
 
 def _locking_process(words: list[str], inode: str) -> int | None:
     """Return the process that a line of /proc/locks shows as the writer of a file."""
-    # A waiting process has an arrow before its kind.
+    # The line of a waiting process has an arrow before its kind.
     if len(words) <= 5 or words[1] != "FLOCK" or words[3] != "WRITE":
         return None
     return int(words[4]) if words[5].endswith(f":{inode}") else None
 
 
 def _process(number: int) -> Holder | None:
-    """Return a process of this machine; None for one that this process does not see, such as a
-    container's.
+    """Return a process of this machine; None if this process cannot see it, for example in a
+    container.
     """
     folder = Path(f"/proc/{number}")
     try:

@@ -22,15 +22,16 @@ class Agent(NamedTuple):
     """One agent.
 
     name      the value of `--agent`
-    title     what people call it
-    home      the variable that names a folder of its settings, what follows that folder, and the
-              path below the person's home where the variable is not set
+    title     its usual name
+    home      the variable that names a folder of its settings, the path below that folder, and the
+              path below the user's home if the variable is not set
     files     a scope's file: the user's below `home`, the others below the project; a scope without
               a file is missing
-    events    at which it calls us, each with its timeout in the unit of its settings
+    events    the events at which it calls us, each with its timeout in the unit of its settings
     module    the file in `modules/` that calls us; "" for an agent with hooks in its settings
-    switch    the key in its settings, and the value, that switch all hooks off
-    consent   what it asks a person before it runs our hooks
+    switch    the key in its settings that switches all hooks off
+    off       the value of that key
+    consent   the note for the user if the agent asks before it runs our hooks
     """
 
     name: str
@@ -45,24 +46,24 @@ class Agent(NamedTuple):
 
     @property
     def form(self) -> Form:
-        """How its file is written."""
+        """The format of its file."""
         return ModuleFile(self.module, self.events) if self.module else HookList(self.events)
 
     def _place(self) -> tuple[str, str]:
-        """Return a folder that was there before us, and the path of its own folder of a person
-        below that.
+        """Return a folder that existed before us, and the path of the user's own folder of the
+        agent below it.
         """
         variable, below, default = self.home
         named = environment(variable)
         return (named, below) if named else (home_folder() or "~", default)
 
     def folder(self) -> Path:
-        """Return its own folder of a person, absolute."""
+        """Return the user's own folder of the agent, absolute."""
         return Path(*self._place()).expanduser().absolute()
 
     def paths(self, project: Path) -> dict[Scope, Path]:
-        """Return its file for all of a person's projects, for everyone in a project, and for one
-        person in it.
+        """Return its files by scope: for all projects of the user, for all users of a project, and
+        for one user in it.
         """
         folders = {"user": self.folder()}
         return {
@@ -72,7 +73,9 @@ class Agent(NamedTuple):
         }
 
     def depth(self, scope: Scope) -> int:
-        """Return how many folders above a scope's file an installation may have made."""
+        """Return the number of folders above a scope's file that an installation may have
+        created.
+        """
         below = self._place()[1] if scope == "user" else ""
         return len(Path(below, self.files[scope]).parts) - 1
 
@@ -100,14 +103,14 @@ _CODEX = Agent(
     "Codex CLI",
     home=("CODEX_HOME", "", ".codex"),
     files={"user": "hooks.json", "project": ".codex/hooks.json"},
-    # a longer time it cuts to that, with a warning at every start
+    # It reduces a longer timeout to 3 seconds, with a warning at every start.
     events={**EVENTS, "SessionEnd": 3},
     consent=(
         "When you next start Codex CLI in a terminal, it asks whether to trust the hooks; "
         "until then it skips them."
     ),
 )
-#: PreCompress comes before every request to the model, so it ends no window.
+#: PreCompress comes before every request to the model, so it does not end a window.
 _GEMINI = Agent(
     "gemini",
     "Gemini CLI",

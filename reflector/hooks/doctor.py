@@ -65,9 +65,10 @@ _OTHER_LEDGER = (
 
 
 def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Check]:
-    """Yield every check of a project, from the interpreter to the hooks. Where its settings are
-    `refused`, it has none, and what they say is not checked: which ledger and which judge it has,
-    and what would be processed by them.
+    """Yield every check of a project, from the interpreter to the hooks.
+
+    If its settings are `refused`, it has none. Then the checks that need them are omitted: of the
+    ledger, the judge, and the sessions that would be processed.
     """
     parts: list[Callable[[Project], Iterator[Check]]] = [
         _software,
@@ -102,8 +103,8 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
 
 
 def _copies(project: Project) -> Iterator[Check]:
-    """Whether a copy of the ledger can be kept, and the projects that are gone while their
-    copies are not.
+    """Yield a failure to keep a copy of the ledger, and the projects that are gone but have
+    copies.
     """
     if project.config.ledger_url:
         return
@@ -170,7 +171,7 @@ def _files(project: Project) -> Iterator[Check]:
 
 
 def _place(project: Project) -> Check:
-    """Return which project it is, and which of its worktrees have ledgers that nobody counts in."""
+    """Return the project, and its worktrees with unused ledgers of their own."""
     linked = (
         locate.worktrees(project.root.resolve().as_posix())
         if project.config.worktrees != "own"
@@ -188,9 +189,7 @@ def _place(project: Project) -> Check:
 
 
 def _is_open_to_others(path: Path) -> bool:
-    """Return whether others than the owner may do anything with a file or folder; False for a
-    link.
-    """
+    """Return whether users other than the owner may access a file or folder; False for a link."""
     with suppress(OSError):
         mode = path.lstat().st_mode
         return not stat.S_ISLNK(mode) and bool(mode & 0o077)
@@ -198,8 +197,10 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _close_to_others(tops: list[Path]) -> None:
-    """Take files and folders, with all that is below them, from everybody but their owner.
-    Raises OSError.
+    """Remove all permissions of users other than the owner from files and folders, and from all
+    that is below them.
+
+    Raises: OSError.
     """
     for top in tops:
         for path in (top, *top.rglob("*")):
@@ -210,7 +211,7 @@ def _close_to_others(tops: list[Path]) -> None:
 def _playbook(project: Project) -> Iterator[Check]:
     raw = read_playbook(project.playbook_json)
     loaded = load(raw) if raw is not None else None
-    # where the ledger wrote that file, it says what is wrong
+    # If the ledger wrote that file, the ledger's checks report the fault.
     if loaded is not None and loaded.format == "foreign":
         yield from [] if project.has_ledger() else [Check("playbook", foreign_note(project))]
     elif loaded is not None:
@@ -262,8 +263,8 @@ def _ledger(project: Project) -> Iterator[Check]:
 
 
 def _sessions(project: Project) -> Iterator[Check]:
-    """Yield how many sessions the agents keep of a project, and how many the ledger has. `_ledger`
-    reports a ledger that cannot be read.
+    """Yield the number of sessions that agents keep of a project, and of those that the ledger has.
+    `_ledger` reports a ledger that cannot be read.
     """
     if project.is_users:
         return
@@ -318,7 +319,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     for mirror in mirrors(ledger, project):
         mend = "correct the file" if mirror.trouble else ""
         yield Check("mirror", f"{mirror.name}: {mirror.trouble or mirror.state}", mend)
-    # What the file says by itself has a row of its own.
+    # `_playbook` reports the faults that are found without the ledger.
     is_said = any(_playbook(project))
     refused = (
         [] if is_said else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]
@@ -345,9 +346,7 @@ def _windows(ledger: Ledger, project: Project) -> Check:
 
 
 def _speakers(ledger: Ledger) -> Iterator[Check]:
-    """Yield how many messages of the last weeks have an unknown speaker, by the tag that they
-    stand in.
-    """
+    """Yield the number of messages of the last 30 days with an unknown speaker, by their tag."""
     since = datetime.now(UTC) - _UNKNOWN_SINCE
     after = ledger.position_at(since.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     tags = Counter[str]()
@@ -373,7 +372,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
 
 def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
-    # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
+    # `add` and edits refuse these, but adopting or importing a file does not ask about them.
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
         text = f"{counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
         mend = (
@@ -397,7 +396,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
 
 
 def _beside(project: Project) -> Iterator[Check]:
-    """Yield the state of the user's own playbook; of a name that both have, the agent gets the
+    """Yield the state of the user's own playbook. If both playbooks have a name, the agent gets the
     project's bullet.
     """
     if (beside := told_beside(project)) is None:
@@ -431,7 +430,9 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
 
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
-    """Return how what waits is processed; what costs money waits for a person's command."""
+    """Return the repair that processes waiting sessions; () if it costs money, which only your
+    command may spend.
+    """
     if project.config.asks_model:
         return ()
     return "records the waiting sessions", partial(drain_project, project)
@@ -481,7 +482,7 @@ def _extensions(project: Project) -> Iterator[Check]:
 
 
 def _listed_extension(kind: extensions.Kind, name: str) -> Check:
-    """Return whether a listed extension can be used; it is loaded."""
+    """Return whether a listed extension can be used. It is loaded for that."""
     try:
         extension = extensions.find_extension(kind, name)
         if kind == "readers":
@@ -495,7 +496,7 @@ def _listed_extension(kind: extensions.Kind, name: str) -> Check:
 
 
 def _own_prompt(template: Template, project: Project) -> Check:
-    """Return what a template that is not ours means for verdicts."""
+    """Return the effect on verdicts of a template that is not ours."""
     said = f"{template.name}: {template.path}"
     allowed = project.config.templates
     if template.name != "reflector.txt" or template.asks_for_quotes:

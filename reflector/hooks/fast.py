@@ -14,7 +14,7 @@ written, imports its modules when it happens.
 `reflector.sessions.spool` describes the state folder that the hook fills.
 """
 
-# pathlib would cost more than everything that is done here:
+# pathlib would cost more time than everything in this module:
 
 import posix as system
 import sys
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_INJECTION = 128 * 1024
-#: How the form for a subagent begins.
+#: The beginning of the form for a subagent.
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
-#: How it goes on for a session's start, after the line for the person.
+#: The part of the form for a session's start after the line for the user.
 _START = b',"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":'
 #: The largest size of a line that the drain leaves for the start, in bytes.
 _MAX_NOTE_BYTES = 400
 
 
 def hook_project(payload: dict[str, object]) -> str:
-    """Return the project of the session's folder, absolute; "" for none.
+    """Return the project of the session's folder, absolute; "" without one.
 
-    $REFLECTOR_PROJECT names it. Else it is found from the session's folder, as the command line
-    finds it.
+    It is $REFLECTOR_PROJECT if that is set. Otherwise it is found from the session's folder, as the
+    command line finds it.
     """
     named = locate.environment("REFLECTOR_PROJECT")
     if named:
@@ -57,8 +57,8 @@ def hook_project(payload: dict[str, object]) -> str:
 
 
 def start_of(payload: dict[str, object]) -> str:
-    """Return the session's folder: $CLAUDE_PROJECT_DIR, where it was started, else the payload's
-    cwd, else our own.
+    """Return the session's folder: $CLAUDE_PROJECT_DIR, in which the session was started, else the
+    payload's cwd, else our own.
     """
     start = locate.environment("CLAUDE_PROJECT_DIR")
     cwd = payload.get("cwd")
@@ -68,8 +68,8 @@ def start_of(payload: dict[str, object]) -> str:
 
 
 def note_worktree(payload: dict[str, object]) -> None:
-    """Note whose linked worktree a session is in: when it ends, the worktree may be gone, and
-    git knows nothing.
+    """Note the main checkout of the linked worktree that a session is in. When the session ends,
+    the worktree may be gone, and git no longer lists it.
     """
     root, main = locate.linked_worktree(start_of(payload), physical(locate.home_folder() or "/"))
     note = locate.note_of(root, main).encode()
@@ -85,14 +85,14 @@ def note_worktree(payload: dict[str, object]) -> None:
         folder = open_user_state()
     begin = f"{root}\t".encode()
     of_worktree = [line for line in notes.splitlines(keepends=True) if line.startswith(begin)]
-    # The newest note of a worktree is the one that is true.
+    # Only the newest note of a worktree counts.
     if of_worktree[-1:] != [note]:
         append_note(folder, name, note, notes, locate.MAX_NOTES)
 
 
 def note_told(project: str, payload: dict[str, object], shown: bytes) -> None:
-    """Note the text that a session is shown: the drain reads it if the transcript does not repeat
-    it.
+    """Note the text that a session is shown. The drain reads the note if the transcript does not
+    repeat the text.
     """
     session = handover.words(payload, "session_id")
     if not shown or not is_session_id(session):
@@ -110,8 +110,8 @@ def is_session_id(text: str) -> bool:
 
 
 def append_note(folder: str, name: str, note: bytes, content: bytes, max_bytes: int) -> None:
-    """Append a line to a file of ours with this content; without its older half if it would be
-    longer than `max_bytes`.
+    """Append a line to a file of ours that has this content. If it would be longer than
+    `max_bytes`, its older half is removed.
     """
     if len(content) + len(note) > max_bytes:
         newer_half = content[len(content) // 2 :].partition(b"\n")[2]
@@ -126,8 +126,8 @@ def append_note(folder: str, name: str, note: bytes, content: bytes, max_bytes: 
 
 
 def physical(folder: str) -> str:
-    """A folder's absolute path without symlinks; as it was given where it is gone, "" where that
-    says nothing.
+    """Return a folder's absolute path without symlinks. If the folder is gone, return the path as
+    it was given, or "" if that is relative.
     """
     start = ""
     try:
@@ -143,10 +143,10 @@ def physical(folder: str) -> str:
 
 
 def keeper_of(project: str) -> str:
-    """Return who keeps what a session in `project` says: the project, else the user's own playbook.
+    """Return the keeper of a session in `project`: the project, else the user's own playbook.
 
-    "" where neither has a playbook: the agent got no playbook, so it cites nothing, and no ledger
-    is created. A project that is gone may have had one. A playbook.json of another tool is no
+    "" if neither has a playbook. Then the agent got no playbook, so it cites nothing, and no ledger
+    is created. A project that is gone may have had one. A playbook.json of another tool is not a
     playbook.
     """
     if not locate.exists(project) or locate.environment("REFLECTOR_LEDGER_URL"):
@@ -157,18 +157,18 @@ def keeper_of(project: str) -> str:
         return locate.user_folder()
     try:
         settings = files.read_file(locate.user_config(), handover.MAX_PAYLOAD)
-    except OSError:  # most people have no such file
+    except OSError:  # most users do not have this file
         return ""
-    # A ledger that the user named for all projects may know this one's playbook.
+    # A ledger that the user named for all projects may contain this project's playbook.
     return project if b"ledger_url" in settings else ""
 
 
 def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return what a start prints for a session, b"" for each part that it does not have: the
+    """Return the parts that a start prints for a session, b"" for each missing part. They are the
     user's line about the playbook, a short form of the shown text, the JSON object for a subagent,
     and the shown text.
     """
-    # without a playbook of the project, the user's own
+    # If the project has no playbook, the user's own is shown.
     for keeper in (project, locate.user_folder()):
         try:
             stamp = handover.injection_stamp(keeper)
@@ -187,7 +187,7 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
             from reflector.sessions.injection import write_injection
 
             content = write_injection(keeper, name=name, kept=lambda: kept_text(keeper, content))
-    except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
+    except Exception as error:  # noqa: BLE001  a fault must not end the session
         reason = files.error_words(error)
         handover.complain(f"the playbook is not shown: {reason}")
         return f"playbook: not shown: {reason}".encode("utf-8", "replace"), b"", b"", b""
@@ -199,12 +199,12 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
 
 
 def is_strange(project: str) -> bool:
-    """Return whether the file in a ledger's place is not the one that this home noted. A command or
-    the drain proves it or asks whose it is; the hook does not wait for that.
+    """Return whether the ledger's file is not the one that this home noted. A command or the drain
+    proves it or asks for its owner; the hook does not wait for that.
     """
     try:
         ledger = system.lstat(files.state_folder(project) + "/ledger.db")
-    except OSError:  # there is none; the next command puts one back that is gone
+    except OSError:  # it is missing; the next command restores a lost one
         return False
     note = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
     if b'"file": [%d, %d]' % (ledger.st_dev, ledger.st_ino) in note:
@@ -213,8 +213,9 @@ def is_strange(project: str) -> bool:
 
 
 def kept_text(project: str, content: bytes) -> bytes:
-    """Return what was rendered from this person's own ledger before. Raises ValueError where
-    there is nothing.
+    """Return the text that was rendered from the user's own ledger before.
+
+    Raises: ValueError if there is none.
     """
     if content.startswith(handover.INJECTION_FORM + b" ") and content.count(b"\n") >= 4:
         return content
@@ -227,9 +228,9 @@ def kept_text(project: str, content: bytes) -> bytes:
 def text_of_trial(keeper: str, payload: dict[str, object], trial: bytes) -> str:
     """Return the file with the text that a session is shown while a trial runs.
 
-    A fork begins with the text that its original was shown, and its start does not name the
-    original. So it is shown the text without the rules of the trial. Later starts of a fork go by
-    the beginning of its transcript, which has the original's text.
+    A fork begins with the text that its original was shown, but its start does not name the
+    original. So it is shown the text without the rules of the trial. At later starts of a fork the
+    beginning of its transcript decides, because it has the original's text.
 
     trial  the note of the trial: its key, the shares of sessions without its rules and with a
            placebo, per million ("500000+250000", or "500000" if it has no placebo), its end in
@@ -259,19 +260,19 @@ def text_of_trial(keeper: str, payload: dict[str, object], trial: bytes) -> str:
         return handover.INJECTION
 
 
-#: What follows the name of a bullet that is shown, with its counters or without any.
+#: The text after the name of a shown bullet, with its counters or without.
 _AFTER_NAME = (b"] helpful=", b"] :: ")
 
 
 def names_shown_in(begin: bytes) -> "set[str]":
-    """Return the bullets that the beginning of a transcript shows."""
+    """Return the names of the bullets that the beginning of a transcript shows."""
     parts = [part for mark in _AFTER_NAME for part in begin.split(mark)[:-1]]
     return {part.rpartition(b"[")[2].decode("ascii", "replace") for part in parts}
 
 
 def text_of_fork(keeper: str, names: "list[str]", begin: bytes, *, may_be_placebo: bool) -> str:
-    """Return the file with the text that a fork's original was shown, by the beginning of its
-    transcript.
+    """Return the file with the text that a fork's original was shown, from the beginning of the
+    fork's transcript.
     """
     if may_be_placebo:
         from reflector.transcripts.tellings import PLACEBO_HEADING
@@ -290,12 +291,12 @@ def text_of_fork(keeper: str, names: "list[str]", begin: bytes, *, may_be_placeb
 def start_form(
     project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes
 ) -> bytes:
-    """Return what the start of a session prints, in the form that its agent takes."""
+    """Return the output for the start of a session, in the format of its agent."""
     if locate.environment("COPILOT_PROJECT_DIR"):
         return context_form(as_json)
     if locate.environment("GEMINI_SESSION_ID"):
-        text = as_json  # Gemini CLI takes plain text for a note to its user
-    # At a compaction the person is in the middle of a session.
+        text = as_json  # Gemini CLI shows plain text to its user as a note
+    # At a compaction the user is in the middle of a session.
     if not shows_line(payload) or payload.get("source") == "compact":
         return text
     project_file = project + "/.claude/reflector.toml"
@@ -311,8 +312,8 @@ def start_form(
 
 
 def shows_line(payload: dict[str, object]) -> bool:
-    """Return whether the agent that starts shows its user a line of a hook: Claude Code sets the
-    first variable for its starts alone, Gemini CLI the second, and Codex CLI none.
+    """Return whether the agent that starts shows its user a hook's line. Claude Code sets the first
+    variable only for its starts, and Gemini CLI sets the second. Codex CLI sets neither.
     """
     is_named = locate.environment("CLAUDE_ENV_FILE") or locate.environment("GEMINI_SESSION_ID")
     name = handover.words(payload, "transcript_path").rpartition("/")[2]
@@ -320,8 +321,8 @@ def shows_line(payload: dict[str, object]) -> bool:
 
 
 def context_form(as_json: bytes) -> bytes:
-    """Return the text for a subagent, as the agent that calls takes it; its variables tell which
-    one it is.
+    """Return the text for a subagent in the format of the agent that calls. The agent's variables
+    identify it.
     """
     if not as_json or not locate.environment("COPILOT_PROJECT_DIR"):
         return as_json
@@ -329,8 +330,8 @@ def context_form(as_json: bytes) -> bytes:
 
 
 def users_line(project: str, playbook: bytes) -> str:
-    """Return the user's line: about the playbook, the last session if it is processed already,
-    and the number of proposals that wait; without a playbook the latter alone.
+    """Return the user's line about the playbook, the last session, the number of waiting proposals,
+    and lost events. Without a playbook the line has only the other parts that are there.
     """
 
     def first_line_of(name: str) -> bytes:
@@ -357,8 +358,8 @@ def users_line(project: str, playbook: bytes) -> str:
 
 
 def lacked_file(project: str) -> str:
-    """Return the export of the events that the ledger lacks and this home had, as a shell takes
-    it; "" for none.
+    """Return the export of the events that this home had and the ledger lacks, quoted for a shell;
+    "" without one.
     """
     begin, end = handover.LACKED
     folder = locate.own_folder(project)
@@ -372,7 +373,7 @@ def lacked_file(project: str) -> str:
             continue
         header = handover.read_own(project, name, 1000)
         origin = header.partition(b'"origin":"')[2].partition(b'"')[0]
-        # a ledger that was taken in place of this one lacks nothing
+        # The export does not concern a ledger that was taken in place of this one.
         if origin and b'"origin": "%s"' % origin in note:
             path = f"{folder}/{name}"
             is_plain = handover.PLAIN.union("/.").issuperset(path)
@@ -381,7 +382,7 @@ def lacked_file(project: str) -> str:
 
 
 def has_delivery(folder: str) -> bool:
-    """Return whether a delivery lies in a folder of the spool."""
+    """Return whether a folder of the spool contains a delivery."""
     try:
         return any(name.endswith(".json") and name[0] != "." for name in system.listdir(folder))
     except OSError:
@@ -389,8 +390,8 @@ def has_delivery(folder: str) -> bool:
 
 
 def off_by(project: str) -> str:
-    """Return whose settings switch a project's hooks off: the person's or the project's own
-    file; "" for nobody's.
+    """Return the settings file that switches a project's hooks off: the user's or the project's
+    own; "" if they are on.
     """
     user_file = locate.user_config()
     switched_off = locate.setting("off", user_file)
@@ -406,8 +407,9 @@ def off_by(project: str) -> str:
 
 
 def start_drain(project: str) -> None:
-    """Start `reflector drain` in a session of its own, with none of our files open. Raises
-    OSError.
+    """Start `reflector drain` in a session of its own, without our open files.
+
+    Raises: OSError.
     """
     if locate.environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
         return
@@ -422,7 +424,7 @@ def start_drain(project: str) -> None:
         "--background",
     ]
     null = system.open("/dev/null", system.O_RDWR)
-    # The agent waits for the end of every pipe it gave us, whoever holds it.
+    # The agent waits until every pipe that it gave us is closed, also by other processes.
     system.closerange(null + 1 if null > 2 else 3, 256)
     streams = [(system.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
     system.chdir("/")
@@ -430,8 +432,8 @@ def start_drain(project: str) -> None:
 
 
 def note_fired(project: str, event: object) -> None:
-    """Leave the time of an event's last hook, for `doctor`; a project without a state folder
-    gets none for it.
+    """Leave the time of an event's last hook for `doctor`. A project without a state folder does
+    not get one for it.
     """
     if not project or not isinstance(event, str) or not event.isalnum() or len(event) > 40:
         return
@@ -445,8 +447,8 @@ def note_fired(project: str, event: object) -> None:
 
 
 def note_begun(project: str, payload: dict[str, object]) -> None:
-    """Leave a file for a session that begins: a drain that finds it without an end looks for its
-    transcript.
+    """Leave a file for a session that begins. A drain that finds it without an end searches for the
+    session's transcript.
     """
     session = handover.words(payload, "session_id")
     if not is_session_id(session):
@@ -461,7 +463,7 @@ def note_begun(project: str, payload: dict[str, object]) -> None:
 
 
 def attempt(note: "Callable[..., None]", *arguments: object) -> None:
-    """Leave a note that no session depends on."""
+    """Write a note that is not essential for a session."""
     try:  # noqa: SIM105  contextlib is not worth its import
         note(*arguments)
     except (OSError, ValueError):
@@ -469,7 +471,10 @@ def attempt(note: "Callable[..., None]", *arguments: object) -> None:
 
 
 def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str:
-    """Keep one delivery with its project, or with the user where the project cannot be written."""
+    """Keep one delivery with its project, or with the user if the project cannot be written.
+
+    Raises: OSError.
+    """
     try:
         return handover.keep(files.open_state(project), payload, data)
     except (OSError, ValueError) as first:
@@ -482,7 +487,10 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
 
 
 def hook() -> None:
-    """Take one event from stdin and answer it. Raises the error that stopped it."""
+    """Read one event from stdin and answer it.
+
+    Raises: the error that stopped it.
+    """
     if locate.is_judge():
         return
     raw = files.read_all(0, handover.MAX_PAYLOAD)
@@ -499,7 +507,7 @@ def hook() -> None:
     if is_start and not project:
         return
     if event in handover.STOPS and "parent_agent_id" in payload:
-        return  # a subagent of Copilot CLI: its words are in its parent's transcript
+        return  # a subagent of Copilot CLI, whose messages are in its parent's transcript
     settings = off_by(project) if project else ""
     if settings:
         if event == "SessionStart":
@@ -518,7 +526,7 @@ def answer(project: str, payload: dict[str, object], text: str) -> None:
     if event == "SessionStart":
         is_drain_due = start_session(project, payload)
     else:
-        # Without a project there is no keeper to ask: the delivery is kept with the user.
+        # Without a project, the delivery is kept with the user.
         keeper = keeper_of(project) if project else ""
         if project and not keeper:
             return
@@ -530,49 +538,49 @@ def answer(project: str, payload: dict[str, object], text: str) -> None:
     if is_drain_due:
         try:
             start_drain(project)
-        # not every system spawns into a new session
+        # Not every system can spawn a process in a new session.
         except (OSError, ValueError, NotImplementedError) as error:
             consequence = "recording did not start; the next hook or command starts it"
             handover.complain(f"{consequence}: {files.error_words(error)}")
 
 
 def keep_broken(raw: bytes, error: Exception) -> None:
-    """Keep a payload that is not a hook's, and report it."""
+    """Keep a payload that is not from a hook, and report it."""
     project = hook_project({})
     path = deliver(project and keeper_of(project), None, raw)
     handover.complain(f"the hook's payload is broken ({error}); the payload is kept as {path}")
 
 
 def print_switched_off(project: str, payload: dict[str, object], settings: str) -> None:
-    """Print to the user that a file of the project switches the hooks off."""
+    """Show the user that a file of the project switches the hooks off."""
     if settings.startswith(project) and shows_line(payload):
         line = "playbook: turned off here in .claude/reflector.toml; to turn it on: reflector on"
         files.write_all(1, b'{"systemMessage":' + handover.quoted(line).encode() + b"}")
 
 
 def start_session(project: str, payload: dict[str, object]) -> bool:
-    """Print the playbook to a session that starts; return whether deliveries wait for a drain."""
+    """Print the playbook for a session that starts; return whether a drain is due."""
     line, shown, as_json, plain = injection(project, payload)
     files.write_all(1, start_form(project, payload, line, as_json, plain))
     keeper = keeper_of(project)
     attempt(note_told, keeper, payload, shown)
     state = files.state_folder(project)
     folders = ("/spool", "/spool/waiting", "/spool/unanswered", "/begun")
-    # Before this session's own note of its beginning.
+    # Looked up before this session leaves the note of its own beginning.
     is_drain_due = any(has_delivery(state + folder) for folder in folders)
     if keeper:
-        # The drain looks at the watched files before this session changes more of them.
+        # The drain checks the watched files before this session changes more of them.
         is_drain_due = is_drain_due or handover.has_changed_places(keeper)
         attempt(note_begun, keeper, payload)
     return is_drain_due
 
 
 def statusline() -> None:
-    """Print one line for the agent's screen, from the files that the drain left ready; nothing
-    where there is none.
+    """Print one line for the agent's screen, from the files that the drain left; nothing if it has
+    no text.
 
-    It opens no ledger and never fails: the agent runs it after every turn, and shows an error in
-    its place.
+    It opens no ledger and never fails, because the agent runs it after every turn and would show an
+    error in its place.
     """
     import json
 
@@ -596,12 +604,12 @@ def statusline() -> None:
 
 
 def main() -> None:
-    """Run the hook and end the process at once: tearing the interpreter down costs as much as
-    our work.
+    """Run the hook and end the process at once, because Python's normal exit takes as long as our
+    work.
     """
     try:
         hook()
-    # The agent takes any other exit code for a verdict on its work.
+    # The agent treats any other exit code as a verdict on its work.
     except BaseException as error:  # noqa: BLE001
         handover.complain(
             f"nothing was recorded: {type(error).__name__}: {files.error_words(error)}"

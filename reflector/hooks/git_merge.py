@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SECTION = "merge.reflector"
 _MOST = 1 << 20
-#: An exit code that tells git that there is no merge, where 1 tells it of a conflict.
+#: The exit code for git if nothing was merged; 1 means a conflict.
 _FAILED = 129
 
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1 if subprocess.run(command, check=False).returncode else 0
     old, mine, other = (bullets or () for bullets in read)
     if _is_rebase():
-        # Ours is what was published then, and theirs is what is put on top of it.
+        # In a rebase, ours is the published version, and theirs is the commit on top of it.
         mine, other = other, mine
     merged = merge_versions(old, mine, other)
     try:
@@ -77,17 +77,15 @@ def _told(what: str, code: int) -> int:
 
 
 def _bullets(path: Path) -> tuple[Bullet, ...] | None:
-    """Return a version's bullets, none of a file that was not there; None where it cannot be
-    read.
-    """
+    """Return a version's bullets, () for an empty file; None if it cannot be read as a playbook."""
     raw = read_bounded(path, MAX_BYTES)
     loaded = load(raw)
     return loaded.bullets if not loaded.problems else None if raw.strip() else ()
 
 
 def _is_rebase() -> bool:
-    """Whether git is putting commits of ours on top of others, by its folders: git does not tell
-    a driver.
+    """Return whether git is rebasing our commits, by its folders, because git does not show it to a
+    driver.
     """
     paths = ["--git-path", "rebase-merge", "--git-path", "rebase-apply"]
     done = subprocess.run(["git", "rev-parse", *paths], capture_output=True, check=False)
@@ -95,7 +93,9 @@ def _is_rebase() -> bool:
 
 
 def _marked(ours: bytes, theirs: bytes) -> bytes:
-    """Two texts that differ in some lines, each such line between git's markers."""
+    """Return two texts that differ in some lines as one, with git's markers around each such
+    line.
+    """
     lines = []
     for a, b in zip(ours.splitlines(keepends=True), theirs.splitlines(keepends=True), strict=True):
         lines.append(
@@ -105,20 +105,20 @@ def _marked(ours: bytes, theirs: bytes) -> bytes:
 
 
 class GitRefused(Refusal):
-    """A repository that cannot be set up; the text says why and what to do."""
+    """A repository that cannot be set up; the text contains the reason and the way out."""
 
 
 def driver_of(root: Path) -> str | None:
-    """Return the merge driver that a clone has; None where it has none."""
+    """Return the merge driver of a clone; None without one."""
     found = git_says(root, "config", "--local", "--get", f"{_SECTION}.driver")
     return found.decode("utf-8", "replace").rstrip("\n") if found is not None else None
 
 
 def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Change, Change]:
-    """Share a project's playbook.json through git, or take `out` what that set up. Raises
-    GitRefused, OSError.
+    """Share a project's playbook.json through git, or with `out` undo that. Return the change of
+    the attributes and that of git's configuration.
 
-    Returns the change of the attributes and that of git's configuration.
+    Raises: GitRefused, OSError.
     """
     from reflector.hooks.install import Change
     from reflector.playbook_files.git_versions import ATTRIBUTES, attributes_file, is_shared
@@ -146,7 +146,7 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
     setting = Change(root / ".git" / "config", present, wanted)
     if dry_run or (attributes.is_none and setting.is_none):
         return attributes, setting
-    # Attributes that name a driver which git does not know only make it merge line by line.
+    # With attributes that name an unknown driver, git only merges line by line.
     if after is None:
         path.unlink(missing_ok=True)
     elif after != before:
@@ -160,7 +160,7 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
 
 
 def _without_line(content: bytes | None, line: bytes) -> bytes | None:
-    """Return a file's content without a line; None for a file that holds nothing else."""
+    """Return a file's content without a line; None if it contains nothing else."""
     lines = (content or b"").splitlines(keepends=True)
     return b"".join(other for other in lines if other.rstrip(b"\r\n") != line) or None
 

@@ -28,36 +28,36 @@ from reflector.waiting import wait_for
 
 T = TypeVar("T")
 
-#: Claude Code's events that every version with hooks of ours in it knows, and seconds until it
-#: stops waiting. A client refuses a file that names an event it does not know. Ours are back in
-#: milliseconds; SessionEnd's time matters most: without one, all hooks of that event share 1.5
-#: seconds, a slow machine's whole start.
+#: Claude Code's events and the seconds until it stops waiting for a hook. Every version that can
+#: have our hooks knows these events; a client refuses a file with an unknown event. Our hooks
+#: return in milliseconds. The time of SessionEnd matters most: without it, all hooks of that event
+#: share 1.5 seconds, which a slow machine needs for the start alone.
 EVENTS = dict.fromkeys(
     ("SessionStart", "SubagentStart", "PreCompact", "SubagentStop", "Stop", "SessionEnd"), 10
 )
-#: Where our environment is gone, Python's own exit code is 2, by which a hook forbids to stop or to
+#: If our environment is gone, Python's own exit code is 2, with which a hook forbids to stop or to
 #: compact.
 _NEVER_A_VERDICT = "|| exit 0"
 _PYTHON = re.compile(r"(?:.*/)?(?:python[\d.]*t?|pypy[\d.]*)")
 _OURSELVES = re.compile(r"(?:.*/)?reflector")
-#: What an installation calls; the second one is an older one's.
+#: The script that an installation calls; the second one belongs to older installations.
 _SCRIPTS = ("/reflector/hooks/__main__.py", "/reflector/hooks/fast.py")
-#: What may stand around a document, a byte order mark among it.
+#: The characters that may surround a document, including a byte order mark.
 _BLANKS = " \t\r\n\ufeff"
 _CALLS_US = re.compile(r"\breflector[\"']?\s+hook\b|\breflector/hooks/(?:fast|__main__)\.py\b")
 
-#: Seconds that a process waits for another one that changes the same settings.
+#: Seconds that a process waits for another process that changes the same settings.
 _PATIENCE = 30.0
 _OUR_MODULE = "// Written by `reflector install`"
 _MODULES_COMMAND = re.compile(r'^const command = (".*")$', re.MULTILINE)
 
-#: What the agent runs.
+#: The script that the agent runs.
 SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
 
 
 class MalformedSettings(Refusal):
-    """Settings that are not those of an agent, or that cannot be written; says why, and where if
-    known.
+    """Settings that are not those of an agent, or that cannot be written. The text contains the
+    reason, and the place if it is known.
     """
 
 
@@ -71,8 +71,10 @@ class Handler(NamedTuple):
 
 
 def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
-    """Return the command that the agent runs: its shell's words for the fastest start of the hook.
-    Raises MalformedSettings where there is no path, or none that a settings file can hold.
+    """Return the command that the agent runs: the words for its shell that start the hook fastest.
+
+    Raises: MalformedSettings if the path of Python is unknown, or a settings file cannot contain
+    it.
     """
     if not python:
         raise MalformedSettings(
@@ -89,14 +91,14 @@ def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
 
 
 def is_own(command: str) -> bool:
-    """Return whether a command is the hook and nothing else, of this or another environment, in
-    any form of ours.
+    """Return whether a command is only the hook, of this or another environment, in any form of
+    ours.
     """
     return _call_in(command) == ["hook"]
 
 
 def is_status_line(command: str) -> bool:
-    """Return whether a command is our status line and nothing else, also of another playbook."""
+    """Return whether a command is only our status line, of this or another playbook."""
     match _call_in(command):
         case ["statusline"] | ["--user", "statusline"] | ["--project", _, "statusline"]:
             return True
@@ -104,7 +106,7 @@ def is_status_line(command: str) -> bool:
 
 
 def _call_in(command: str) -> list[str]:
-    """Return the words after our program in a command that runs it alone; [] for another one."""
+    """Return the words after our program in a command that runs only it; [] for another command."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -132,7 +134,10 @@ def _is_flag(word: str) -> bool:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """Return the settings in a text, {} for a blank one. Raises MalformedSettings."""
+    """Return the settings in a text, {} for a blank one.
+
+    Raises: MalformedSettings.
+    """
     try:
         text = text.removeprefix("\ufeff")
         value = json.loads(text, object_pairs_hook=_unique) if text.strip(_BLANKS) else {}
@@ -140,7 +145,7 @@ def parsed(text: str) -> dict[str, Any]:
         raise MalformedSettings(
             f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
         ) from None
-    except (ValueError, RecursionError):  # of Python's own limits: the text is JSON
+    except (ValueError, RecursionError):  # limits of Python; the text is JSON
         raise MalformedSettings(
             "a number has thousands of digits, or the document is nested too deeply"
         ) from None
@@ -150,7 +155,8 @@ def parsed(text: str) -> dict[str, Any]:
 class HookList(NamedTuple):
     """Our hooks in a JSON text with `hooks`: an event's name, matcher groups, handlers.
 
-    events  that ours are registered for, each with its timeout in the file's own unit
+    events  of our hooks, each with its timeout in the file's own unit
+
     All methods raise MalformedSettings.
     """
 
@@ -168,7 +174,7 @@ class HookList(NamedTuple):
         return handlers
 
     def install(self, text: str, command: str) -> str:
-        """Return the text with our hook at each event; an older one of ours is replaced in its
+        """Return the text with our hook at each event. An older hook of ours is replaced in its
         place.
 
         A blank text becomes a document.
@@ -186,7 +192,7 @@ class HookList(NamedTuple):
                 return True
             renewed = _handler(command, timeout)
             if _command(handler) == command:
-                renewed |= handler  # a time that a person chose stays
+                renewed |= handler  # a timeout that the user chose stays
             handler.clear()
             handler.update(renewed)
             return False
@@ -203,8 +209,8 @@ class HookList(NamedTuple):
         )
 
     def uninstall(self, text: str) -> str:
-        """Return the text without our hooks and status line, and without the lists that held
-        nothing else.
+        """Return the text without our hooks and status line, and without the lists that contained
+        only these.
         """
         settings = parsed(text)
         _remove(settings, lambda _, handler: is_own(_command(handler)))
@@ -212,24 +218,24 @@ class HookList(NamedTuple):
         return text if settings == parsed(text) else dumped(settings, text)
 
     def foreign(self, text: str) -> str:
-        """Return what a text says beside our hooks, in one form: with them, each where it is or
-        would be.
+        """Return the other settings of a text in one form: with our hooks, each in the place that
+        it has or would have.
         """
         settings = parsed(self.install(text, ""))
         _remove_status_line(settings)
         return json.dumps(settings, sort_keys=True)
 
     def is_exact(self, text: str) -> bool:
-        """Return whether a change leaves each line that is not about our hooks as it is."""
+        """Return whether a change leaves each line outside our hooks as it is."""
         return not text.strip(_BLANKS) or dumped(parsed(text), text) == text
 
 
 class ModuleFile(NamedTuple):
-    """Our hooks in a file of our own, for an agent that loads JavaScript modules; one that is not
-    ours is refused.
+    """Our hooks in a file of our own, for an agent that loads JavaScript modules. A file of another
+    author is refused.
 
-    name    of the file in `modules/` that speaks to the agent
-    events  that the module gives the hook
+    name    of the file in `modules/` that the agent loads
+    events  that the module passes to the hook
     """
 
     name: str
@@ -240,12 +246,15 @@ class ModuleFile(NamedTuple):
         found = _MODULES_COMMAND.search(text) if text.startswith(_OUR_MODULE) else None
         try:
             command = str(json.loads(found[1])) if found else ""
-        except ValueError:  # somebody edited it
+        except ValueError:  # the file was edited
             return []
         return [Handler(event, command, own=True) for event in self.events if command]
 
     def install(self, text: str, command: str) -> str:
-        """Return the module. Raises MalformedSettings if the text is another one."""
+        """Return the module.
+
+        Raises: MalformedSettings if the text is another one.
+        """
         if text.strip() and not text.startswith(_OUR_MODULE):
             raise MalformedSettings("this file does not belong to reflector; give it another name")
         call, module = (
@@ -260,17 +269,18 @@ class ModuleFile(NamedTuple):
         return "" if text.startswith(_OUR_MODULE) else text
 
     def foreign(self, text: str) -> str:
-        """Return what is not ours of a text."""
+        """Return the part of a text that is not ours."""
         return self.uninstall(text)
 
     def is_exact(self, text: str) -> bool:
-        """Return True: what is not ours is refused, never written back."""
+        """Return True, because another text is refused and never written back."""
         return True
 
 
 def dumped(settings: dict[str, Any], like: str) -> str:
-    """Return settings as JSON with the indentation, line ends and outer blanks of a text. Raises
-    MalformedSettings.
+    """Return settings as JSON with the indentation, line ends and outer blanks of a text.
+
+    Raises: MalformedSettings.
     """
     body = like.strip(_BLANKS)
     start = len(like) - len(like.lstrip(_BLANKS))
@@ -300,8 +310,8 @@ def dumped(settings: dict[str, Any], like: str) -> str:
 
 
 def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
-    """Yield each matcher group that has a list of hooks, with its event and the list that it is
-    in.
+    """Yield each matcher group that has a list of hooks, with its event and the list that contains
+    it.
     """
     hooks = settings.get("hooks")
     for event, groups in list(hooks.items()) if isinstance(hooks, dict) else ():
@@ -311,7 +321,7 @@ def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str
 
 
 def _remove(settings: dict[str, Any], is_gone: Callable[[str, dict[str, Any]], bool]) -> None:
-    """Remove some hooks, and the lists that held nothing else."""
+    """Remove some hooks, and the lists that contained only these."""
     for event, groups, group in _groups(settings):
         remaining = []
         for hook in group["hooks"]:
@@ -321,7 +331,7 @@ def _remove(settings: dict[str, Any], is_gone: Callable[[str, dict[str, Any]], b
         if len(remaining) == len(group["hooks"]):
             continue
         group["hooks"] = remaining
-        # A group without handlers does nothing, whatever it matches.
+        # A group without handlers has no effect.
         if not remaining and group.keys() <= {"matcher", "hooks"}:
             groups[:] = [other for other in groups if other is not group]
         if not groups:
@@ -341,7 +351,7 @@ def _handler(command: str, timeout: int) -> dict[str, Any]:
 
 
 def _command(handler: dict[str, Any]) -> str:
-    """Return a handler's command with its arguments; "" where it has none."""
+    """Return a handler's command with its arguments; "" without a command."""
     command = handler.get("command")
     arguments = handler.get("args")
     if not isinstance(command, str):
@@ -356,8 +366,10 @@ def _is(value: Any, kind: type, name: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON. Raises MalformedSettings for a key that appears twice: readers
-    differ, and one goes.
+    """Return an object of JSON.
+
+    Raises: MalformedSettings for a key that appears twice, because only one value would be kept,
+    and readers differ in which.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -368,13 +380,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-#: How our hooks are written in a text. Methods raise MalformedSettings for a text that cannot hold
+#: The form of our hooks in a text. Methods raise MalformedSettings for a text that cannot contain
 #: them.
 Form = HookList | ModuleFile
 
 
 class SettingsRefused(Refusal):
-    """A settings file that we leave alone; `what` says which, where and why."""
+    """A settings file that we do not change; `what` contains the file, the place and the reason."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
@@ -385,7 +397,9 @@ class SettingsRefused(Refusal):
 
 
 class Change(NamedTuple):
-    """What was done to a settings file, or would be; None where there is no file."""
+    """The change of a settings file, made or only planned. A content is None if the file is
+    missing.
+    """
 
     path: Path
     before: bytes | None
@@ -401,13 +415,14 @@ class Change(NamedTuple):
 
 
 def backup_path(path: Path) -> Path:
-    """Return where a settings file lies as it was before our first hook."""
+    """Return the path of a settings file's backup from before our first hook."""
     return path.with_name(path.name + ".reflector-backup")
 
 
 def read_settings(path: Path, parse: Callable[[str], T]) -> T:
-    """Return what `parse` makes of a settings file, "" where there is none. Raises
-    SettingsRefused.
+    """Return the result of `parse` for a settings file, or for "" if the file is missing.
+
+    Raises: SettingsRefused.
     """
     try:
         return parse(_text(_read(path)))
@@ -420,13 +435,14 @@ def read_settings(path: Path, parse: Callable[[str], T]) -> T:
 def install_hooks(
     path: Path, form: Form, command: str, *, within: Path | None, dry_run: bool = False
 ) -> Change:
-    """Put our hooks into a settings file, or say what that would change.
+    """Put our hooks into a settings file, or with `dry_run` only return the change.
 
-    form    how they are written in it
-    within  the project that the file is in; None for a person's own, which is theirs alone where it
-            is new
-    Raises SettingsRefused, also where a link leads out of the project, Changed, and OSError where
-    the file cannot be written.
+    form    their format in the file
+    within  the project that the file is in; None for a user's own file, which is private if it is
+            new
+
+    Raises: SettingsRefused, also if a link leads out of the project; Changed; OSError if the file
+    cannot be written.
     """
     with _changing(path, within, makes=not dry_run):
         before = _read(path)
@@ -442,12 +458,15 @@ def install_hooks(
 def uninstall_hooks(
     path: Path, form: Form, *, within: Path | None, depth: int = 0, dry_run: bool = False
 ) -> Change:
-    """Take our hooks and status line out of a settings file, or only return the change.
+    """Remove our hooks and status line from a settings file, or with `dry_run` only return the
+    change.
 
-    Where nothing else was changed since they were put in, the file is as it was before, to the
-    byte; one that held nothing else is removed, and so are up to `depth` folders above it that are
-    empty then. Raises SettingsRefused, also where a link leads out of the project, Changed, and
-    OSError where the file cannot be written.
+    If nothing else was changed since they were put in, the file becomes byte for byte what it was
+    before. A file that contained nothing else is removed, and so are up to `depth` empty folders
+    above it.
+
+    Raises: SettingsRefused, also if a link leads out of the project; Changed; OSError if the file
+    cannot be written.
     """
     with _changing(path, within):
         before = _read(path)
@@ -459,7 +478,7 @@ def uninstall_hooks(
         if after is not None and after == backup_bytes and not dry_run:
             backup.unlink()
         if after is None and before is not None and not dry_run:
-            with suppress(OSError):  # something else is in it
+            with suppress(OSError):  # it contains something else
                 for folder in path.parents[:depth]:
                     folder.rmdir()
         reformats = after not in (None, before, backup_bytes) and not form.is_exact(_text(before))
@@ -467,16 +486,16 @@ def uninstall_hooks(
 
 
 def _without_hooks(form: Form, before: bytes | None, backup: bytes | None) -> bytes | None:
-    """Return a file's content without our hooks; `kept` is the backup's."""
+    """Return a file's content without our hooks; `backup` is the content of its backup."""
     if before is None:
         return None
     text = _text(before)
     after = form.uninstall(text)
     if after == text:
         return before
-    if backup is None:  # then there was no file
+    if backup is None:  # the file did not exist before our hooks
         return None if after.strip() in ("", "{}") else after.encode()
-    with suppress(MalformedSettings):  # somebody edited the backup
+    with suppress(MalformedSettings):  # the backup was edited
         backup_text = _text(backup)
         is_free_of_us = form.uninstall(backup_text) == backup_text
         if is_free_of_us and form.foreign(text) == form.foreign(backup_text):
@@ -506,7 +525,7 @@ def _has_own(form: Form, text: str) -> bool:
 
 
 def _back_up(path: Path, form: Form, before: bytes | None) -> None:
-    """Keep a file that has none of our hooks yet; what was kept before our first one stays."""
+    """Keep a copy of a file without our hooks. A copy from before our first hook stays."""
     if before is None:
         return
     backup = backup_path(path)
@@ -518,11 +537,12 @@ def _back_up(path: Path, form: Form, before: bytes | None) -> None:
 
 
 def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 0o600) -> None:
-    """Put a file's new content in the old one's place, with its mode and owner, a new one's with
-    `mode`. Raises Changed where it is not the old one any more.
+    """Replace a file's content and keep its mode and owner. A new file gets `mode`.
+
+    Raises: Changed if the content is not `before` any more.
     """
     target = Path(os.path.realpath(path))
-    target.parent.stat()  # a link that leads nowhere makes no folder
+    target.parent.stat()  # a link without a target must not create a folder
     owner = target.stat() if before is not None else None
     files.replace_read(target, before, after, mode if before is None else None)
     if owner is not None and after is not None:
@@ -531,16 +551,17 @@ def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 
 
 def _give(path: Path, like: os.stat_result) -> None:
     if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-        # only root may: after `sudo` a person still owns their settings
+        # Only root may do this, so that after `sudo` users still own their settings.
         with suppress(PermissionError):
             os.chown(path, like.st_uid, like.st_gid)
 
 
 @contextmanager
 def _changing(path: Path, project: Path | None, *, makes: bool = False) -> Iterator[None]:
-    """Keep other commands of ours from a settings file meanwhile; leaves no lock file behind.
-    Raises SettingsRefused, also for a project's file that lies elsewhere: links in a project are
-    whoever made it's.
+    """Prevent other commands of ours from changing a settings file meanwhile, without a lock file.
+
+    Raises: SettingsRefused, also for a project's file outside the project, because anyone could
+    have made the links in a project.
     """
     real = Path(os.path.realpath(path))
     if project is not None and not real.is_relative_to(os.path.realpath(project)):
@@ -548,8 +569,8 @@ def _changing(path: Path, project: Path | None, *, makes: bool = False) -> Itera
     if makes:
         path.parent.mkdir(mode=0o700 if project is None else 0o777, parents=True, exist_ok=True)
     with ExitStack() as stack:
-        # A folder may be missing, a link lead nowhere, a file system lock nothing, and a holder be
-        # stopped; the file is compared before it is replaced.
+        # The lock may fail: a missing folder, a link without a target, a file system without locks,
+        # or a stopped holder. But the file is compared before it is replaced.
         with suppress(OSError):
             wait_for(stack.enter_context(files.Folder(str(real.parent))).fd, _PATIENCE)
         try:

@@ -30,8 +30,7 @@ from reflector.hooks.install import (
 from reflector.project import Project
 
 PLUGIN = "reflector"
-#: Hooks of a session that works: an installation that never fired at these does not reach the
-#: agent.
+#: Hooks that every session calls: if they never fired, the agent does not use the installation.
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
 
 
@@ -39,9 +38,9 @@ _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
 class Check:
     """One line of the doctor's report.
 
-    mend   what a person can do, "" where nothing is to be done
-    fix    what --fix would do, which is safe to repeat; null for nothing
-    state  ok, warning for what works and is not as it should be, or error
+    mend   the repair that the user can make, "" if nothing is to be repaired
+    fix    the repair of --fix, which is safe to repeat; null without one
+    state  ok, warning for a part that works but should be different, or error
     """
 
     name: str
@@ -57,7 +56,7 @@ class Check:
 
 
 class Caller(NamedTuple):
-    """A settings file by whose hooks an agent calls us."""
+    """A settings file with hooks by which an agent calls us."""
 
     agent: Agent
     scope: Scope
@@ -66,9 +65,9 @@ class Caller(NamedTuple):
 
 
 def callers(project: Path, refused: list[SettingsRefused]) -> Iterator[Caller]:
-    """Yield each settings file that calls us; one that cannot be read is added to `refused`."""
+    """Yield each settings file that calls us. A file that cannot be read is added to `refused`."""
     for agent in AGENTS.values():
-        looked_at: set[Path] = set()  # a person's home may be the project
+        looked_at: set[Path] = set()  # the project may be the user's home
         for scope, path in agent.paths(project).items():
             try:
                 if path not in looked_at and (handlers := read_settings(path, agent.form.handlers)):
@@ -79,7 +78,9 @@ def callers(project: Path, refused: list[SettingsRefused]) -> Iterator[Caller]:
 
 
 def callers_of(project: Path) -> Iterator[tuple[Agent, str, str]]:
-    """Yield each settings file and plugin by which an agent calls us, and what ends that."""
+    """Yield each settings file and plugin by which an agent calls us, and the command or act that
+    ends it.
+    """
     for caller in callers(project, []):
         is_own = any(handler.own for handler in caller.handlers)
         yield (
@@ -92,7 +93,7 @@ def callers_of(project: Path) -> Iterator[tuple[Agent, str, str]]:
 
 
 def checks_of_hooks(project: Project) -> Iterator[Check]:
-    """Yield the hooks in the agents' settings, and what keeps them from being called."""
+    """Yield the checks of the hooks in the agents' settings, and the obstacles to calling them."""
     refused: list[SettingsRefused] = []
     calling_files = list(callers(project.root, refused))
     for unread in refused:
@@ -118,12 +119,12 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
 
 
 def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
-    """Yield what there is to say of the hooks in a settings file."""
+    """Yield the checks of the hooks in a settings file."""
     agent, scope, path, handlers = caller
     mend = install_command(agent, scope=scope)
     fix = None
     renewed = None
-    # A project's file is everybody's who works on it: their program may lie where this says.
+    # All users of a project share its file, and for others the program may be at this path.
     if scope != "project" and any(handler.own for handler in handlers):
         renewed = partial(
             install_hooks,
@@ -157,16 +158,14 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
 
 
 def install_command(agent: Agent, verb: str = "install", scope: Scope = "user") -> str:
-    """Return the command that installs an agent's hooks, or does with them what another verb
-    says.
-    """
+    """Return the command that installs an agent's hooks, or the one with another verb."""
     named = "" if agent is CLAUDE else f" --agent {agent.name}"
     return f"reflector {verb}{named}" + ("" if scope == "user" else f" --scope {scope}")
 
 
 def _is_trusted(path: Path, home: Path) -> bool:
-    """Return whether Codex CLI noted that a person trusts a file's hooks; also where its notes
-    cannot be read.
+    """Return whether Codex CLI noted that the user trusts a file's hooks; True if its notes cannot
+    be read.
     """
     try:
         settings = locate.parse_toml((home / "config.toml").read_text("utf-8"))
@@ -180,7 +179,7 @@ def _is_trusted(path: Path, home: Path) -> bool:
 
 
 def missing_program(command: str) -> str | None:
-    """Return the absolute path in a command that is not there any more."""
+    """Return the first absolute path in a command that does not exist; None if all exist."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -194,7 +193,7 @@ def missing_program(command: str) -> str | None:
 
 def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
     fired = Path(files.state_folder(str(project.root))) / "fired"
-    # A folder without anything of ours gets no state for a hook that fired.
+    # In a folder without anything of ours, a hook does not leave the time at which it fired.
     begin = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
     for event in dict.fromkeys(event for agent in agents for event in agent.events):
         name = f"fired {event}"
@@ -210,7 +209,7 @@ def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
 
 
 def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
-    """Return the settings files that switch all hooks off, each with the words that do."""
+    """Return the settings files that switch all hooks off, each with its setting for that."""
     words = f'"{".".join(agent.switch)}": {json.dumps(agent.off)}'
     return [
         (path, words)
@@ -220,9 +219,11 @@ def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
 
 
 def plugins(project: Path) -> list[str]:
-    """Return our plugin's copies that Claude Code's settings enable, as `reflector@marketplace`."""
+    """Return the copies of our plugin that Claude Code's settings enable, as
+    `reflector@marketplace`.
+    """
     enabled: dict[str, object] = {}
-    for path in CLAUDE.paths(project).values():  # the later decides
+    for path in CLAUDE.paths(project).values():  # the last file decides
         settings = _settings_in(path).get("enabledPlugins")
         enabled |= settings if isinstance(settings, dict) else {}
     ours = [name for name in enabled if name.partition("@")[0] == PLUGIN]
@@ -230,7 +231,7 @@ def plugins(project: Path) -> list[str]:
 
 
 def _settings_in(path: Path) -> dict[str, Any]:
-    """Return what a settings file says; nothing for one that cannot be read."""
+    """Return the settings in a file; {} if it cannot be read."""
     with suppress(SettingsRefused):
         return read_settings(path, parsed)
     return {}

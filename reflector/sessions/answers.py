@@ -17,14 +17,17 @@ from reflector.handover import file_name
 from reflector.transcripts.citations import spread
 
 _MAX_BYTES = 1 << 22
-#: Characters by which an answer is recognised.
+#: The number of first characters that identify an answer.
 _MIN_COMMON_CHARACTERS = 200
 
 
 def keep_answer(
     project: Path, session_id: str, agent_id: str | None, answer: str, at_ns: int
 ) -> Path:
-    """Add an answer to the transcript of those of its session; return the file. Raises OSError."""
+    """Add an answer to the file of its session's answers, which is a transcript; return the file.
+
+    Raises: OSError.
+    """
     folder = files.private_folder(f"{files.open_state(str(project))}/answers")
     name = _name(session_id, agent_id)
     known = files.read_file(f"{folder}/{name}", _MAX_BYTES) if Path(folder, name).is_file() else b""
@@ -46,7 +49,7 @@ def keep_answer(
 
 
 def kept_answers(project: Path | None, session_id: str, agent_id: str | None) -> Sequence[str]:
-    """Return the answers of a session that were kept, oldest first."""
+    """Return the kept answers of a session, oldest first."""
     if project is None:
         return ()
     try:

@@ -48,20 +48,25 @@ from reflector.transcripts.reading import UnknownTranscript, read_messages, sess
 if TYPE_CHECKING:
     from reflector.project import Project
 
-#: The sessions of transcripts by path and size in bytes; "" for a copy of others.
+#: The sessions of transcripts by path and size in bytes; "" for a file with only copied records.
 Recorded = Mapping[tuple[str, int], str]
 
-#: In how many sessions that started without a line the judge is asked about it.
+#: The number of sessions without a line at their start in which the judge is asked about it.
 _MOST_BEFORE = 10
-#: The file in the state folder of transcripts in which nothing was new: no event names them.
+#: The file in the state folder that lists transcripts without new records: no event names them.
 _COPIES = "copies"
 
 
 @dataclass(slots=True)
 class Ran:
-    """The work of a check: `asked` windows, of which `answered` had an answer, and USD `spent` as
-    far as prices are known; `failed` are the reasons of those without one. It `waits` if a budget
-    is spent.
+    """The result of a check.
+
+    asked     the number of windows about which a judge was asked
+    answered  the number of windows with an answer
+    spent     the cost in USD, as far as prices are known
+    failed    the reasons of the windows without an answer
+    notes     for the user
+    waits     whether a budget is spent
     """
 
     asked: int = 0
@@ -81,11 +86,12 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How a check asks: at most `most` questions, `at_once` of them at a time.
+    """The limits of a check's questions: at most `most`, `at_once` of them at a time.
 
-    learns  also ask for advice that seems to be missing
-    again   ask also about sessions whose judge gave no answer as often as it is asked automatically
-    keeps_limits  nobody agreed to this number of questions, so those of the day are the limit
+    learns        also ask for advice that seems to be missing
+    again         also ask about sessions whose judge failed as often as it is asked automatically
+    keeps_limits  the limits of the day apply, because the user did not agree to this number of
+                  questions
     most_before   as for `asked_sessions`
     """
 
@@ -98,12 +104,14 @@ class Asking:
 
 
 def open_or_empty(project: Project) -> Ledger:
-    """Return the project's ledger, or an empty one that leaves nothing behind if it has none."""
+    """Return the project's ledger, or a temporary empty one if it has none."""
     return project.open_ledger() if project.has_ledger() else Ledger.open("sqlite://")
 
 
 def recorded_files(project: Project, ledger: Ledger) -> Recorded:
-    """Return the transcripts that were recorded to their end; a copy of others left no event."""
+    """Return the transcripts that were recorded to their end, including files with only copied
+    records.
+    """
     sessions: dict[str, tuple[int, str]] = {}
     with suppress(OSError, ValueError):
         for line in (project.state_dir / _COPIES).read_text("utf-8").splitlines():
@@ -125,11 +133,12 @@ def sessions_of(
 ) -> list[FoundTranscript]:
     """Return a project's transcripts in the agents' folders, newest first.
 
-    folders  with the pattern of the files in it; `known` as for `find_transcripts`
-    since    a time: a session that ended before is left out
-    each     passes on the transcripts, and may show how many they are
+    folders  each with the pattern of its files
+    known    as for `find_transcripts`
+    since    a time: sessions that ended before are omitted
+    each     passes on the transcripts, and may show their number
 
-    The files of subagents are left out: their sessions show what they were for.
+    The files of subagents are omitted, because their sessions show their purpose.
     """
     dated: list[tuple[float, str, FoundTranscript]] = []
     for file in each(_transcripts_in(folders, known)):
@@ -150,22 +159,22 @@ def project_sessions(
     since: float,
     each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]],
 ) -> list[FoundTranscript]:
-    """Return the newest transcripts that agents keep of a project, as `sessions_of` finds them."""
+    """Return the newest transcripts of a project that agents keep, as `sessions_of` finds them."""
     folders = [(store.kept.folder, store.kept.pattern) for store in stores()]
     of_project = dict.fromkeys(known, str(project.root))
     return sessions_of(project.root, folders, of_project, since, each)[:most]
 
 
 def kept_sessions(project: Project, ledger: Ledger) -> Counter[str]:
-    """Return how many sessions of a project the agents keep on this machine, by agent."""
+    """Return the number of a project's sessions that agents keep on this machine, by agent."""
     known = recorded_files(project, ledger)
     kept = project_sessions(project, known, most=sys.maxsize, since=0.0, each=iter)
     return Counter(reader_of(file).name for file in kept)
 
 
 def readable(project: Project, files: Sequence[FoundTranscript]) -> list[FoundTranscript]:
-    """Return the transcripts that a model may read: those of sessions that did not work in a
-    folder of `never`.
+    """Return the transcripts that a model may read: the sessions that did not work in a folder of
+    `never`.
     """
     config = project.config
     if not config.never:
@@ -185,7 +194,7 @@ def reader_of(file: FoundTranscript) -> Reader:
 
 
 def session_of(file: FoundTranscript) -> str:
-    """Return the id of a transcript's session, by its first records; the file's name without it."""
+    """Return the id of a transcript's session from its first records, else the file's name."""
     return session_named_in(file.path) or file.path.stem
 
 
@@ -198,7 +207,7 @@ def _transcripts_in(
 
 
 class Asked(NamedTuple):
-    """A transcript with the names of the lines that its judge is asked about."""
+    """A transcript, and the names of the lines that its judge is asked about."""
 
     file: FoundTranscript
     names: Sequence[str]
@@ -212,11 +221,11 @@ def asked_sessions(
     births: Births,
     most_before: int = _MOST_BEFORE,
 ) -> list[Asked]:
-    """Return the transcripts that are asked about: those with lines that they started with, then
-    the others, each in their order.
+    """Return the transcripts to ask about. Those that started with some of the lines come first,
+    then the others, each group in its order.
 
     lines        by the names of their bullets
-    most_before  in how many sessions that started without a line it is asked about
+    most_before  the number of sessions without a line at their start in which it is asked about
     """
     starts = session_starts(ledger)
     answers = ledger.events(types=[ev.REFLECTION_ANSWERED])
@@ -239,7 +248,7 @@ def asked_sessions(
 
 
 def _has_step(file: FoundTranscript) -> bool:
-    """Return whether the agent did anything in a session; True if that cannot be read."""
+    """Return whether the agent acted in a session; True if that cannot be read."""
     with suppress(OSError, UnknownTranscript):
         return any(message.origin == "model" for message in read_messages(file.path))
     return True
@@ -253,8 +262,8 @@ def questions(
     *,
     again: bool = False,
 ) -> list[tuple[FoundTranscript, int]]:
-    """Return the transcripts that are to be asked about, each with the number of questions that
-    are left; `judge` and `again` as for `todo`.
+    """Return the transcripts that still have questions, each with their number; `judge` and `again`
+    as for `todo`.
     """
     asked = []
     counted = set[str]()
@@ -280,9 +289,11 @@ def check_sessions(
     advance: Callable[[Decimal], object],
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Ran:
-    """Record the lines, which are watched from then on, and the transcripts of `asked_sessions`,
-    and ask about them. `advance` is called after each transcript, `goes_on` before. Raises as
-    `drain_project` does.
+    """Record the lines and the transcripts of `asked_sessions`, and ask about them. The lines are
+    watched from then on. `goes_on` is called before each group of transcripts, and `advance` after
+    each transcript.
+
+    Raises: as `drain_project` does.
     """
     files = readable(project, files)
     with waiting_pipeline(project, write=False) as pipeline:
@@ -316,8 +327,8 @@ def check_sessions(
 
 
 class _Check:
-    """The questions of a check. Several sessions are asked about at once, each by a thread with a
-    ledger of its own, so each answer is recorded as soon as it comes.
+    """The questions of a check. Each of several sessions has a thread with its own ledger, so each
+    answer is recorded as soon as it arrives.
     """
 
     def __init__(self, project: Project, judge: Backend, asking: Asking) -> None:
@@ -333,8 +344,8 @@ class _Check:
         self._turn = Lock()
 
     def ask_about(self, sessions: Mapping[str, Sequence[str]]) -> None:
-        """Ask about the lines of some sessions, by their names. The lock of the model must be
-        held.
+        """Ask about lines of some sessions, given by the sessions' ids. The lock of the model must
+        be held.
         """
         if len(sessions) < 2:
             for session, names in sessions.items():
@@ -345,7 +356,7 @@ class _Check:
         from reflector.judges.agent_process import STOPPED
 
         with ThreadPoolExecutor(self.asking.at_once) as threads:
-            # Each thread keeps the agents that may judge in this run alone.
+            # Each thread also gets the agents that may judge in this run only.
             pending = [
                 threads.submit(copy_context().run, self._ask_about, session_id, names)
                 for session_id, names in sessions.items()
@@ -375,7 +386,7 @@ class _Check:
                     )
 
     def _ask(self, checker: Checker, question: Todo) -> None:
-        """Ask one question, unless its judge is away or no more may be asked."""
+        """Ask one question, unless its judge is away or the limit is reached."""
         is_new = question.answer is None
         agent = str(question.window.facts.get("agent") or "")
         judge = self.judge.who(agent) if isinstance(self.judge, Asks) else ""
@@ -396,7 +407,7 @@ class _Check:
                 self.ran.failed.append(f"session {session}: {reason}")
 
     def _note_failure(self, error: BackendError, judge: str) -> None:
-        """Note why a judge cannot be asked now, once for each judge."""
+        """Note the reason why a judge cannot be asked now, once for each judge."""
         with self._turn:
             if error.stage == "budget":
                 self.ran.asked -= 1
@@ -411,7 +422,7 @@ class _Check:
 
 
 def _recorded_session(project: Project, file: FoundTranscript, known: Recorded) -> str:
-    """Record a transcript that is new or has grown, and return its session."""
+    """Record a transcript that is new or has grown, and return the id of its session."""
     with waiting_pipeline(project, write=False) as pipeline:
         session_id = known.get((str(file.path), file.bytes))
         if session_id is None:

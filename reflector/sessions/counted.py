@@ -21,7 +21,7 @@ from reflector.ledger.store import BulletRow
 from reflector.playbook_files.watching import advice_digest, loaded_advice
 from reflector.project import Project
 
-#: The file of the rules as they are counted, in the user's own folder.
+#: The file of the counted rules in the user's own folder.
 _RULES = "rules.json"
 
 
@@ -90,7 +90,7 @@ class CountsFold:
 
 
 def _counts_in(facts: Mapping[str, Any]) -> PartCounts:
-    """Return the counts that an event states."""
+    """Return the counts that an event contains."""
     keys = unpack_keys(facts["rules"])
     counts = PartCounts(facts.get("began") or "", facts["steps"], set(keys))
     for counted in facts["counted"]:

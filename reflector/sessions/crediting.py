@@ -28,7 +28,7 @@ from reflector.transcripts.message import Message, ToolCall, ToolResult
 from reflector.transcripts.reading import UnknownTranscript
 
 CITED_LESSON = re.compile(r"\[(lesson [0-9a-f]{8})\]")
-#: `Step.command` is cut here: two longer commands may be two.
+#: `Step.command` is cut at this length: two longer commands may differ after it.
 _MAX_COMMAND_CHARACTERS = 160
 _PARTS = re.compile(r"&&|\|\||;")
 _MAX_REASON_CHARACTERS = 400
@@ -36,8 +36,8 @@ _MAX_REASON_CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a test command ended. `key` is of the transcript's record, `quote` the decisive line
-    as printed.
+    """The end of a test command. `key` is the key of the transcript's record, `quote` the decisive
+    line as printed.
     """
 
     key: int
@@ -51,11 +51,11 @@ class Run:
 class _Chain:
     """One conversation while it is read.
 
-    ended    how each test command ended last, before the turn that goes on
-    steps    what the turn did: the lesson that it cites, how a test ended, None for a change
-    calls    the tests whose results are to come
-    over     the agent's last words ask for no call, so the turn is over
-    excused  the agent said since the newest test that a failure was expected
+    ended    whether each test command passed when it last ended before the current turn
+    steps    the turn's steps: the name of a cited lesson, the run of a test, None for a change
+    calls    the tests whose results are not read yet
+    over     the agent's last message has no call, so the turn is over
+    excused  the agent wrote since the newest test that a failure was expected
     """
 
     ended: dict[str, bool] = field(default_factory=dict)
@@ -90,8 +90,8 @@ class _Chain:
             self.excused = False
 
     def end_turn(self) -> Iterator[tuple[str, Run]]:
-        """Yield (lesson, run) for each lesson that the turn's tests speak of, and begin the next
-        turn.
+        """Yield (lesson, run) for each lesson that the turn's tests support or contradict, and
+        begin the next turn.
         """
         for place, step in enumerate(self.steps):
             if isinstance(step, Run):
@@ -106,9 +106,11 @@ class _Chain:
 
 
 def _turned(ended: dict[str, bool], steps: Iterable[str | Run | None]) -> Run | None:
-    """Return the newest run that ends otherwise than before a change, a failure only as the last
-    step: an agent that went on after it may have repaired it. None if no run does, or another
-    command ends in the opposite way. `ended` has how each command ended before these steps.
+    """Return the newest run that ends differently than before a change. A failure counts only as
+    the last step, because an agent that continues after it may have repaired it.
+
+    None if no run ends differently, or if another command ends in the opposite way. `ended` has the
+    end of each command before these steps.
     """
     before: set[tuple[str, bool]] = set()
     last: dict[str, Run] = {}
@@ -133,9 +135,7 @@ def _turned(ended: dict[str, bool], steps: Iterable[str | Run | None]) -> Run | 
 
 
 def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
-    """Yield (first eight digits of a lesson's id, the test run that speaks for or against it),
-    in order.
-    """
+    """Yield (first eight digits of a lesson's id, test run for or against the lesson), in order."""
     chains: dict[str, _Chain] = {}
     for message in messages:
         chain = chains.setdefault(message.chain, _Chain())
@@ -154,7 +154,9 @@ def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
 
 def record_test_outcomes(ledger: Ledger, window_ids: Iterable[str]) -> None:
     """Record the outcomes of the ledger's lessons by the tests of these windows' sessions, once. A
-    transcript that cannot be read is passed over: its reflection reports why. Raises LedgerError.
+    transcript that cannot be read is skipped, because its reflection reports the reason.
+
+    Raises: LedgerError.
     """
     lessons: dict[str, list[str]] = {}
     for event in ledger.events(types=(ev.LESSON_RECORDED,)):
@@ -164,7 +166,7 @@ def record_test_outcomes(ledger: Ledger, window_ids: Iterable[str]) -> None:
         if recorded is None or recorded.type != ev.SESSION_RECORDED or recorded.data is None:
             continue
         try:
-            # The end of a test before bears on a lesson that is cited much later.
+            # The end of an earlier test matters for a lesson that is cited much later.
             earlier = Session.read(ledger, recorded).earlier
             text = SessionText(recorded, [(event, frozenset[str]()) for event in earlier])
             tested = list(tested_lessons(text.messages(())))
@@ -192,8 +194,8 @@ def _record_outcome(ledger: Ledger, lesson_id: str, run: Run, recorded: Event) -
 
 
 def _tests_only(command: str) -> bool:
-    """Return whether a command is known in full and runs no other check, whose result could pass
-    for that of tests.
+    """Return whether a command is completely understood and runs only tests. The result of another
+    check could be mistaken for theirs.
     """
     if len(command) >= _MAX_COMMAND_CHARACTERS:
         return False
@@ -203,6 +205,6 @@ def _tests_only(command: str) -> bool:
 
 
 def _is_expected(words: str) -> bool:
-    """Return whether the agent says that a failure was expected or has another cause."""
+    """Return whether the agent writes that a failure was expected or has another cause."""
     rows = [row for row in wordings("agent") if row.says == "expected"]
     return bool(words) and first(rows, " ".join(words[:600].split())) is not None

@@ -42,8 +42,8 @@ from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
 from reflector.sessions.last_session import leave_last_session, leave_waiting, waiting_proposals
 
-# Taking sessions in and judging them is imported where it is done: who adds advice or asks for it
-# needs none of that.
+# The code that records and judges sessions is imported inside functions: a command that adds or
+# shows rules does not need it.
 if TYPE_CHECKING:
     from reflector.counts.rules import RuleSet
     from reflector.judges.protocol import Backend
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from reflector.transcripts.message import Message
     from reflector.transcripts.reading import Scan
 
-#: The pauses of a drain in the background that finds the ledger's server away, in seconds: five
-#: minutes. A cluster has another primary within one; a server that stays away is asked by the next
-#: drain.
+#: The pauses in seconds of a drain in the background while the ledger's server is away: together
+#: five minutes. A cluster has another primary within one minute. If the server stays away longer,
+#: the next drain tries again.
 OUTAGE_PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
 _TROUBLE = (LedgerError, ConfigError, OSError)
 
@@ -80,9 +80,11 @@ class Drained:
 
 
 def drain_for_hook(project: str) -> int | None:
-    """Return the exit code of a drain in the background; None after an error: the command line
-    meets it again, and has its words and its exit code. While the ledger's server is away, as in a
-    failover, one drain of the project waits for it.
+    """Return the exit code of a drain in the background. None after an error, because the command
+    line meets the same error and has the text and the exit code for it.
+
+    While the ledger's server is away, for example in a failover, one drain of the project waits for
+    it.
     """
     try:
         root = Path(project).absolute()
@@ -101,7 +103,7 @@ def _drain_patiently(project: Project) -> Drained | None:
         try:
             return drain_project(project)
         except LedgerAway:
-            # Held for the pause alone, so that its holder looks into the spool after who leaves.
+            # Held only for the pause: the holder looks into the spool after the others returned.
             with locks.held(project.state_dir, "away.lock", wait=False) as is_held:
                 if not is_held:
                     return None
@@ -112,11 +114,11 @@ def _drain_patiently(project: Project) -> Drained | None:
 def drain_project(
     project: Project, *, wait: bool = False, retry: Retry = "due", confirmed: int | None = None
 ) -> Drained | None:
-    """Process the spool and finish what is pending; return None if another process is at it and
-    `wait` is False. A project that has nothing of ours yet is left as it is.
+    """Process the spool and finish pending work; return None if another process is at it and `wait`
+    is False. A project without any of our files stays untouched.
 
-    retry      the failed reflections that are tried again; "all" tries failed deliveries again as
-               well, which otherwise are tried when their pause is over
+    retry      the failed reflections to try again; "all" also tries failed deliveries again, which
+               otherwise wait until their pause is over
     confirmed  for `ask_model` of this project; the user's playbook keeps to the limit of a day
 
     Raises:
@@ -156,11 +158,13 @@ def drain_project(
 
 
 def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = False) -> set[Path]:
-    """Record the deliveries of the spool, finish what is pending, and write playbook.json; return
-    the deliveries' paths.
+    """Record the deliveries of the spool, finish pending work, and write playbook.json; return the
+    deliveries' paths.
 
-    `completes` is whether sessions are completed whose last answer was missing when an earlier
-    drain recorded them. Raises as `drain_project` does.
+    completes  whether to complete sessions whose last answer was missing when an earlier drain
+               recorded them
+
+    Raises: as `drain_project` does.
     """
     from reflector.reflection.recorder import Reflected
 
@@ -188,8 +192,8 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
 
 
 def _claim_stops(pipeline: Pipeline) -> set[str | None]:
-    """Make the last stop of each session pending whose end never came; return the other sessions
-    with a stop.
+    """Make the last Stop of each session pending if the session is idle or its client has ended.
+    Return the other sessions with a Stop.
     """
     from reflector.sessions import ends
 
@@ -210,7 +214,7 @@ def _take_undelivered(pipeline: Pipeline, busy: set[str | None]) -> None:
     from reflector.sessions import ends
 
     for source in ends.undelivered(pipeline.project, pipeline.ledger, busy):
-        # It has no delivery, and is met again by the next drain.
+        # The session has no delivery, so the next drain tries it again.
         with suppress(OSError, ValueError):
             pipeline.drained.recorded += pipeline.take(source).event_id is not None
 
@@ -232,7 +236,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
         except (OSError, ValueError) as error:
             is_refused = isinstance(error, opencode_store.StoreRefused)
             if is_refused or not _is_without_words(pipeline, delivery, source.path):
-                reason = getattr(error, "strerror", None) or str(error)  # the path stands before it
+                reason = getattr(error, "strerror", None) or str(error)  # shown after the path
                 drained.failed.append(spool.Failed(str(source.path), reason))
                 spool.fail(delivery.path, delivery.path.parent, error)
                 return
@@ -245,8 +249,8 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
 
 
 def _finish_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
-    """Return the function that ends a recorded delivery. The next drain completes a session whose
-    last answer the transcript lacks.
+    """Return the function that ends a recorded delivery. If the transcript lacks the session's last
+    answer, the next drain completes it.
     """
     from reflector.handover import STOPS
     from reflector.sessions import ends
@@ -263,8 +267,8 @@ def _finish_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
 
 
 def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
-    """Record the last answer of a session: from its transcript if it is there by now, else from
-    its stop.
+    """Record the last answer of a session: from its transcript if the answer is there now, else
+    from its Stop.
     """
     try:
         is_missing = _retake(pipeline, delivery)
@@ -306,9 +310,9 @@ def _take_answer(pipeline: Pipeline, delivery: Delivery) -> None:
 def _is_without_words(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
     """Return whether a delivery never had anything to record, so that nothing is lost.
 
-    An empty transcript has no words. A missing one may have been lost, but two never exist: that of
-    a client's own summariser run, and that of a session which was opened and left without a word,
-    of which the hook reports only start and end: a turn would have left its Stop.
+    An empty transcript has no words. A missing one may have been lost, except in two cases: a
+    client's own summariser run, and a session that was opened and closed without a word. The hook
+    reports only the start and the end of such a session, because a turn would have left its Stop.
     """
     try:
         return transcript.stat().st_size == 0 and not delivery.transcript_bytes
@@ -337,12 +341,12 @@ def open_pipeline(
     drained: Drained | None = None,
     opened: Ledger | None = None,
 ) -> Iterator[Pipeline | None]:
-    """Hold the project's lock and open its ledger, unless it is open; None when another process
+    """Hold the project's lock and open its ledger, unless it is open. Yield None if another process
     holds the lock and `wait` is False.
 
-    Edits of playbook.json are recorded first, so that they are known when they are cited; the
-    files are written last, playbook.json itself only if `write`. A question to a ledger that may
-    only be read records nothing.
+    Edits of playbook.json are recorded first, so that a session can cite them. The files are
+    written last, playbook.json itself only if `write`. A question to a ledger that is only readable
+    records nothing.
 
     Raises:
         LedgerError, PlaybookRefused, ConfigError: the ledger, the playbook or the settings cannot
@@ -383,7 +387,7 @@ def open_pipeline(
 
 @contextmanager
 def waiting_pipeline(project: Project, *, write: bool = True) -> Iterator[Pipeline]:
-    """Open a project's pipeline as `open_pipeline` does, after any process that holds its lock."""
+    """Open a project's pipeline as `open_pipeline` does, after waiting for its lock."""
     with open_pipeline(project, write=write) as pipeline:
         assert pipeline is not None  # it waited
         yield pipeline
@@ -395,15 +399,14 @@ def _has_users_playbook() -> bool:
 
 
 class Pipeline:
-    """A project with its ledger open and its lock held: the one way from a transcript to
+    """A project with its ledger open and its lock held: the only way from a transcript to
     playbook.json.
 
     users            the user's own playbook if the agent is shown one beside the project's
     is_written       whether playbook.json and the files made of it are as new as the ledger
     only_reads       whether a server allows questions only
-    waiting          how many proposals wait for a decision; None if that was not counted
-    people_messages  the messages of people in each window; None for a large one, which is read
-                     once more
+    waiting          the number of proposals that wait for a decision; None if not counted
+    people_messages  the user's messages in each window; None for a large one, which is read again
     """
 
     def __init__(self, project: Project, ledger: Ledger, drained: Drained) -> None:
@@ -417,16 +420,19 @@ class Pipeline:
         self.only_reads = False
         self._mirrors = Mirrors(ledger, project)
         self._is_shared = is_shared(project.root)
-        #: What playbook.json was after it was synchronised last; None if somebody saved it since.
+        #: The state of playbook.json after the last synchronisation; None if it was saved since.
         self._file: FileState | None = None
         self.waiting: int | None = None
         self.people_messages: dict[str, Sequence[Message] | None] = {}
-        #: The messages of each window as it was scanned.
+        #: The scanned messages of each window.
         self._messages: dict[str, Sequence[Message]] = {}
 
     @cached_property
     def runner(self) -> Runner:
-        """The judge with the project's settings. Raises ConfigError."""
+        """The judge with the project's settings.
+
+        Raises: ConfigError.
+        """
         runner = runner_of(self.project, self.ledger)
         runner.scanned = self._messages
         return runner
@@ -435,7 +441,7 @@ class Pipeline:
         """Record a window; its reflection follows with `finish`.
 
         Raises:
-            ValueError: the window is recorded here, and not in the user's ledger
+            ValueError: the window is recorded here, but not in the user's ledger
         """
         from reflector.sessions.intake import take_in
 
@@ -458,7 +464,7 @@ class Pipeline:
 
     @cached_property
     def _loaded(self) -> LoadedRules | None:
-        """The rules in place; None if a file cannot be read."""
+        """The rules in files; None if a file cannot be read."""
         from reflector.sessions.loaded import loaded_rules
 
         with suppress(OSError):
@@ -467,19 +473,21 @@ class Pipeline:
 
     @cached_property
     def has_lessons(self) -> bool:
-        """Whether the ledger has a lesson; a drain records none."""
+        """Whether the ledger has a lesson. A drain does not record any."""
         return self.ledger.has(LESSON_RECORDED)
 
     def asking_model(self) -> list[Project]:
-        """Return the projects of which windows may wait for a model: this one, and the user's."""
+        """Return the projects with windows that may wait for a model: this one, and the user's."""
         projects = [self.project] if self.project.config.asks_model else []
         users = self.users.asks_model if self.users is not None else None
         return projects if users is None else [*projects, users]
 
     def finish(self, *, retry: Retry = "due") -> None:
-        """Finish what is pending, into `reflected`; `ask_model` asks a model, without the project's
-        lock. Outcomes of lessons by the sessions' own tests, and changes that people asked for, are
-        recorded first, while a window is open.
+        """Finish pending work, and add the results to `reflected`. Questions to a model wait for
+        `ask_model`, which does not hold the project's lock.
+
+        Outcomes of lessons from the sessions' own tests, and requested changes, are recorded first,
+        while a window is open.
         """
         from reflector.curator import listening
 
@@ -498,22 +506,22 @@ class Pipeline:
         self._messages.clear()
 
     def adopt(self, *, file: bool = True) -> None:
-        """Record the edits of playbook.json and its mirrors; `write` follows, with the same
+        """Record the edits of playbook.json and its mirrors; `write` follows with the same
         `file`.
         """
         self.note(*self._mirrors.take())
         self._sync(write=False, later=file)
 
     def write(self, *, file: bool = True) -> None:
-        """Write playbook.json, its mirrors and the text of the start hook. A question leaves an
-        edited `file` as it is: it may be under version control.
+        """Write playbook.json, its mirrors and the text of the start hook. A question does not
+        write the `file` that was edited, because it may be under version control.
         """
         self.is_written = True
         self._sync(write=file)
         if file:
             self.note(*self._mirrors.write())
         root = self.project.root
-        # a state folder that cannot be written keeps no session from starting
+        # A state folder that cannot be written does not prevent the start of a session.
         with suppress(OSError):
             book = None
             if self.has_lessons:
@@ -521,7 +529,7 @@ class Pipeline:
 
                 book = lesson_book(self.ledger)
             keep_ranks(root, self.ledger, self.project.config, book)
-            # A note may outlive its ledger, and the hook would go on withholding.
+            # A note may outlive its ledger, and the hook would continue to withhold rules.
             if self.ledger.has(TRIAL_OPENED) or Path(own_folder(str(root)), TRIAL).exists():
                 from reflector.trials.trial import keep_note
 
@@ -529,7 +537,7 @@ class Pipeline:
         if self.project.playbook_json.exists():
             try:
                 write_injection(root, partial(known, self.ledger, self.project, self._file))
-            # The user's own template. Counting does not wait until it is repaired.
+            # The user's own template is unusable. Counting continues before it is repaired.
             except ValueError as error:
                 self.note(f"the agent does not get the current playbook: {error}")
 
@@ -559,7 +567,7 @@ class Pipeline:
 
 class Users:
     """The user's playbook beside a project's. Its ledger, and the pipeline over it, are opened when
-    they are needed; `closing` releases them. Its notes and reflections go to the project's.
+    they are needed; `closing` releases them. The project's pipeline gets its notes and reflections.
     """
 
     def __init__(self, project: Pipeline, closing: ExitStack) -> None:
@@ -569,7 +577,7 @@ class Users:
 
     @property
     def asks_model(self) -> Project | None:
-        """The user's playbook if windows of it wait for a model."""
+        """The user's playbook if some of its windows wait for a model, else None."""
         pipeline = self._pipeline
         if pipeline is None or not pipeline.runner.backend.is_model:
             return None
@@ -610,11 +618,11 @@ class Users:
             raise ValueError(f"your own playbook was not updated: {error}") from error
 
     def _is_trusted(self, source: Source) -> bool:
-        """Return whether a transcript cannot have come with the project, as one of an archive
-        would: a person names it, it is one of ours, or it lies outside of the project.
+        """Return whether a transcript cannot have come with the project, for example in an archive.
+        That is so if a user names it, if reflector wrote it, or if it is outside the project.
 
-        An agent's folder in the project may have come along as well, unless the project is the
-        user's home folder.
+        A transcript in an agent's folder in the project may have come with it, unless the folder is
+        ~/.claude/projects.
         """
         if source.trigger == "ingest" or source.agent is not None:
             return True
@@ -624,7 +632,7 @@ class Users:
         return not path.is_relative_to(root) or path.is_relative_to(own)
 
     def finish(self, retry: Retry) -> None:
-        """Judge what waits and write playbook.json. A failure becomes a note."""
+        """Judge waiting sessions and write playbook.json. A failure becomes a note."""
         try:
             with self._open() as pipeline:
                 pipeline.finish(retry=retry)
@@ -640,7 +648,7 @@ class Users:
             if self._pipeline is None:
                 ledger = self._closing.enter_context(project.open_ledger())
                 self._pipeline = Pipeline(project, ledger, self._project.drained)
-                # So that an edit of playbook.json is known when it is cited.
+                # An edit of playbook.json must be recorded before a session that cites it.
                 self._keep_file(self._pipeline.adopt)
             yield self._pipeline
 
@@ -661,7 +669,7 @@ def _names_in(source: Source, scanned: Scan, session_id: str) -> set[str]:
 
 
 def _concerns(ledger: Ledger, names: set[str], session_id: str) -> bool:
-    """Return whether names are of a ledger's bullets, or the ledger has a window of the session."""
+    """Return whether a ledger has one of these names, or a window of the session."""
     from reflector.sessions.intake import safe_id
 
     if not names.isdisjoint(row.name for row in ledger.rows()):
@@ -671,8 +679,9 @@ def _concerns(ledger: Ledger, names: set[str], session_id: str) -> bool:
 
 
 def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) -> Runner:
-    """Return the runner that a project's settings ask for, with their judge or another one.
-    Raises ConfigError.
+    """Return the runner of a project's settings, with their judge or the given one.
+
+    Raises: ConfigError.
     """
     from reflector.judges.registry import backend_of
     from reflector.reflection.gate import Gate
@@ -687,13 +696,15 @@ def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) ->
 def ask_model(
     project: Project, *, retry: Retry = "due", wait: bool = True, confirmed: int | None = None
 ) -> Drained:
-    """Finish what is pending with a model, each window tried once, while others may use the
-    project.
+    """Finish pending work with a model, each window tried once, while others may use the project.
 
-    If another process is at it, the windows are left to it. When the API cannot be reached or
-    refuses us, the other windows wait for a later drain. Raises as `drain_project` does.
+    If another process is at it, the windows are left to that process. If the API cannot be reached
+    or refuses us, the other windows wait for a later drain.
 
-    confirmed  how many requests to their agent the user agreed to; None if the user was not asked
+    confirmed  the number of requests to their agent that the user agreed to; None if the user was
+               not asked
+
+    Raises: as `drain_project` does.
     """
     from reflector.curator.listening import propose_learned
     from reflector.sessions.order import held_windows
@@ -711,8 +722,7 @@ def ask_model(
                 tried |= held_windows(project.root, ledger)
                 drained.reflected += _ask_about(runner, tried, retry)
                 confirmed = runner.gate.confirmed
-        # After releasing the lock: a window that another process recorded before that is left to
-        # this one.
+        # Looked up after releasing the lock, because another process may have left new windows.
         with project.open_ledger() as ledger:
             is_left = bool(_untried(ledger.open_windows(), tried))
     if drained.reflected:
@@ -725,9 +735,9 @@ def ask_model(
 
 
 def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
-    """Finish the windows that are due, and those that waited for a budget, as long as it lasts:
-    those that cite bullets first, the oldest before the others. All windows of a judge that cannot
-    be reached or refuses us count as tried from then on.
+    """Yield the results of the windows that are due and, within the budget, of those that waited
+    for one. Windows that cite bullets come first, then the oldest. If a judge cannot be reached or
+    refuses us, its other windows count as tried.
     """
     from reflector.judges.protocol import OUTAGES
 
@@ -758,7 +768,7 @@ def _untried(windows: Iterable[WindowRow], tried: Collection[str]) -> list[Windo
 
 
 def unread_notes(project: Project) -> list[str]:
-    """Return notes on the sessions that an answer lacks because the ledger may only be read."""
+    """Return notes on the sessions that an answer lacks because the ledger is only readable."""
     waits = len(spool.pending_for(project.root))
     return (
         [f"you may only read this ledger; sessions waiting on this machine: {waits}"]
@@ -768,12 +778,11 @@ def unread_notes(project: Project) -> list[str]:
 
 
 def refresh_project(project: Project, ledger: Ledger) -> list[str]:
-    """Process the spool before a question is answered, unless another process is at it; return
-    notes for the user, also on what the answer lacks.
+    """Process the spool before a question is answered, unless another process is at it. Return
+    notes for the user, including parts that the answer lacks.
 
-    playbook.json is written only if sessions had ended; without them a question changes the ledger
-    alone, where proposals that can no longer be applied fall away. Questions to a model wait for
-    the drain.
+    playbook.json is written only if sessions had ended. Otherwise a question changes only the
+    ledger, in which proposals lapse that no longer apply. Questions to a model wait for the drain.
     """
     with open_pipeline(project, wait=False, write=False, opened=ledger) as pipeline:
         if pipeline is None:

@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.sessions.spool import Delivery
 
-#: By which a window is recorded that no hook brought.
+#: The trigger of a window that was recorded without a hook.
 FOUND = "found"
-#: Where a stop carries the last answer: of Claude Code and Codex CLI, and of Gemini CLI.
+#: The keys of the last answer in a Stop: of Claude Code and Codex CLI, and of Gemini CLI.
 _ANSWERS = ("last_assistant_message", "prompt_response")
 _ENDS = frozenset(("SessionEnd", "SubagentStop", FOUND))
-#: For this time after its end a transcript may grow, and at most so many sessions are looked at.
+#: The time after the end of a session in which its transcript may grow.
 _GROWS = timedelta(days=2)
+#: The largest number of sessions that are examined.
 _MOST_SESSIONS = 20
-#: A session that began so long ago and left no transcript is forgotten.
+#: A session without a transcript is forgotten this time after its beginning.
 _FORGOTTEN_NS = 24 * 3600 * 1_000_000_000
 
 
@@ -57,8 +58,8 @@ def lacks(scan: Scan, answer: str) -> bool:
 
 
 def answer_source(project: Path, ledger: Ledger, delivery: Delivery) -> Source | None:
-    """Return the source of the answer that a delivery carries, a transcript of ours; None for a
-    delivery without a session.
+    """Return the source of the answer that a delivery carries, which is written to a transcript of
+    ours. None for a delivery without a session.
 
     Raises:
         OSError: the transcript cannot be written
@@ -78,10 +79,10 @@ def answer_source(project: Path, ledger: Ledger, delivery: Delivery) -> Source |
 
 
 def undelivered(project: Project, ledger: Ledger, busy: Collection[str | None]) -> Iterator[Source]:
-    """Yield the sessions that ended without a delivery: those that never came to an end, and
-    transcripts that grew after it.
+    """Yield the sessions that ended without a delivery: those without an end, and transcripts that
+    grew after it.
 
-    busy  the sessions of which a delivery was recorded just now, or waits for their end
+    busy  the sessions with a delivery that was recorded just now, or that waits for their end
     """
     begun = spool.begun(project.root)
     idle = {session_id: ns for session_id, ns in begun.items() if session_id not in busy}
@@ -90,7 +91,9 @@ def undelivered(project: Project, ledger: Ledger, busy: Collection[str | None]) 
 
 
 def is_gone(delivery: Delivery) -> bool:
-    """Return whether the client that left a stop has ended, as far as it named its process."""
+    """Return whether the client that left a Stop has ended. False if it did not name its
+    process.
+    """
     pid = delivery.payload.get("client_pid")
     if type(pid) is not int or not 0 < pid < 1 << 31:
         return False
@@ -104,7 +107,7 @@ def is_gone(delivery: Delivery) -> bool:
 
 
 def _killed(project: Project, began: dict[str, int]) -> Iterator[Source]:
-    """Yield the transcripts of sessions that began and are at rest, without an end or a stop.
+    """Yield the transcripts of idle sessions that began, and have neither an end nor a Stop.
 
     began  the time in nanoseconds since the epoch at which each session began, by its id
     """

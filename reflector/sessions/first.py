@@ -56,8 +56,8 @@ _MOST_RULES = 3
 
 
 class DueReading(NamedTuple):
-    """The sessions that a first reading is about, with the numbers of rules and minutes; `files`
-    names the sources of the rules.
+    """The sessions of a first reading, the number of its rules, the files that contain them, and an
+    estimate in minutes.
     """
 
     sessions: Sequence[FoundTranscript]
@@ -67,7 +67,7 @@ class DueReading(NamedTuple):
 
 
 def due_reading(project: Project) -> DueReading | None:
-    """Return the first reading that a project would get; None if nothing is left to read or no
+    """Return the first reading that a project would get. None if nothing is left to read or no
     judge may read it. Nothing is written or sent.
 
     Raises:
@@ -104,7 +104,7 @@ def _rules(project: Project, ledger: Ledger) -> list[Line]:
 
 
 def _judge_of(project: Project, file: FoundTranscript) -> str:
-    """Return the name of the judge of a session."""
+    """Return the name of a session's judge."""
     config = project.config
     if config.backend != "agent":
         return config.backend
@@ -112,13 +112,16 @@ def _judge_of(project: Project, file: FoundTranscript) -> str:
 
 
 def _may_be_read(project: Project, file: FoundTranscript) -> bool:
-    """Return whether the judge of a session's agent is one that the user let in."""
+    """Return whether the user allowed the judge of a session."""
     is_agent = project.config.backend == "agent"
     return not is_agent or _judge_of(project, file) in consent.agreed_clients()
 
 
 def start(project: Project, due: DueReading) -> None:
-    """Leave an order, and start a drain in the background that carries it out. Raises OSError."""
+    """Leave an order, and start a drain in the background that carries it out.
+
+    Raises: OSError.
+    """
     paths = tuple(str(file.path) for file in due.sessions)
     keep_order(project.root, Order(paths, paths, consent.chosen().id, time.time()))
     if environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
@@ -136,10 +139,10 @@ def start(project: Project, due: DueReading) -> None:
 
 
 def carry_out(project: Project) -> checks.Ran | None:
-    """Carry out the order of a project; None if there is none, another process is at it, or the
+    """Carry out the order of a project. None if it has no order, another process is at it, or the
     budgets allow no question now.
 
-    Raises as `drain_project` does.
+    Raises: as `drain_project` does.
     """
     if live_order(project.root) is None or not project.config.asks_model:
         remove_order(project.root)
@@ -156,7 +159,7 @@ def carry_out(project: Project) -> checks.Ran | None:
 
 
 def carry_out_for_hook(project: str) -> None:
-    """Carry out the order of a project in the background; after an error it is left as it is."""
+    """Carry out the order of a project in the background; an error leaves the order as it is."""
     with suppress(Exception):
         carry_out(Project.at(Path(project).absolute()))
 
@@ -183,7 +186,7 @@ def _read(project: Project, order: Order) -> checks.Ran:
         subject,
         asking,
         lambda _: None,
-        # A session that is recorded and not asked about would wait for the next day.
+        # A session that is recorded but not asked about would wait for the next day.
         lambda: _is_wanted(project.root) and not gate.left_of_day(),
     )
     with project.open_ledger() as ledger:
@@ -201,8 +204,8 @@ def _read(project: Project, order: Order) -> checks.Ran:
 def _unanswered(
     project: Project, ledger: Ledger, files: Sequence[FoundTranscript], subject: checks.Subject
 ) -> list[Path]:
-    """Return the transcripts that have no answer yet, also of sessions that wait for the verdicts
-    on their citations.
+    """Return the transcripts without an answer, including sessions that wait for the verdicts on
+    their citations.
     """
     known = checks.recorded_files(project, ledger)
     lines = watching(ledger, subject.lines, first=project.first_number).lines
@@ -218,7 +221,7 @@ def _unanswered(
 
 
 def _is_wanted(root: Path) -> bool:
-    """Return whether the order is there and a judge may read, by the settings of this moment."""
+    """Return whether the order exists and a judge may read, by the present settings."""
     project = Project.at(root)
     config = project.config
     is_agent = config.backend == "agent"
@@ -245,7 +248,7 @@ class _Found(defaultdict[str, list[_Finding]]):
         return len({finding.session_id for finding in self.get(verdict, ())})
 
     def words(self, name: str) -> str:
-        """Return the worst verdict in words, with its newest quote."""
+        """Return the worst verdict as text, with its newest quote."""
         verdict = next(filter(self.get, WORST_FIRST))
         quotes = (finding.quote for finding in reversed(self[verdict]))
         quote = next(filter(None, quotes), "")
@@ -256,8 +259,8 @@ class _Found(defaultdict[str, list[_Finding]]):
 def _leave_words(
     project: Project, ledger: Ledger, order: Order, closed: str, *, answered: bool
 ) -> None:
-    """Leave the line of the next start: the rules with verdicts, those that did harm first, and
-    when a closed budget lets the reading go on.
+    """Leave the line of the next start: the rules with verdicts, harmful ones first, and the time
+    at which a closed budget lets the reading continue.
     """
     known = checks.recorded_files(project, ledger)
     session_ids = {id for (path, _), id in known.items() if path in order.sessions}
@@ -279,7 +282,7 @@ def _leave_words(
 
 
 def _verdicts(ledger: Ledger, readings: Mapping[str | None, Event]) -> str:
-    """Return the rules with verdicts in words."""
+    """Return the text about the rules with verdicts."""
     found = _found(ledger, readings)
     ranked = sorted(found.items(), key=lambda row: (row[1].rank, row[0]))
     shown = [rule.words(name) for name, rule in ranked[:_MOST_RULES]]
@@ -289,7 +292,7 @@ def _verdicts(ledger: Ledger, readings: Mapping[str | None, Event]) -> str:
 
 
 def _found(ledger: Ledger, readings: Mapping[str | None, Event]) -> dict[str, _Found]:
-    """Return the findings of readings that count, by rule."""
+    """Return the findings of these readings that count, by rule."""
     found: dict[str, _Found] = defaultdict(lambda: _Found(list))
     for event in ledger.events(types=[ev.BULLET_CHECKED]):
         tag_id = identity(ev.BULLET_TAGGED, event.reflection_id or "", event.facts["index"])

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
-#: The day from which sessions have votes.
+#: The first day on which sessions have votes.
 _SINCE = "2026-11-29"
 _SHOWN = "votes-shown"
 
 
 def former_shares(project: Project, ledger: Ledger) -> list[str]:
-    """Return the changed rules, each with its former and its present numbers; [] once they were
-    shown. Raises LedgerError.
+    """Return the changed rules, each with its former and its present numbers; [] after they were
+    shown.
+
+    Raises: LedgerError.
     """
     if (project.state_dir / _SHOWN).exists():
         return []

@@ -22,16 +22,16 @@ from reflector.transcripts.heads import last_time, read_head
 from reflector.transcripts.readers import is_subagents, stores
 
 _COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
-#: Files beside the transcripts that are not transcripts.
+#: Other files in the folders of the transcripts.
 _OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
 
 
 class FoundTranscript(NamedTuple):
-    """A transcript as its head shows it.
+    """A transcript by the first records of its file.
 
-    cwd         the folder the agent worked in, "" if no record names it
-    started_at  the first time in the file, ISO 8601 as written; the file's own if there is none
-    bytes       size of the file
+    cwd         the folder that the agent worked in, "" if no record names it
+    started_at  the first time in the file, ISO 8601 as written, else the time of the file
+    bytes       the size of the file
     """
 
     path: Path
@@ -45,10 +45,10 @@ def find_transcripts(
     pattern: str = "*.jsonl",
     known: Mapping[tuple[str, int], str] = MappingProxyType({}),
 ) -> Iterator[FoundTranscript]:
-    """Yield the transcripts below a folder, also those of subagents, in no order. A file that
-    cannot be read is passed over.
+    """Yield the transcripts below a folder, including those of subagents, by path. A file that
+    cannot be read is skipped.
 
-    known  the folder that the agent worked in, by the path and the bytes of a file: such a file is
+    known  the folder that the agent worked in, by the path and the bytes of a file; such a file is
            not opened
     """
     for path in sorted(folder.rglob(pattern)):
@@ -69,7 +69,7 @@ def every_transcript() -> Iterator[FoundTranscript]:
 
 
 def compressed(folders: Iterable[Path]) -> list[Path]:
-    """Return the compressed transcripts below some folders, which are not read: of any project."""
+    """Return the compressed transcripts of any project below some folders; they are not read."""
     files: list[Path] = []
     for folder in folders:
         if folder.is_dir():
@@ -88,7 +88,10 @@ def compressed_by_agent() -> dict[str, list[Path]]:
 
 
 def look_at(path: Path) -> FoundTranscript:
-    """Return a transcript by the head of its file. Raises OSError."""
+    """Return a transcript by the first records of its file.
+
+    Raises: OSError.
+    """
     stat = path.stat()
     written_at = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat()
     head = read_head(path)
@@ -96,21 +99,23 @@ def look_at(path: Path) -> FoundTranscript:
 
 
 def ended_at(path: Path) -> float:
-    """Return when a session ended, as its last record says: the file of a copied home is newer.
-    Raises OSError.
+    """Return the time at which a session ended, from its last record. The time of the file is newer
+    in a copied home.
+
+    Raises: OSError.
     """
     ended = time_of(last_time(path))
     return path.stat().st_mtime if ended is None else ended.timestamp()
 
 
 def project_hash(root: Path) -> str:
-    """Return how Gemini CLI names a project in its chats."""
+    """Return the name of a project in the chats of Gemini CLI."""
     return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def is_in_project(root: Path, transcript: FoundTranscript) -> bool:
-    """Return whether a session worked in a project. A path of another system (`D:\\shop`, in a
-    copied home) is in none.
+    """Return whether a session worked in a project. False for a path of another system, such as
+    `D:\\shop` in a copied home.
     """
     return transcript.cwd == project_hash(root) or _is_folder_of(transcript.cwd, root)
 
@@ -122,16 +127,16 @@ def _is_folder_of(folder: str, root: Path) -> bool:
         if not cwd.is_absolute():
             return False
         cwd = cwd.resolve()
-    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
+    except (OSError, ValueError):  # it contains a NUL or half a surrogate pair
         return False
     owner = project_of(cwd)
     own = root.resolve()
-    # You may name a project if the rule finds another one further up.
+    # The user may have named this project although the rule finds another one further up.
     return owner == own or (cwd.is_relative_to(own) and not owner.is_relative_to(own))
 
 
 def written_since(time: float) -> Iterator[Path]:
-    """Yield the transcripts that were written since a time, in seconds since the epoch."""
+    """Yield the transcripts that were written at or after a time, in seconds since the epoch."""
     for store in stores():
         paths = store.kept.folder.rglob(store.kept.pattern) if store.kept.folder.is_dir() else ()
         for path in paths:

@@ -34,12 +34,12 @@ from reflector.trials.trial import missing_outcomes
 
 T = TypeVar("T")
 
-#: Files of a history that are recorded before the project's lock is given to whoever waits for it.
+#: The number of files that are recorded before the project's lock is released for other processes.
 _MAX_FILES_AT_ONCE = 25
 
 
 class Watch(Protocol):
-    """A function that passes on what it is given, and may show its progress under a label."""
+    """A function that passes on its items, and may show its progress under a label."""
 
     def __call__(self, values: Iterable[T], label: str, /) -> Iterator[T]:
         """Yield the values."""
@@ -48,8 +48,9 @@ class Watch(Protocol):
 class AgentSessions(NamedTuple):
     """The sessions of a project that one agent still keeps, oldest first.
 
-    title       the agent's name, and `option` the one for `--agent`
-    folders     the folders in which it keeps them, whether they exist or not
+    title       the agent's name
+    option      its value of `--agent`
+    folders     the folders in which it keeps sessions, whether or not they exist
     compressed  the compressed sessions in these folders, of any project, which are not read
     """
 
@@ -112,7 +113,7 @@ class RecordedFile:
     """A file that was read.
 
     window_id  the event that records it; null if no record was new
-    outcome    of the reflection; null if it is not judged yet
+    outcome    the outcome of the reflection; null if it is not judged yet
     """
 
     file: Path
@@ -205,7 +206,7 @@ class News(NamedTuple):
 
 
 def news(project: Project, files: Sequence[FoundTranscript]) -> Iterator[News | None]:
-    """Yield the unrecorded part of each file; None if there is none, or the file cannot be read.
+    """Yield the unrecorded part of each file. None if it has no such part, or cannot be read.
 
     Raises: LedgerError.
     """
@@ -224,8 +225,8 @@ def news(project: Project, files: Sequence[FoundTranscript]) -> Iterator[News | 
 
 
 def requests_of(plan: HistoryPlan, watch: Watch) -> list[int]:
-    """Return the tokens of each question that a model would be asked about a plan; none if your
-    judge is not a model.
+    """Return the tokens of each question that a model would be asked about a plan; [] if your judge
+    is not a model.
     """
     config = plan.project.config
     if not config.asks_model:

@@ -48,29 +48,29 @@ if TYPE_CHECKING:
     from reflector.playbook_files.playbook_json import Known
     from reflector.project import Project
 
-#: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
+#: The most characters of stdout, in UTF-16 code units because the agent's JavaScript counts those.
 LIMIT = 9_500
-#: The client's own markup: a bullet must not pose as it.
+#: The client's own markup, which a bullet must not imitate.
 _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
-#: The file's own words in the name of a place in it.
+#: The words of a file in the name of a place in it.
 _QUOTED = re.compile(r"""(['"]).*\1""")
 #: The beginning of a lesson's id, as it is shown.
 _LESSON_ID = re.compile("[0-9a-f]{8}")
 #: The section of the lessons.
 LESSONS = "LESSONS"
-#: The title of the rules that you wrote, with the headings of your file below it.
+#: The title above the rules that you wrote and the headings of your file.
 YOUR_RULES = "## YOUR RULES (written by your user)"
 _MOST_LESSONS = 20
-#: How the section of a user's rule begins here; the heading in its file follows.
+#: The beginning of the section of a user's rule; its heading in the file follows.
 _OWN = "own "
-#: In the user's own folder of the project: the facts of the ranking, and the lessons to show.
+#: The file in the user's own folder of the project with the facts of the ranking and the lessons.
 RANKS = "ranks.json"
 _MAX_RANKS_BYTES = 8 << 20
 _OWN_FILE = ".claude/playbook.json"
 
 
 class LessonBullet(Bullet):
-    """A lesson as it is shown and ranked: its successes and failures are its counters."""
+    """A lesson in the form of a bullet. Its successes and failures are its counters."""
 
     __slots__ = ()
 
@@ -80,8 +80,8 @@ class LessonBullet(Bullet):
 
 
 class OwnRule(Bullet):
-    """A rule that you wrote into a file before it was moved into the playbook: its section is the
-    heading that it had there.
+    """A rule that you wrote into a file before it was moved into the playbook. Its section is its
+    heading in that file.
     """
 
     __slots__ = ()
@@ -94,8 +94,8 @@ class OwnRule(Bullet):
 
 
 class Injection(NamedTuple):
-    """The two forms of one text, both "" without bullets and troubles, and the number of bullets in
-    it.
+    """The two forms of one text, both "" without bullets and troubles, and the numbers of shown and
+    omitted bullets.
     """
 
     text: str
@@ -112,14 +112,17 @@ class Injection(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """A reason why a playbook.json is not shown, and what the agent is to tell its user."""
+    """The reason why a playbook.json is not shown, and the advice to the agent about it."""
 
     reason: str
     advice: str
 
 
 def _template(project: Path) -> str:
-    """Return the text of the playbook's template in force. Raises ValueError if it is unusable."""
+    """Return the text of the playbook's template in force.
+
+    Raises: ValueError if it is unusable.
+    """
     template = find_template("playbook.txt", project)
     if template.text.lstrip().startswith("{{"):
         raise ValueError(
@@ -136,14 +139,14 @@ def render_injection(
     troubles: Sequence[Trouble] = (),
     standing: Standing | None = None,
 ) -> Injection:
-    """Return a template's text with the bullets that a ranking chooses, grouped by section, the
-    best one's section first.
+    """Return a template's text with the bullets that a ranking chooses, grouped by section. The
+    section of the best bullet is the first.
 
-    files     hold the bullets that do not fit
+    files     contain the bullets that do not fit
     troubles  follow the bullets
 
-    The section titles stay because under MISTAKES TO AVOID the same words mean the opposite. Rules
-    of the user have the headings of their file instead.
+    The section titles stay, because the same words mean the opposite under MISTAKES TO AVOID. The
+    user's rules have the headings of their file instead.
 
     Raises:
         ValueError: the template alone leaves no room for any bullet
@@ -173,7 +176,7 @@ def render_injection(
 
 
 def _blocks(bullets: Iterable[Bullet]) -> list[str]:
-    """Return the sections with their titles, those of the user's rules in one block, the first."""
+    """Return the sections with their titles. The user's rules are one block, which is the first."""
     sections: dict[str, list[str]] = {}
     for bullet in bullets:
         sections.setdefault(bullet.section, []).append(_line(bullet))
@@ -183,7 +186,9 @@ def _blocks(bullets: Iterable[Bullet]) -> list[str]:
 
 
 def _cost_of(bullet: Bullet, sections: Collection[str]) -> int:
-    """Return the characters that a bullet takes where some sections have their title already."""
+    """Return the number of characters that a bullet adds to a text with the titles of these
+    sections.
+    """
     heading = "" if bullet.section in sections else f"\n{_block(bullet.section, [])}"
     return _cost(f"{heading}{_line(bullet)}\n")
 
@@ -193,7 +198,7 @@ def _line(bullet: Bullet) -> str:
 
 
 def _block(section: str, lines: Sequence[str]) -> str:
-    """Return a section with its title; rules of the user without a heading need none."""
+    """Return a section with its title. The user's rules without a heading need no title."""
     title = SECTIONS.get(section, LESSONS)
     marks = f"## {title}\n"
     if _is_own(section):
@@ -220,7 +225,7 @@ def _as_json(text: str) -> str:
 
 
 def _cost(text: str) -> int:
-    """Characters of `text` in the JSON form, which is never the shorter one."""
+    """Return the characters of `text` in the JSON form, which is never the shorter one."""
     return len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2
 
 
@@ -230,16 +235,16 @@ def write_injection(
     name: str = handover.INJECTION,
     kept: Callable[[], bytes] | None = None,
 ) -> bytes:
-    """Render the project's and the user's playbook.json to the place where the hook looks for it;
-    return the bytes of the file `name`: injection.txt or, while a trial runs, the file for the
-    sessions that go without or that are shown the placebo.
+    """Render the project's and the user's playbook.json for the hook; return the bytes of the file
+    `name`. It is injection.txt or, during a trial, the text without the trial's rules or with its
+    placebo.
 
-    Entries that are not bullets, or do not have a name yet that could be cited, are passed over:
-    the import shows why. If the user's playbook cannot be opened, the project's is shown alone. If
-    a folder cannot be written, the text is rendered again at the next start.
+    Entries that are not bullets, or have no name to cite yet, are skipped; the import shows the
+    reasons. If the user's playbook cannot be opened, the project's is shown alone. If a folder
+    cannot be written, the text is rendered again at the next start.
 
-    ask   returns the ledger's answer about the playbook, where the ledger is open
-    kept  returns the bytes if the ledger must be proved first, for which no start waits
+    ask   returns the ledger's answer about the playbook, if the ledger is open
+    kept  returns the bytes if the ledger must be proved first, because no start waits for that
 
     Raises:
         OSError: there is no playbook.json
@@ -255,8 +260,8 @@ def write_injection(
         if kept is None:
             raise ValueError(str(error)) from error
         return kept()
-    # Before the user's is read: if it changes meanwhile, the text is rendered again at the next
-    # start.
+    # Taken before the user's playbook is read: if that changes meanwhile, the next start renders
+    # the text again.
     stamp = handover.injection_stamp(os.fspath(project), own.state)
     bullets = list(own.bullets)
     troubles = list(own.troubles)
@@ -291,7 +296,7 @@ def _with_placebo(
     form: str,
     render: Callable[[Sequence[Bullet], str], Injection],
 ) -> Injection:
-    """Return the bullets that are shown with a placebo as long as those that are not."""
+    """Return the text of the shown bullets with a placebo that is as long as the withheld ones."""
     withheld = len(texts[handover.INJECTION].text) - len(texts[handover.WITHOUT].text)
     placebo = placebo_text(withheld)
     with_placebo = render(shown, f"{form.rstrip()}\n\n{placebo}")
@@ -299,14 +304,14 @@ def _with_placebo(
 
 
 def _alone(placebo: str, notes: Injection) -> Injection:
-    """Return a placebo without any bullet, behind the notes."""
+    """Return the text of a placebo without any bullet, after the notes."""
     text = f"{notes.text}\n{placebo}\n".lstrip("\n")
     return Injection(text, _as_json(text), 0, 0)
 
 
 def _content(stamp: bytes, line: str, rendered: Injection) -> bytes:
-    """Return the file that the hook reads: a line each for the stamp, the user, the hook's note
-    and the JSON form, then the text.
+    """Return the content of the file that the hook reads. It has a line each for the stamp, the
+    user, the hook's note and the JSON form, then the text.
     """
     forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
     return b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
@@ -316,7 +321,7 @@ def _store(project: str, content: bytes, file: str) -> None:
     try:
         handover.write_own(project, file, content)
     except (OSError, ValueError) as error:
-        if own_folder(project):  # for a user without a home folder `doctor` reports it
+        if own_folder(project):  # without a home folder, `doctor` reports it
             trouble = (
                 "the text for the agent was not stored; the next session start makes the text again"
             )
@@ -328,7 +333,7 @@ def _path_of(folder: Path) -> str:
 
 
 def _users_playbook(users: Path) -> _Playbook | None:
-    """Return the user's own playbook; None if there is none that can be opened."""
+    """Return the user's own playbook; None if it is missing or cannot be opened."""
     from reflector.ledger.errors import LedgerStrange
 
     try:
@@ -341,9 +346,9 @@ def _users_playbook(users: Path) -> _Playbook | None:
 
 
 def _only_users(beside: Iterable[Bullet], own: Iterable[Bullet]) -> list[Bullet]:
-    """Return the user's bullets whose names and texts the project's playbook does not have."""
+    """Return the user's bullets without names and texts of the project's playbook."""
     names = {bullet.name for bullet in own}
-    # Shown twice, a text would have two names, and its evidence would be divided by chance.
+    # A text that is shown twice would have two names, and chance would divide its evidence.
     texts = {same_words(bullet.text) for bullet in own}
     others = [bullet for bullet in beside if same_words(bullet.text) not in texts]
     return [bullet for bullet in others if bullet.name not in names]
@@ -358,14 +363,16 @@ def _start_line(rendered: Injection, troubles: Sequence[Trouble]) -> str:
 
 
 class _TrialNote(NamedTuple):
-    """What a trial that runs withholds: names, "*" for all, "-" before an exempt one."""
+    """The names of the bullets that a running trial withholds: "*" for all, "-" before an exempt
+    one.
+    """
 
     names: set[str]
     has_placebo: bool
 
 
 def _trial_note(folder: Path) -> _TrialNote | None:
-    """Return what the note of a trial says; None without a trial."""
+    """Return the content of a trial's note; None without a trial."""
     note = handover.read_own(os.fspath(folder), handover.TRIAL, handover.MAX_TOLD)
     words = note.decode("utf-8", "replace").split()
     return _TrialNote(set(words[3:]), "+" in words[1]) if words[3:] else None
@@ -378,8 +385,8 @@ def _is_withheld(bullet: Bullet, names: set[str], own_names: set[str]) -> bool:
 
 
 def _in_short(text: str) -> str:
-    """Return a rendered text as the hook notes it: digest, seed or "-", names; `told_by_hook`
-    reads it.
+    """Return the note about a rendered text that `told_by_hook` reads: digest, seed or "-",
+    names.
     """
     telling = telling_of(text)
     if telling is None:
@@ -388,9 +395,7 @@ def _in_short(text: str) -> str:
 
 
 def told_by_hook(project: Path | None, session_id: str) -> tuple[Telling, ...]:
-    """Return the texts that the start hook printed for a session, by its own notes, oldest
-    first.
-    """
+    """Return the texts that the start hook printed for a session, from its notes, oldest first."""
     beginning = f"{session_id}\t".encode("utf-8", "replace")
     tellings = []
     for line in _notes(project, handover.TOLD):
@@ -404,7 +409,9 @@ def told_by_hook(project: Path | None, session_id: str) -> tuple[Telling, ...]:
 
 
 def is_fork(project: Path | None, session_id: str) -> bool:
-    """Return whether the hook saw a session begin as a fork of another one, while a trial ran."""
+    """Return whether the hook noted during a trial that a session began as a fork of another
+    one.
+    """
     return session_id.encode("utf-8", "replace") in _notes(project, handover.FORKS)
 
 
@@ -427,11 +434,14 @@ class _Playbook(NamedTuple):
 def _read_playbook(
     folder: Path, path: str, first: int, ask: Callable[[], Known | None] | None = None
 ) -> _Playbook:
-    """Return the playbook.json of a project, which users know by this path. Raises OSError."""
+    """Return the playbook.json of a project. Users know it by `path`.
+
+    Raises: OSError, LedgerStrange.
+    """
     with open_ours(folder / _OWN_FILE) as file:
         state = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
-    # A file that no ledger ever wrote cannot be another one's, and asking costs the agent's start.
+    # A file that no ledger wrote cannot be another ledger's, and reading a ledger delays the start.
     is_plain = loaded.last_updated is None and not loaded.problems and not loaded.uncounted
     known = None if is_plain else (ask or partial(_of_ledger, folder))()
     live = known.bullets if known is not None else ()
@@ -445,7 +455,9 @@ def _read_playbook(
 
 
 def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | None:
-    """Return the reason why a file's entries are not shown; None for those of another tool."""
+    """Return the reason why a file's entries are not shown; None if they are, and for the file of
+    another tool.
+    """
     kind = known.found.kind if known is not None else loaded.format
     if loaded.format == "foreign" and kind == "foreign":
         return None
@@ -453,7 +465,7 @@ def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | Non
     if known is not None and kind == "unreadable":
         problems = known.found.loaded.problems
     if problems:
-        # The file's own words are for the user's command: here they would be in our voice.
+        # Only the user's command shows words of the file: here they would look like our own.
         place = _QUOTED.sub("…", str(problems[0].position))
         return Trouble(
             f"{path} cannot be read: {place}: {problems[0].message}",
@@ -469,11 +481,11 @@ def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | Non
 
 
 def _citable(loaded: Loaded, live: Sequence[Bullet], removed: Collection[str]) -> list[Bullet]:
-    """Return the bullets of a file that can be cited, with the counters that the ledger has.
+    """Return the bullets of a file that can be cited, with the ledger's counters.
 
-    A name means one bullet permanently: a bullet that git brought back is shown once it has a name
-    of its own. An entry without a name was given one when a command recorded it, and the file is
-    written later.
+    A name means one bullet permanently, so a bullet that git brought back is shown after it has its
+    own name. An entry without a name gets one when a command records it, and the file is written
+    later.
     """
     live_by_text = {bullet.text: bullet for bullet in live}
     live_by_both = {(bullet.name, bullet.text): bullet for bullet in live}
@@ -490,10 +502,13 @@ def _citable(loaded: Loaded, live: Sequence[Bullet], removed: Collection[str]) -
 
 
 def _of_ledger(folder: Path) -> Known | None:
-    """Return what a project's ledger knows; None where there is none that can be opened, and for
-    one on a server: the agent would wait for it. The next drain asks it and renders the text again.
+    """Return the ledger's facts about a project's playbook; None if no ledger can be opened. None
+    also for a ledger on a server, because the agent would wait for it; the next drain renders the
+    text again.
+
+    Raises: LedgerStrange if the ledger must be proved first.
     """
-    if sys.flags.no_site:  # the hook, which starts without SQLAlchemy and the like
+    if sys.flags.no_site:  # this is the hook, which starts without site-packages
         import site
 
         site.main()
@@ -509,9 +524,9 @@ def _of_ledger(folder: Path) -> Known | None:
             return None
         with project.open_ledger(walks=False) as ledger:
             return known(ledger, project)
-    except LedgerStrange:  # the hook then prints what was rendered before
+    except LedgerStrange:  # the hook then prints the text that was rendered before
         raise
-    except PlaybookRefused:  # the next command says why
+    except PlaybookRefused:  # the next command reports the reason
         return None
     except (ConfigError, LedgerError) as error:
         handover.complain(f"the ledger was not read: {error}")
@@ -519,9 +534,7 @@ def _of_ledger(folder: Path) -> Known | None:
 
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
-    """Leave the facts of the ranking, and the best lessons, to the sessions that start from now
-    on.
-    """
+    """Leave the facts of the ranking, and the best lessons, for the sessions that start next."""
     from reflector.ledger.usage import told_texts, usage_at
 
     best = book.best() if book else ()
@@ -556,7 +569,9 @@ def headings_of(ledger: Ledger) -> dict[str, str]:
 
 
 def _kept_headings(root: Path, users: Path) -> dict[str, str]:
-    """Return the headings that the last writing of the playbook left, the user's own ones too."""
+    """Return the headings that the last writing of the playbook left, including those of the user's
+    own playbook.
+    """
     headings: dict[str, str] = {}
     for folder in dict.fromkeys((users, root)):
         kept = _kept_ranks(folder).get("headings", {})
@@ -566,7 +581,7 @@ def _kept_headings(root: Path, users: Path) -> dict[str, str]:
 
 
 def _with_headings(bullets: Iterable[Bullet], headings: Mapping[str, str]) -> Iterator[Bullet]:
-    """Yield the bullets, those that came from your files with the headings that they had there."""
+    """Yield the bullets; those from your files have their headings there as section."""
     for bullet in bullets:
         heading = headings.get(bullet.name)
         if heading is None:
@@ -577,14 +592,14 @@ def _with_headings(bullets: Iterable[Bullet], headings: Mapping[str, str]) -> It
 
 
 def moved_text(project: Path, bullets: Iterable[Bullet], headings: Mapping[str, str]) -> str:
-    """Return the text that the start of a session would print of these bullets alone."""
+    """Return the text that the start of a session would print if it had only these bullets."""
     shown = _with_headings(bullets, headings)
     return render_injection(shown, _template(project)).text
 
 
 def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[LessonBullet]]:
-    """Return the facts that the last writing of the playbook left to the ranking, with those of the
-    user's own playbook beside, and the lessons to show.
+    """Return the facts that the last writing of the playbook left to the ranking, and the lessons
+    to show. The facts include those of the user's own playbook.
     """
     own = _kept_ranks(root)
     files = [_kept_ranks(users), own] if users != root else [own]
@@ -594,7 +609,7 @@ def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[LessonBullet
         for ranked in files:
             told |= {name: int(count) for name, count in ranked.get("told", {}).items()}
             idle |= {name: int(count) for name, count in ranked.get("idle", {}).items()}
-        # an older one began with a policy
+        # The list of an older version began with a policy.
         bases = [ranked.get("of", [[], None, 0, []])[-4:] for ranked in files]
         *_, turn, rows = bases[-1]
         pinned = dict.fromkeys(str(name) for basis in bases[::-1] for name in basis[0])
@@ -616,17 +631,15 @@ def _kept_ranks(root: Path) -> dict[str, Any]:
 
 
 class ToldBeside(NamedTuple):
-    """The number of the user's own bullets beside a project's, and their names that the project
-    gave to others.
-    """
+    """The number of the user's own bullets, and their names that mean others in the project."""
 
     bullets: int
     shared_names: list[str]
 
 
 def told_beside(project: Project) -> ToldBeside | None:
-    """Return how many bullets of the user's own the agent is shown beside a project's; None if
-    there are none.
+    """Return the user's own bullets that the agent is shown beside a project's; None if the user
+    has none.
     """
     if project.is_users:
         return None
@@ -640,6 +653,6 @@ def told_beside(project: Project) -> ToldBeside | None:
 def _names(path: Path, first: int) -> set[str]:
     try:
         loaded = load(read_ours(path, MAX_BYTES), first=first)
-    except OSError:  # missing; of other trouble `status` tells
+    except OSError:  # missing; `status` reports other errors
         return set()
     return {bullet.name for bullet in loaded.bullets} - loaded.named_here

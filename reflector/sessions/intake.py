@@ -49,21 +49,21 @@ from reflector.trials.outcome import outcome_event, read_outcome
 WindowMode = Literal["new", "whole"]
 _MAX_ID_CHARACTERS = 200
 _MAX_REASON_CHARACTERS = 200
-#: Times in a form that every engine and reader takes.
-#: If a hook names no transcript, only a file that is named by the very id of the session is used.
+#: If a hook names no transcript, only a file with the exact id of the session in its name is used.
 _ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+#: Times in a form that every engine and reader accepts.
 _PLAIN_TIME = re.compile(r"[ -~]{4}-[ -~]{0,35}")
-#: Texts that one window was shown: at a start, and at each resume and compaction without a window
-#: between them.
+#: The most texts that one window was shown: at a start, and at each resume and compaction without
+#: a window between them.
 _MOST_TELLINGS = 100
-#: From this number on, messages that two sessions have in common were copied.
+#: Messages that two sessions have in common were copied if there are at least this many.
 _FEWEST_COPIES = 2
 _PAST_TYPES = (ev.SESSION_RECORDED, ev.SESSION_COPIED, ev.ADVICE_TOLD, ev.SESSION_OUTCOME)
-#: Figures of a reader's tally that an event keeps.
+#: The counts of a reader's tally that an event keeps.
 _UNREAD = ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
-#: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook
-#: keeps if it could not read them: a window ends with none of these. PreCompress comes before every
-#: request, whether it compresses or not.
+#: Events that do not end a window: those in the middle of a turn (the Before… and After… of Gemini
+#: CLI), and starts, which a hook keeps if it could not read them. PreCompress comes before every
+#: request, whether or not it compresses.
 _MID_TURN = frozenset(
     """
     SessionStart SubagentStart UserPromptSubmit UserPromptExpansion PreToolUse PermissionRequest
@@ -76,11 +76,11 @@ _MID_TURN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What to record: a transcript and what is known about how it came.
+    """A transcript to record, and how it arrived.
 
-    limit    how many bytes of the file to read, None for all: later bytes are a later window's
-    project  the one whose start hook noted the texts that it printed, and which sessions began as
-             forks
+    limit    the number of bytes to read, None for all; later bytes belong to a later window
+    project  the project with the notes of its start hook: the printed texts, and the sessions that
+             began as forks
     agent    the agent of the session, if the transcript is one of ours
     """
 
@@ -108,8 +108,8 @@ class Taken:
 def source_of(delivery: Delivery) -> Source | None:
     """Return the source of a delivery; None if it has no transcript or nothing ended.
 
-    Records after a compaction are a later window's. After an end or a stop, the client may write
-    most of the turn when the hook has run, so the transcript is read to its present end.
+    Records after a compaction belong to a later window. After an end or a Stop, the transcript is
+    read to its present end, because the client may write most of the turn after the hook.
     """
     event = delivery.event
     if event in _MID_TURN:
@@ -129,8 +129,8 @@ def source_of(delivery: Delivery) -> Source | None:
 
 
 def find_transcript(session_id: str | None) -> Path | None:
-    """Return the newest transcript of a session that an agent keeps and names by its id, None if
-    there is none.
+    """Return the newest transcript whose name has the session's id, in the agents' folders; None if
+    no file has it.
     """
     is_id = session_id is not None and _ID.fullmatch(session_id) is not None
     paths = transcripts_of(str(session_id)) if is_id else ()
@@ -152,13 +152,13 @@ def take_in(
     """Record the source's window in the ledger, with the bullets that it cites and the texts that
     its session was shown.
 
-    window   "new" for the records that no window holds, "whole" for all of them
+    window   "new" for the records that no window contains, "whole" for all of them
     scanned  a scan of the source for another ledger, used if it begins early enough for this one
-    beside   the names that mean a bullet of another playbook, which the agent was shown as well;
-             None if it was shown no other. A window that does not concern a playbook beside another
-             is left out, and its records stay new
+    beside   the names that mean bullets of another playbook, which the agent was shown as well;
+             None if it was shown only this one. With names, a window that does not concern this
+             playbook is not recorded, and its records stay new
     rules    the rules that are counted in it; None for no count
-    loaded   the rules in place, which its session was shown if it started with them
+    loaded   the rules in files, which its session was shown if they were there at its start
 
     Raises:
         OSError, UnknownTranscript: the file cannot be read, or is not a transcript
@@ -167,7 +167,7 @@ def take_in(
     try:
         return _record(ledger, source, window, scanned, beside, rules, loaded)
     except Conflict:
-        # Another machine recorded the same window a moment ago, and its records are seen by now.
+        # Another machine has just recorded the same window, so its records are now known.
         return _record(ledger, source, window, scanned, beside, rules, loaded)
 
 
@@ -196,7 +196,7 @@ def _record(
 
     recorded = _recorded_event(source, reading, course, mentions, mode)
     if reading.past.has(recorded.event_id):
-        return nothing_new  # the whole file came before, under another path or by another trigger
+        return nothing_new  # the whole file was recorded under another path or by another trigger
 
     events = [recorded, *_telling_events(ledger, reading, recorded, mentions)]
     if reading.agent_id is None and mode == "new":
@@ -211,7 +211,7 @@ def _record(
 
 
 class _Past:
-    """The events of a session that an intake asks about, read once; none without an id."""
+    """The recorded events of a session that an intake needs, read once; none without an id."""
 
     def __init__(self, ledger: Ledger, session_id: str | None) -> None:
         self.session_id = session_id
@@ -232,12 +232,12 @@ class _Past:
 
 @dataclass(frozen=True)
 class _Reading:
-    """A scan of a transcript, compared with what the ledger has of its session.
+    """A scan of a transcript, compared with the ledger's windows of its session.
 
-    line    the windows of the session that the new one goes on from, oldest first
-    passed  how many records of the session come before the scan
-    keys    those of the records that the window is of
-    seen    the keys of the scan that a window of the playbook holds already
+    line    the windows of the session that the new one continues, oldest first
+    passed  the number of records of the session before the scan
+    keys    the keys of the new window's records
+    seen    the keys of the scan that a window of the playbook already contains
     """
 
     scan: Scan
@@ -258,7 +258,7 @@ class _Reading:
 def _read_source(
     ledger: Ledger, source: Source, mode: WindowMode, scanned: Scan | None
 ) -> _Reading:
-    """Read a source from the place that its session's last window names, else from the start."""
+    """Read a source from the place in its session's last window, else from the start."""
     past = _Past(ledger, safe_id(source.session_id))
     line: list[Event] = []
     if mode == "new":
@@ -295,19 +295,19 @@ def _scan_after(
     place: Place | None,
     scanned: Scan | None,
 ) -> tuple[Scan, set[int]]:
-    """Return a scan of the records after a line of windows, and the keys that windows hold."""
+    """Return a scan of the records after a line of windows, and its keys that windows contain."""
     if scanned is None or scanned.start not in (0, place.offset if place else 0):
         scanned = _scan_from(source, place)
     seen = ledger.seen(scanned.keys)
     if not scanned.start or not seen.difference(*map(keys_of, line)):
         return scanned, seen
-    # Some records are another session's: only the whole file shows where this one begins.
+    # Some records belong to another session. Only the whole file shows the beginning of this one.
     scanned = _scan_from(source, None)
     return scanned, ledger.seen(scanned.keys)
 
 
 def _place_after(line: Sequence[Event], source: Source) -> Place | None:
-    """Return the place after a line of windows where the next reading can begin; None for the
+    """Return the place after a line of windows at which the next reading can begin; None for the
     start of the file.
     """
     try:
@@ -322,7 +322,7 @@ def _place_after(line: Sequence[Event], source: Source) -> Place | None:
 
 
 def _scan_from(source: Source, place: Place | None) -> Scan:
-    """Scan a source from a place on if the record that the place names is there; else all of it."""
+    """Scan a source from a place if the record of that place is there, else all of it."""
     if place is not None:
         resumed = scan(source.path, source.limit, start=place.offset)
         if resumed.places[:1] == [place._replace(passed=0)]:
@@ -331,7 +331,7 @@ def _scan_from(source: Source, place: Place | None) -> Scan:
 
 
 def _messages(source: Source, scan: Scan) -> Iterable[Message]:
-    """Return the messages of a scan; those of a large transcript are read once more."""
+    """Return the messages of a scan; those of a large transcript are read again."""
     if scan.messages:
         return scan.messages
     return read_messages(source.path, limit=scan.bytes, start=scan.start, keeps_whole=True)
@@ -340,8 +340,8 @@ def _messages(source: Source, scan: Scan) -> Iterable[Message]:
 def _without_answers(
     source: Source, scan: Scan, session_id: str, agent_id: str | None, keys: list[int]
 ) -> list[int]:
-    """Return the new records without the answer that was added from the session's stop before it
-    came into the transcript.
+    """Return the new records without the answer of the session's Stop, if it was recorded before
+    the transcript had it.
     """
     if not keys or source.agent is not None:
         return keys
@@ -361,7 +361,7 @@ def _without_answers(
 
 
 class _Copies(NamedTuple):
-    """The records with which a session begins and that another one has under other ids.
+    """The records at the beginning of a session that another session has under other ids.
 
     window  the first window of the other session; None without copies
     """
@@ -371,11 +371,11 @@ class _Copies(NamedTuple):
 
 
 def _copies(ledger: Ledger, scan: Scan, seen: Collection[int]) -> _Copies:
-    """Return the copies that a transcript begins with: a fork copies a conversation from its
-    beginning.
+    """Return the copied records at the beginning of a transcript, because a fork copies a
+    conversation from its beginning.
 
-    One message alone is not a copy, because two sessions that are started at once may be asked the
-    same at the same time. The records between copied messages were copied with them.
+    One message alone is not a copy, because two sessions that start at once may get the same
+    question. The records between copied messages were copied with them.
     """
     fresh = [(key, twin) for key, twin in scan.twins if key not in seen]
     if len(fresh) < _FEWEST_COPIES:
@@ -394,11 +394,11 @@ def _copies(ledger: Ledger, scan: Scan, seen: Collection[int]) -> _Copies:
 
 
 def _copied_event(reading: _Reading) -> list[NewEvent]:
-    """Return the event that a session begins with copies, unless it is recorded."""
+    """Return the event that a session begins with copies; [] if it does not, or has the event."""
     window = reading.copies.window
     session_id = reading.session_id
     original_id = (window.session_id if window else None) or ""
-    if window is None or original_id == session_id:  # a client may write its own session anew
+    if window is None or original_id == session_id:  # a client may write its own session again
         return []
     whose = (reading.scan.agent, session_id, reading.agent_id or "")
     event_id = identity(ev.SESSION_COPIED, *whose, window.event_id)
@@ -412,7 +412,7 @@ def _copied_event(reading: _Reading) -> list[NewEvent]:
 
 
 class _Cited(NamedTuple):
-    """A record that cites bullets: its place in the session, and whether the window is of it."""
+    """A record that cites bullets: its place in the session, and whether the window has it."""
 
     place: int
     is_new: bool
@@ -420,7 +420,7 @@ class _Cited(NamedTuple):
 
 
 class _Course:
-    """The places of a scan's citations in their session: how many of its messages come before each.
+    """The places of a scan's citations in their session: the number of messages before each.
 
     at  the place of the first new record
     """
@@ -448,7 +448,7 @@ class _Course:
 
     def carried(self) -> list[str]:
         """Return the names that earlier windows cite and that are still followed, in order of
-        their citation.
+        citation.
         """
         known = {name for window in self._line for name in window_names(window, "cited")}
         oldest = self.at - FOLLOWED
@@ -459,7 +459,7 @@ class _Course:
         return [name for name in names if name in known]
 
     def resume(self) -> dict[str, Any] | None:
-        """Return the place where the next reading can begin: `BEFORE` records before the oldest
+        """Return the place at which the next reading can begin: `BEFORE` records before the oldest
         citation that is still followed, else before the end. None for the start of the file.
         """
         followed = (record.place for record in self._cited if record.place >= self._end - FOLLOWED)
@@ -485,7 +485,7 @@ class _Mentions(NamedTuple):
     by_kind      the names that they cite: cited (they count), retired, unknown
     carried      the names that earlier windows cite and that are still followed
     tellings     the texts with bullets of the playbook that the session was shown
-    known_names  the names of this playbook's bullets, empty if nothing asks for them
+    known_names  the names of this playbook's bullets, empty if they are not needed
     """
 
     by_kind: dict[str, list[str]]
@@ -495,7 +495,7 @@ class _Mentions(NamedTuple):
 
     @property
     def concern_this_playbook(self) -> bool:
-        """Whether a window that may be another playbook's concerns this one."""
+        """Whether the window concerns this playbook, if it may concern another one instead."""
         cites = self.by_kind["cited"] or self.by_kind["retired"]
         return bool(cites or self.carried or self.tellings)
 
@@ -535,8 +535,9 @@ def _by_kind(names: Sequence[str], rows: Mapping[str, BulletRow]) -> dict[str, l
 
 
 def _tellings(source: Source, reading: _Reading) -> list[Telling]:
-    """Return the texts that the session was shown by the new records, each once. A transcript that
-    echoes the hook's output is believed for the whole session, else the hook's own note.
+    """Return the texts that the session was shown by the new records, without duplicates. If a
+    transcript echoes the hook's output, the echoes count for the whole session, else the hook's own
+    notes.
     """
     scan = reading.scan
     new_keys = reading.new_keys
@@ -580,9 +581,9 @@ def _telling_events(
 def _loaded_events(
     reading: _Reading, loaded: LoadedRules, new_events: Sequence[NewEvent]
 ) -> Iterator[NewEvent]:
-    """Yield the event of the rules in place that the session was shown at its start.
+    """Yield the event of the rules in files that the session was shown at its start.
 
-    new_events  those of the window, the window first
+    new_events  the events of the window, the window first
     """
     outcomes = [event.facts for event in reading.past.of_type(ev.SESSION_OUTCOME)]
     outcomes += [event.data for event in new_events if event.type == ev.SESSION_OUTCOME]
@@ -597,7 +598,7 @@ def _loaded_events(
 def _recorded_event(
     source: Source, reading: _Reading, course: _Course, mentions: _Mentions, mode: WindowMode
 ) -> NewEvent:
-    """Return the event of a window: whose it is, its records, and the bullets that they cite."""
+    """Return the event of a window: its session, its records, and the bullets that they cite."""
     scan = reading.scan
     line = reading.line
     trigger = clean(source.trigger, 40)
@@ -655,7 +656,7 @@ def _recorded_event(
 def _result_events(
     ledger: Ledger, source: Source, reading: _Reading, recorded: NewEvent, rules: RuleSet | None
 ) -> Iterator[NewEvent]:
-    """Yield the event of what came of the new records, and that of the rules counted in them."""
+    """Yield the event of the new records' outcome, and the event of the rules counted in them."""
     new_keys = reading.new_keys
     every = _messages(source, reading.scan)
     messages: Iterator[Message] = (message for message in every if message.key in new_keys)
@@ -672,7 +673,7 @@ def _result_events(
 
 
 def _root(ledger: Ledger, source: Source, reading: _Reading) -> str | None:
-    """Return the session in which a conversation began: its own or, of a fork, its original's;
+    """Return the session in which a conversation began: its own or, for a fork, its original's.
     None if that is not known.
     """
     session_id = reading.session_id
@@ -688,7 +689,7 @@ def _root(ledger: Ledger, source: Source, reading: _Reading) -> str | None:
 
 
 def _original_of(ledger: Ledger, reading: _Reading) -> str | None:
-    """Return the session that holds the first record of a file; None if none does."""
+    """Return the session that has the first record of a file; None if no session has it."""
     if reading.scan.start:
         return None
     window = reading.copies.window
@@ -700,7 +701,7 @@ def _original_of(ledger: Ledger, reading: _Reading) -> str | None:
 
 
 def _called_wrong(reading: _Reading, cited: Sequence[str]) -> list[dict[str, str]]:
-    """Return the cited bullets that the agent called wrong in the new records, and why."""
+    """Return the cited bullets that the agent called wrong in the new records, with its reasons."""
     reasons: dict[str, str] = {}
     for key, reason_by_name in reading.scan.wrong:
         if key in reading.new_keys:
@@ -710,8 +711,8 @@ def _called_wrong(reading: _Reading, cited: Sequence[str]) -> list[dict[str, str
 
 
 def _unread(reading: _Reading) -> dict[str, Any]:
-    """Return the counts of what the reader did not understand, without zeros: a drift of the
-    format shows here.
+    """Return the counts of the records that the reader did not understand, without zeros. They show
+    a change of the format.
     """
     scan = reading.scan
     tags = [tag for key, tag in scan.nobodys if key in reading.new_keys]
@@ -727,8 +728,8 @@ def _unread(reading: _Reading) -> dict[str, Any]:
 
 
 def safe_id(value: str | None) -> str | None:
-    """Return an id from outside, fit for the ledger: unchanged if it is short and plain, else its
-    digest.
+    """Return an external id in a form that is safe for the ledger: unchanged if it is short and
+    plain, else its digest.
     """
     if not value:
         return None
@@ -737,7 +738,7 @@ def safe_id(value: str | None) -> str | None:
 
 
 def _text(value: str) -> str:
-    """Return text that every engine stores: bounded, without NUL, newline and lone surrogates."""
+    """Return a text that every engine stores: bounded, without NUL, newline and lone surrogates."""
     return value.encode("utf-8", "replace").decode().replace("\x00", "").replace("\n", " ")[:1000]
 
 
@@ -746,7 +747,7 @@ def _sha(text: str) -> str:
 
 
 def iso_time(stamp: str | None) -> str | None:
-    """Return a time in ISO 8601, None for any other text: an event keeps it permanently."""
+    """Return a time in ISO 8601. None for any other text, because an event keeps it permanently."""
     if not stamp or not _PLAIN_TIME.fullmatch(stamp):
         return None
     return stamp if time_of(stamp) else None

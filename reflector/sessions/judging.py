@@ -29,7 +29,7 @@ from reflector.sessions.last_session import leave_last_session
 
 @contextmanager
 def _asking(project: Project) -> Iterator[Ledger]:
-    """Open a project's ledger as the only one that asks its judge."""
+    """Open a project's ledger as the only process that asks its judge."""
     state_dir = project.make_state_dir()
     with locks.held(state_dir, "model.lock", wait=True), project.open_ledger() as ledger:
         yield ledger
@@ -38,7 +38,8 @@ def _asking(project: Project) -> Iterator[Ledger]:
 def judge_sessions(
     project: Project, backend: Backend, session_ids: Collection[str]
 ) -> list[Reflected]:
-    """Judge the windows of sessions that are not judged yet, past the gate; return how each ended.
+    """Judge the windows of sessions that are not judged yet, past the gate; return the result of
+    each.
 
     Raises:
         LedgerError: the ledger cannot be read or written.
@@ -51,14 +52,16 @@ def judge_sessions(
 
 
 class Surplus(NamedTuple):
-    """Windows to judge, and the requests that are left today, which are fewer."""
+    """The number of windows to judge, and the smaller number of requests that are left today."""
 
     windows: int
     requests_left: int
 
 
 def surplus_of_today(project: Project, ledger: Ledger) -> Surplus | None:
-    """Return how many windows wait, if they are more than today's requests allow."""
+    """Return the surplus of waiting windows if they are more than today's requests allow, else
+    None.
+    """
     config = project.config
     if not (config.is_daily_limited and config.daily_requests):
         return None
@@ -71,7 +74,7 @@ def surplus_of_today(project: Project, ledger: Ledger) -> Surplus | None:
 
 
 def give_up(ledger: Ledger, session_id: str, why: str, backend: str) -> int:
-    """Record that no judge is asked about a session any more; return for how many windows.
+    """Record that no judge is asked about a session any more; return the number of its windows.
 
     The playbook's lock must be held.
 
@@ -88,7 +91,7 @@ def give_up(ledger: Ledger, session_id: str, why: str, backend: str) -> int:
 def give_verdict(
     project: Project, ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = ""
 ) -> Appended:
-    """Record your verdict on a citation, for the next session's first line as well.
+    """Record your verdict on a citation, also for the first line of the next session.
 
     The playbook's lock must be held.
 
@@ -103,8 +106,10 @@ def give_verdict(
 
 
 class JudgedCase(NamedTuple):
-    """The place of a trajectory in its file, its answers, and how it ended; None if it had ended
-    before. `mistake` is why it was not recorded.
+    """The place of a trajectory in its file, its answers, and the result of judging it.
+
+    reflected  None if it had a result before
+    mistake    the reason why it was not recorded
     """
 
     where: str

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from reflector.reflection.recorder import Reflected
 
 _MAX_WORDS_CHARACTERS = 100
-#: From this number on, undecided bullets are counted and not named.
+#: At least this many undecided bullets are counted instead of named.
 _FEWEST_COUNTED = 3
 _UNDECIDED = " cited, undecided: reflector review"
 _VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
-#: How words begin that are about no judgement.
+#: The beginnings of texts that are not about a judgement.
 _UNJUDGED = ("nothing cited", "not judged", "judging it failed", "today's ", "this month's ")
-#: The words if no verdict counts, the most important outcome first.
+#: The text if no verdict counts, the most important outcome first.
 _OUTCOMES = {
     "completed": "nothing decided",
     "waiting": "not judged yet",
@@ -43,8 +43,8 @@ _OUTCOMES = {
 def leave_last_session(
     project: Path, reflected: Sequence[Reflected], *, only: bool = False
 ) -> None:
-    """Leave the words about the session that was processed last, with the verdicts of its earlier
-    windows; with `only`, if the words are about that session already.
+    """Leave the text about the session that was processed last, with the verdicts of its earlier
+    windows. With `only`, leave it only if the present text is about that session.
     """
     session_ids = (window.session_id for window in reversed(reflected))
     session_id = next(filter(None, session_ids), None)
@@ -60,7 +60,7 @@ def leave_last_session(
             return  # the first verdicts are shown until a session is judged
         earlier = ""
     elif best.outcome == "skipped":
-        return  # a window that nobody judged adds nothing
+        return  # a window that was not judged adds nothing
     words = _session_words(windows, best, earlier)
     with suppress(OSError):
         content = f"{words}\n{session_id}\n".encode("utf-8", "replace")
@@ -70,9 +70,10 @@ def leave_last_session(
 def leave_first(
     project: Path, words: str, since: float, session_ids: Collection[str], *, answered: bool
 ) -> None:
-    """Leave the words about a first reading of some sessions. Words about another session that was
-    judged since a time stay, and if nothing was answered, all others but those about a first
-    reading, too.
+    """Leave the text about a first reading of some sessions.
+
+    A newer text about the judgement of another session stays. Without an answer, every text stays
+    that is not about a first reading.
     """
     text = handover.read_own(str(project), handover.LAST_SESSION, 1000).decode("utf-8", "replace")
     line, _, session_id = text.partition("\n")
@@ -92,12 +93,12 @@ def _written_at(project: Path) -> float:
 
 
 def forget_last_session(project: Path) -> None:
-    """Remove the words about the last session, which the start and the status line show."""
+    """Remove the text about the last session, which the start and the status line show."""
     handover.remove_own(str(project), handover.LAST_SESSION)
 
 
 def _session_words(windows: Sequence[Reflected], best: Reflected, earlier: str) -> str:
-    """Return the words about a session; `earlier` are those about its earlier windows."""
+    """Return the text about a session; `earlier` is the text about its earlier windows."""
     judged = [window.detail for window in windows if window.outcome == "completed"]
     if verdicts := _verdicts([earlier, *judged]):
         return clean(", ".join(verdicts), _MAX_WORDS_CHARACTERS)
@@ -125,8 +126,10 @@ def _verdicts(texts: Iterable[str]) -> Iterable[str]:
 
 
 def waiting_proposals(ledger: Ledger, *, sweeps: bool = False) -> int:
-    """Return the number of proposals that wait for a decision; if it `sweeps`, without those that
-    no longer apply, which it lets fall away. Raises LedgerError.
+    """Return the number of proposals that wait for a decision. With `sweeps`, proposals that no
+    longer apply lapse first.
+
+    Raises: LedgerError.
     """
     if not (ledger.has(BULLET_PROPOSED) or ledger.has(CHANGE_PROPOSED)):
         return 0
@@ -138,8 +141,8 @@ def waiting_proposals(ledger: Ledger, *, sweeps: bool = False) -> int:
 
 
 def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) -> None:
-    """Leave how many proposals wait for a decision, and how many memory files an agent changed; no
-    file if there is nothing to decide.
+    """Leave the number of proposals that wait for a decision, and of memory files that an agent
+    changed. The file is removed if there is nothing to decide.
     """
     proposals = "1 proposal waits" if count == 1 else f"{count} proposals wait"
     memory = f"your agent changed {counted(files, 'memory file')}"

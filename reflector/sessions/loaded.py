@@ -30,10 +30,11 @@ FROM_FILE = "file"
 
 @dataclass(frozen=True, slots=True)
 class LoadedRules:
-    """The rules in place of a project.
+    """The rules in files of a project.
 
     lines   by their names
-    agents  that load a file at each start, by the file
+    agents  the agents that load a file at each start, by the file
+    births  the times at which rules came into their files
     """
 
     lines: Mapping[str, Line] = field(default_factory=dict)
@@ -47,10 +48,10 @@ class LoadedRules:
         started: datetime | None,
         tellings: Iterable[Event] = (),
     ) -> NewEvent | None:
-        """Return the event of the rules that a session was shown; None if it adds none.
+        """Return the event of the rules that a session was shown; None if no rule is new.
 
-        started   when the session started; None if that is unknown
-        tellings  that are recorded of the session
+        started   the start of the session; None if that is unknown
+        tellings  the recorded ones of the session
         """
         known = {name for each in tellings if is_from_file(each) for name in each.facts["bullets"]}
         names = [
@@ -68,12 +69,12 @@ class LoadedRules:
 
 
 def is_from_file(telling: Event) -> bool:
-    """Return whether an event is about rules that a client loaded from a file."""
+    """Return whether an event is about rules that an agent loaded from a file."""
     return telling.facts.get("via") == FROM_FILE
 
 
 def loaded_rules(project: Project, ledger: Ledger) -> LoadedRules:
-    """Return the rules in place of a project.
+    """Return the rules in files of a project.
 
     Raises:
         OSError: a file cannot be read.
@@ -96,7 +97,7 @@ def loaded_rules(project: Project, ledger: Ledger) -> LoadedRules:
 
 
 def tell_recorded(project: Project, ledger: Ledger) -> None:
-    """Record the rules in place that earlier sessions were shown. The playbook's lock must be held.
+    """Record the rules in files that earlier sessions were shown. The playbook's lock must be held.
 
     Raises: OSError, LedgerError.
     """

@@ -28,22 +28,24 @@ from reflector.ledger.sqlite_file import NO_LOCKS
 from reflector.locate import environment, user_state
 from reflector.waiting import holder, holder_of, wait_for
 
-#: Seconds that a process waits for a lock whose holder is stopped or not seen, and for one whose
-#: holder is at work.
+#: Seconds that a process waits for a lock if its holder is stopped or cannot be seen.
 PATIENCE = 30.0
+#: Seconds that it waits if the holder is at work.
 MOST_PATIENCE = 600.0
 
 
 @contextmanager
 def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
-    """Hold one of the project's locks; yields whether it is held.
+    """Hold one of the project's locks; yield whether it is held.
 
-    Under `drain.lock` the spool is processed and playbook.json is written, under `model.lock` a
-    model is asked. Who does not wait may leave at once when the lock is taken, provided that the
-    holder looks for work once more after it let go: a delivery is on disk before its drain asks for
+    Under `drain.lock` the spool is processed and playbook.json is written. Under `model.lock` a
+    model is asked.
+
+    A caller that does not wait may return at once if the lock is taken. A delivery is on disk
+    before its drain asks for the lock, and the holder looks for work once more after it released
     the lock.
 
-    Raises LedgerLocked if another process keeps the lock from one who waits.
+    Raises: LedgerLocked if a waiting caller does not get the lock in time.
     """
     state_dir.parent.mkdir(parents=True, exist_ok=True)
     fd = _open(files.private_folder(str(state_dir)), name)
@@ -80,7 +82,7 @@ def _take(fd: int, path: str, *, wait: bool) -> bool:
 
 
 def why_none(folder: Path) -> str:
-    """Return that no file can be locked in a folder, and why; "" if one can, or if that is
+    """Return the reason why no file can be locked in a folder; "" if one can, or if that is
     unknown.
     """
     try:
@@ -104,23 +106,26 @@ def _open(folder: str, name: str) -> int:
 
 
 def stand_ins() -> list[Path]:
-    """Return the stand-in state folders that exist. Changes nothing."""
+    """Return the folders that replace a state folder: the user's own, and the temporary one if it
+    exists. Changes nothing.
+    """
     states = [Path(user_state())] if user_state() else []
     return [*states, Path(_temporary())] if _is_ours(_temporary()) else states
 
 
 def is_of(project: Path, folder: str | None) -> bool:
-    """Return whether a delivery that names a folder is a project's: its own folder, or one that is
-    known by now as a worktree of it, which may have been gone when the hook ran.
+    """Return whether a delivery that names a folder belongs to a project. The folder is the
+    project's own or a worktree of it, which may have been gone when the hook ran.
     """
-    from reflector.project import project_of  # the ledger's code, which hardly anybody needs here
+    from reflector.project import project_of  # imports the ledger's code, which is rarely needed
 
     return folder == str(project) or (folder is not None and project_of(Path(folder)) == project)
 
 
 def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
-    """File one delivery in the first place that takes it. Raises OSError with what each of them
-    said.
+    """Store one delivery in the first place that accepts it.
+
+    Raises: OSError with the error of each place.
     """
     errors = []
     for open_ in (open_user_state, open_temporary):
@@ -132,8 +137,9 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
 
 
 def open_user_state() -> str:
-    """Return the user's own state folder, made where it is missing. Raises OSError where it
-    cannot be.
+    """Return the user's own state folder, created if it is missing.
+
+    Raises: OSError if it cannot be created.
     """
     state = user_state()
     if not state:
@@ -143,8 +149,9 @@ def open_user_state() -> str:
 
 
 def open_temporary() -> str:
-    """Return the user's folder among the temporary files, made if it is missing. Raises OSError
-    if it is not ours.
+    """Return the user's folder among the temporary files, created if it is missing.
+
+    Raises: OSError if it is not ours.
     """
     state = files.private_folder(_temporary())
     if not _is_ours(state):
@@ -158,7 +165,7 @@ def _temporary() -> str:
 
 
 def _is_ours(folder: str) -> bool:
-    """Return whether a folder, not a link, exists that is this user's alone: anybody may have
+    """Return whether a folder, not a link, exists that is only this user's. Another user could have
     created it first.
     """
     try:

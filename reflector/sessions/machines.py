@@ -31,19 +31,19 @@ _MAX_HEADER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The head of a ledger that an export filled.
+    """The end of a ledger that an export filled.
 
     kept  the copy of a playbook.json of another history
     """
 
     head: Head
     kept: Path | None
-    #: The open trials that were opened in another place.
+    #: The trials of another place that are still open.
     trials: list[Trial] = field(repr=False)
 
 
 def is_export(file: Path) -> bool:
-    """Return whether a file is named or begins as an export of a ledger does."""
+    """Return whether a file has the name or the beginning of a ledger's export."""
     if not file.is_file():  # a pipe may never end
         return False
     if file.suffix == ".ndjson":
@@ -57,8 +57,8 @@ def is_export(file: Path) -> bool:
 
 
 def has_events(project: Project) -> bool:
-    """Return whether the project's ledger has events. Edits of playbook.json that wait are not
-    recorded for that.
+    """Return whether the project's ledger has events. It does not record waiting edits of
+    playbook.json first.
     """
     if not project.has_ledger():
         return False
@@ -67,12 +67,13 @@ def has_events(project: Project) -> bool:
 
 
 def load_export(project: Project, lines: Lines) -> Loaded:
-    """Make a project's empty ledger the one of an export. The next command writes playbook.json.
-    `lines` returns the file's lines, each time it is called.
+    """Fill a project's empty ledger with an export. The next command writes playbook.json.
+
+    lines  returns the file's lines, each time it is called
 
     Raises: WrongLine, LedgerError, OSError.
     """
-    if is_untouched(project):  # a wrong file begins no ledger
+    if is_untouched(project):  # a wrong file must not create a ledger
         _, checked = checked_lines(lines())
         deque(checked, maxlen=0)
     state = project.make_state_dir()
@@ -89,9 +90,10 @@ def load_export(project: Project, lines: Lines) -> Loaded:
 def merge_export(
     pipeline: Pipeline, file: Path, lines: Lines, *, rename: bool
 ) -> tuple[Merged, list[Trial]]:
-    """Append the events of an export to the project's ledger, and return the result with the open
-    trials of other places that it brought. `lines` returns the file's lines, each time it is
-    called.
+    """Append the events of an export to the project's ledger. Return the result, and the open
+    trials of other places that the export brought.
+
+    lines  returns the file's lines, each time it is called
 
     Raises: WrongLine, LedgerError, OSError.
     """
@@ -106,7 +108,7 @@ def merge_export(
 
 
 def drop_merged(project: Project, file: Path) -> None:
-    """Remove an export of this ledger that was kept when the ledger was lost and is merged now."""
+    """Remove an export of this ledger that was kept when the ledger was lost, and is merged now."""
     if not project.config.ledger_url:
         entries.drop_imported(project.place, file)
 

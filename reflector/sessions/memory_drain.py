@@ -99,7 +99,7 @@ def _fill(project: Project, ledger: Ledger, fill: Callable[[Recorder], list[str]
 
 
 def undecided_files(project: Project, ledger: Ledger) -> int:
-    """Return how many watched files have a change of an agent that you neither kept nor took
+    """Return the number of watched files with a change of an agent that you neither kept nor took
     back.
     """
     from reflector.memory.answers import undecided
@@ -116,9 +116,9 @@ def undecided_files(project: Project, ledger: Ledger) -> int:
 
 
 def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
-    """Record the changes since the last look, the commits, and at first all that transcripts show,
-    so that a question needs no hook; return notes for the user. The lock of the project must be
-    held.
+    """Record the changes since the last look, the commits, and at first all changes that
+    transcripts show, so that a question does not need hooks. Return notes for the user. The lock of
+    the project must be held.
     """
     from reflector.memory.backfill import fill_back, is_filled
 
@@ -131,14 +131,16 @@ def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
 
 @contextmanager
 def _users_recorder(root: Path) -> Iterator[Recorder]:
-    """Hold the lock of the user's store; its ledger is opened if there is something to record."""
+    """Hold the lock of the user's store, and yield its recorder. The ledger is opened when
+    something is recorded.
+    """
     users = Project.of_user()
     with locks.held(users.make_state_dir(), "drain.lock", wait=True), ExitStack() as closing:
         yield Recorder(users, lambda: closing.enter_context(users.open_ledger()), root, "user")
 
 
 def _sessions(project: Project, since: float) -> list[Transcript]:
-    """Return the transcripts that were written since a time, and those that wait in the spool.
+    """Return the transcripts that were written since a time, and those of waiting deliveries.
 
     A session of OpenCode is in its database. It is written to a file first, because it may have
     made a change.
@@ -156,7 +158,7 @@ def _sessions(project: Project, since: float) -> list[Transcript]:
 
 
 def transcript_at(path: Path, root: Path) -> Transcript:
-    """Return a transcript as its head and its end show it."""
+    """Return a transcript by the first and the last records of its file."""
     try:
         seen = look_at(path)
         ended = ended_at(path)
@@ -166,6 +168,6 @@ def transcript_at(path: Path, root: Path) -> Transcript:
     folder = str(root) if is_here else "/"
     if Path(seen.cwd).is_absolute():
         folder = seen.cwd
-    # The beginning of a document is not known: its time is that of its file.
+    # The beginning of a document is not known, because its time is that of its file.
     began = time_of(seen.started_at) if path.suffix != ".json" else None
     return Transcript(path, folder, is_here, began.timestamp() if began else 0.0, ended)

@@ -25,7 +25,7 @@ from reflector.transcripts.reading import DOCUMENT_LIMIT
 
 
 class StoreRefused(ValueError):
-    """OpenCode's database cannot be read, or holds more than is read."""
+    """OpenCode's database cannot be read, or contains a session that is too long."""
 
 
 _ID = re.compile(r"ses_[A-Za-z0-9]{1,60}")
@@ -44,8 +44,7 @@ def exports_folder() -> Path:
 def write_export(session_id: str | None) -> Path | None:
     """Write a session to its file, unless the file is as new as the session; return the file.
 
-    None for an id that is not one of OpenCode, and for a session that neither the database nor a
-    file has.
+    None if the id is not one of OpenCode, or neither the database nor a file has the session.
 
     Raises:
         OSError: the file cannot be written
@@ -69,8 +68,8 @@ def write_export(session_id: str | None) -> Path | None:
 
 
 def finished_export(session_id: str | None) -> Path | None:
-    """Write a session to its file as `write_export` does if its last answer is complete; None
-    for one that is at work.
+    """Write a session to its file as `write_export` does if its last answer is complete; None for
+    an active session.
     """
     if not session_id or _ID.fullmatch(session_id) is None:
         return None
@@ -83,22 +82,26 @@ def finished_export(session_id: str | None) -> Path | None:
 
 
 def refresh_export(path: Path) -> None:
-    """Write the session of an export's path again if OpenCode has a newer state of it. Raises as
-    `write_export` does.
+    """Write the session of an export's path again if OpenCode has a newer state of it.
+
+    Raises: as `write_export` does.
     """
     if is_export(path):
         write_export(path.stem)
 
 
 def is_export(path: Path) -> bool:
-    """Return whether a path is that of a session's file, whether it exists or not."""
+    """Return whether a path is that of a session's file, whether or not it exists."""
     is_here = path.parent == exports_folder() and path.suffix == ".json"
     return is_here and _ID.fullmatch(path.stem) is not None
 
 
 @contextmanager
 def _database() -> Iterator[sqlite3.Connection | None]:
-    """Open OpenCode's database for reading; None if there is none. Raises StoreRefused."""
+    """Open OpenCode's database for reading; None if the file is missing.
+
+    Raises: StoreRefused.
+    """
     path = exports_folder().parent / "opencode.db"
     if not path.is_file():
         yield None
@@ -130,7 +133,7 @@ def _is_new(path: Path, updated: Any) -> bool:
 
 
 def _document(database: sqlite3.Connection, session: sqlite3.Row) -> dict[str, Any]:
-    """Return a session as an export has it."""
+    """Return a session in the form of an export."""
     session_id = session["id"]
     parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in database.execute(_PARTS, (session_id,)):

@@ -27,11 +27,11 @@ _MOST_BYTES = 1 << 20
 class Order:
     """An order.
 
-    sessions  the paths of all of its transcripts
+    sessions  the paths of all its transcripts
     left      the paths of those without an answer
     choice    the id of the user's answer
-    since     when it was given, in seconds since the epoch
-    tries     how many runs left sessions without an answer
+    since     the time of that answer, in seconds since the epoch
+    tries     the number of runs that left sessions without an answer
     """
 
     sessions: tuple[str, ...]
@@ -42,13 +42,16 @@ class Order:
 
 
 def keep_order(root: Path, order: Order) -> None:
-    """Keep the order of a project. Raises OSError."""
+    """Keep the order of a project.
+
+    Raises: OSError.
+    """
     content = json.dumps(asdict(order)).encode()
     handover.write_own(str(root), handover.ORDER, content)
 
 
 def live_order(root: Path) -> Order | None:
-    """Return the order of a project; None if there is none, or its answer was taken back."""
+    """Return the order of a project; None if it has none, or the user withdrew the answer."""
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         kept = json.loads(handover.read_own(str(root), handover.ORDER, _MOST_BYTES))
         order = Order(**{**kept, **{name: tuple(kept[name]) for name in ("sessions", "left")}})

@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.reflection.trouble import Trouble
 
-#: Returns a command of words as a person types it for the same playbook.
+#: Returns a command with the given words, as the user would type it for the same playbook.
 Command = Callable[..., str]
 
 TROUBLED = frozenset({"failed", "given_up"})
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
-# Not frozen: these are printed once, and one that is frozen takes three times as long to define at
+# Not frozen: these are printed once, and a frozen class takes three times as long to define at
 # each start.
 @dataclass
 class LedgerJson:
-    """The ledger: where it is and where it ends."""
+    """The place and the end of the ledger."""
 
     url: str
     events: int
@@ -62,8 +62,8 @@ class LedgerJson:
 
 @dataclass
 class UpgradeJson:
-    """The newest upgrade of the ledger: when it was copied, the schema revision of the copy, and
-    its file.
+    """The newest upgrade of the ledger: the time of the copy before it, the copy's schema revision,
+    and its file.
     """
 
     at: str
@@ -73,8 +73,8 @@ class UpgradeJson:
 
 @dataclass
 class UserJson:
-    """The rules of your own playbook beside the project's; `hidden` ones have a name that means
-    another rule there.
+    """The rules of your own playbook beside the project's. The `hidden` names mean other rules in
+    the project.
     """
 
     bullets: int
@@ -83,9 +83,7 @@ class UserJson:
 
 @dataclass
 class MonthJson:
-    """The tokens that models took this month in all your projects; `limit` is null for any
-    number.
-    """
+    """The tokens that models used this month in all your projects; `limit` is null for no limit."""
 
     tokens: int
     limit: int | None
@@ -93,12 +91,12 @@ class MonthJson:
 
 @dataclass
 class FailureJson:
-    """A window about which a judge gave no answer: the last failure, when it is tried again, and
-    the command that asks again.
+    """A window without a judge's answer: the last failure, the time of the next try, and the
+    command that asks again.
 
     asked_by  the command whose question failed: reflect or check
     next_try  null if it is not tried again automatically
-    command   null if nothing can be done by its session's id
+    command   null if no command by the session's id can change it
     """
 
     asked_by: str
@@ -130,10 +128,10 @@ class StartJson:
 class StatusJson:
     """The recorded, waiting and failed sessions; `ledger` is null before the first event.
 
-    backend_lacks  what the backend lacks, and how to get it
+    backend_lacks  the missing part of the backend, and how to get it
     off            the settings file that switches the project off; null if it is on
     file_rules     rules of files such as CLAUDE.md that have a name
-    told           null until a text was rendered, and if sessions are shown nothing
+    told           null before a text is rendered, and if sessions are shown nothing
     user           null if you have no playbook of your own
     month          null if its record cannot be read
     dropped        helpful and harmful verdicts of the last 30 days that do not count, newest first
@@ -162,7 +160,7 @@ class StatusJson:
     trial: str | None = None
     model: ModelChange | None = None
     upgrade: UpgradeJson | None = None
-    #: The rules whose figures an upgrade changed, in lines; not in JSON.
+    #: A line for each rule with counts that an upgrade changed; not in JSON.
     changed: list[str] = field(default_factory=list, repr=False)
 
     @property
@@ -174,8 +172,8 @@ class StatusJson:
 
 @dataclass
 class OwnJson:
-    """A ledger of yours: whether its project has it (`is_there`), and the number of `events` in
-    its copy.
+    """A ledger of yours: whether its project still has it (`is_there`), and the number of `events`
+    in its copy.
     """
 
     project: str
@@ -186,7 +184,7 @@ class OwnJson:
 
 
 def own_ledgers() -> Iterator[OwnJson]:
-    """Yield your ledgers, a project each."""
+    """Yield your ledgers, one for each project."""
     for entry in entries.entries():
         root = Path(entry.root)
         copy = Path(own_folder(entry.root), "events.ndjson")
@@ -208,7 +206,7 @@ def _second(timestamp: float) -> str:
 def overview(project: Project, command: Command, off: str) -> StatusJson:
     """Return the state of a project.
 
-    command  returns the commands that it names
+    command  returns a command with the given words, as you would type it
     off      the settings file that switches the project off, "" for none
 
     Raises: ConfigError.
@@ -239,13 +237,13 @@ def overview(project: Project, command: Command, off: str) -> StatusJson:
 
 
 def _problems(project: Project) -> Iterator[str]:
-    """Yield why a playbook.json, the project's or yours, cannot be read, or the ledger cannot be
-    written.
+    """Yield the reasons why the project's or your playbook.json cannot be read, or the ledger
+    cannot be written.
     """
     own_file = Path(user_folder()).absolute() / ".claude" / "playbook.json"
     for path in dict.fromkeys((project.playbook_json, own_file)):
         yield from _file_problems(path)
-    # A command that brings the events of a lost export back is shown instead.
+    # Otherwise the command is shown that restores the events of a lost export.
     if not entries.lost_exports(project.root):
         yield from (of_another(project.playbook_json, kept) for kept in kept_of_others(project))
     if not project.config.ledger_url and (reason := locks.why_none(project.state_dir)):
@@ -261,7 +259,7 @@ def _file_problems(path: Path) -> Iterator[str]:
     if raw is None:
         return
     loaded = load(raw)
-    # Whether a ledger wrote a file that is no playbook is read with the ledger.
+    # Only the ledger shows whether it wrote a file that is not a playbook.
     if loaded.format != "foreign":
         yield from (f"{path}: {problem}" for problem in loaded.problems)
 
@@ -275,7 +273,7 @@ class _Reading:
         self._command = command
 
     def fill(self, state: StatusJson) -> None:
-        """Read the ledger's part of a state."""
+        """Fill a state with the ledger's facts."""
         project = self._project
         ledger = self._ledger
         head = ledger.head()
@@ -304,7 +302,7 @@ class _Reading:
         if ledger.has(ev.REFLECTION_ANSWERED):
             state.dropped = dropped(ledger, month_ago)
         state.model = WorkedModels(ledger).change(month_ago)
-        # A file that the last question saw was taken as it is.
+        # The last question has already recorded the file that it saw.
         if not spool.was_seen(project, spool.current_state(project, ledger)):
             from reflector.playbook_files.playbook_json import untaken
 
@@ -312,7 +310,7 @@ class _Reading:
             state.problems += [text for text in problems if text not in state.problems]
 
     def _upgrade(self) -> UpgradeJson | None:
-        """Return the copy that the newest upgrade left beside a SQLite ledger."""
+        """Return the copy that the newest upgrade left beside a SQLite ledger; None without one."""
         url = self._ledger.engine.url
         before = before_upgrade(Path(url.database)) if url.is_file else None
         if before is None:
@@ -359,8 +357,8 @@ class _Reading:
         )
 
     def _way_out(self, window: WindowRow, trouble: Trouble, judge: str) -> str | None:
-        """Return the command that asks the judge again about a window, or lets a session go whose
-        words were erased.
+        """Return the command that asks the judge again about a window. If the session's text was
+        erased, it is the command that gives the session up.
         """
         from reflector.reflection.trouble import REDACTED
 
@@ -375,7 +373,7 @@ class _Reading:
         return self._command("reflect", *filter(None, [session]), *named)
 
     def _unchecked(self) -> Iterator[FailureJson]:
-        """Yield the windows about which `check` got no answer."""
+        """Yield the windows about which `check` did not get an answer."""
         if not self._ledger.has(ev.REFLECTION_FAILED):
             return
         from reflector.reflection.checking import unanswered
@@ -399,14 +397,14 @@ class _Reading:
 
 
 def _last_failure(trouble: Trouble) -> dict[str, Any]:
-    """Return the fields of a FailureJson that are those of the last failure."""
+    """Return the fields of a FailureJson that are about the last failure."""
     last = trouble.last
     facts = {key: last.facts.get(key) for key in ("backend", "stage", "message")}
     return {"position": last.position, "failed_at": last.recorded_at, **facts}
 
 
 def month_of(ledger: Ledger | None, project: Project) -> MonthJson | None:
-    """Return the tokens that models took this month; None if their record cannot be read."""
+    """Return the tokens that models used this month; None if their record cannot be read."""
     try:
         tokens = Spending().total("", 0) if ledger is None else Spending().month(ledger)
     except OSError:

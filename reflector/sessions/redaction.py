@@ -33,12 +33,12 @@ from reflector.sessions.spool import drop_words, pending_for
 class Places(NamedTuple):
     """The places of a ledger's texts besides the ledger.
 
-    folders     the project's and the user's own of it, whose files are looked at
-    files       other files that are looked at
+    folders     searched: the project's, and the user's own of the project
+    files       other searched files
     own         the files and folders that reflector writes
-    deliveries  of hooks, which wait to be recorded
+    deliveries  the files of waiting deliveries
     copies      files and folders of reflector that are only copies, and may be removed
-    rewritten   the files that the ledger writes again when something is erased
+    rewritten   the files that the ledger writes again after an erasure
     """
 
     folders: Sequence[Path]
@@ -49,19 +49,19 @@ class Places(NamedTuple):
     rewritten: Sequence[Path]
 
     def holding(self, erasure: Erasure) -> list[Path]:
-        """Return the files that hold a text that goes, or went."""
+        """Return the files that contain an erased text."""
         return copies(self.folders, erasure, self.files)
 
     def is_ours(self, path: Path) -> bool:
-        """Return whether reflector wrote a file, so that a text that stays there was not erased."""
+        """Return whether reflector wrote a file."""
         return any(map(path.is_relative_to, self.own))
 
 
 class RedactionPlan(NamedTuple):
-    """The texts to erase, and the files that hold them.
+    """The texts to erase, and the files that contain them.
 
     waiting    deliveries of hooks that lose the text
-    removable  files of reflector that are removed if they still hold the text
+    removable  files of reflector that are removed if they still contain the text
     """
 
     erasure: Erasure
@@ -72,17 +72,17 @@ class RedactionPlan(NamedTuple):
 
     @property
     def has_work(self) -> bool:
-        """Whether anything holds the text."""
+        """Whether the ledger or a file contains the text."""
         return bool(self.erasure.events or self.files or self.erasure.stays)
 
     @property
     def lasting(self) -> list[Path]:
-        """The files that the ledger does not write again by itself."""
+        """The files that the ledger does not write again automatically."""
         rewritten = self.places.rewritten if self.erasure.events else ()
         return [path for path in self.files if path not in rewritten]
 
 
-#: Files in the user's own folder that are made again from others.
+#: Files in the user's own folder that are generated from others.
 _DERIVED = ("rules.json", "counts.json", "births.json")
 
 
@@ -95,8 +95,8 @@ class Redacted:
     removed     the files that were removed
     kept        the number of waiting deliveries that were kept without the text
     is_changed  whether an event or a file of reflector had the text
-    left        the files that still hold it
-    echoes      the events that say the same or belong to it
+    left        the files that still contain it
+    echoes      the events with the same text, or that belong to it
     trouble     the reason why the copy of the ledger could not be written again, "" if it was
     """
 
@@ -111,7 +111,7 @@ class Redacted:
 
 
 def plan_redaction(ledger: Ledger, project: Project, erasure: Erasure) -> RedactionPlan:
-    """Return the places that hold the texts of an erasure.
+    """Return the places that contain the texts of an erasure.
 
     Raises: LedgerError.
     """
@@ -126,15 +126,15 @@ def plan_redaction(ledger: Ledger, project: Project, erasure: Erasure) -> Redact
 def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
     """Erase the texts of a plan.
 
-    Raises: ErasureRefused, LedgerError; LedgerLocked if others kept the file from being swept: the
-        same call again does it then.
+    Raises: ErasureRefused, LedgerError; LedgerLocked if other processes prevent the sweep. The same
+    call later sweeps the file.
     """
     ledger = pipeline.ledger
     places = plan.places
     erasure = plan.erasure
     appended = erase(ledger, erasure, why)
     versions = _erase_versions(pipeline.project, erasure)
-    forget_last_session(pipeline.project.root)  # its words may hold parts of any text
+    forget_last_session(pipeline.project.root)  # it may contain parts of any text
     pipeline.write()
     trouble = _copy_trouble(ledger, pipeline.project)
     _each(plan.waiting, drop_words)
@@ -142,7 +142,7 @@ def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
     removed = [*versions, *_each(held, Path.unlink)]
     left = places.holding(erasure)
     echoing: list[Event] = []
-    if erasure.wanted is None:  # other events may say the same, and so do the ledger's own copies
+    if erasure.wanted is None:  # other events, and the ledger's own copies, may have the same text
         left = [path for path in left if not places.is_ours(path)]
         echoing = echoes(ledger, erasure)
     new = sum(event.added for event in appended)
@@ -159,8 +159,8 @@ def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
 
 
 def _erase_versions(project: Project, erasure: Erasure) -> list[Path]:
-    """Remove the kept versions of watched files before and after a change whose lines go: they hold
-    secrets that its event does not.
+    """Remove the kept versions of watched files before and after a change whose lines are erased.
+    They contain secrets that its event does not.
     """
     digests = {
         erased.event.facts.get(name)
@@ -200,7 +200,7 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
 
 
 def _copy_trouble(ledger: Ledger, project: Project) -> str:
-    """Bring the copy in the user's own folder up to date, and return the reason if that fails."""
+    """Update the copy in the user's own folder, and return the reason if that fails."""
     try:
         entries.update_copy(ledger, project.place, entries.file_identity(project.ledger_file))
     except (OSError, LedgerError) as error:
@@ -210,8 +210,8 @@ def _copy_trouble(ledger: Ledger, project: Project) -> str:
 
 
 def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:
-    """Do something to each file, and return the files with which it succeeded. The others are named
-    later, because they still hold the text.
+    """Call a function for each file, and return the files with which it succeeded. The result names
+    the others later, because they still contain the text.
     """
     done: list[Path] = []
     for path in paths:

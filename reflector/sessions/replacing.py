@@ -36,12 +36,13 @@ Notes = Callable[[Iterable[str]], None]
 def rebuild_project(
     project: Project, progress: Callable[[int], AbstractContextManager[Any]], note: Notes
 ) -> Path | None:
-    """Rebuild the tables, and write playbook.json; return the copy of one that could not be read.
+    """Rebuild the tables, and write playbook.json; return the copy of a playbook.json that could
+    not be read.
 
     progress  returns a progress bar for a number of events
 
-    Raises: LedgerError, OSError; LedgerUnavailable also for a writer on a server, whose tables are
-    the owner's, after the file is written.
+    Raises: LedgerError, OSError. LedgerUnavailable also for a writer on a server, after the file is
+    written, because the tables belong to the owner.
     """
     refused: LedgerUnavailable | None = None
     with (
@@ -62,7 +63,7 @@ def rebuild_project(
         new = f"{file} could not be read, so reflector wrote a new one"
         note([f"{new}; the old file is kept as {kept}"])
     with waiting_pipeline(project) as pipeline:
-        pass  # it writes the file
+        pass  # its end writes the file
     note(pipeline.notes)
     if refused is not None:
         raise refused
@@ -83,7 +84,7 @@ class Restored(NamedTuple):
 
 
 def restore_project(project: Project, backup: Path, note: Notes, *, force: bool) -> Restored:
-    """Put a backup in the place of the project's ledger. `go_on` follows.
+    """Put a backup in the place of the project's ledger. The caller then calls `go_on`.
 
     force  restore the backup even if it lacks events of the ledger
 
@@ -113,14 +114,14 @@ def restore_project(project: Project, backup: Path, note: Notes, *, force: bool)
 
 
 class Offer(NamedTuple):
-    """A ledger that may become yours: its origin, in words, and the question about it."""
+    """A ledger that may become yours: its origin in words, and the question about it."""
 
     words: str
     question: str
 
 
 def offer(project: Project) -> Offer:
-    """Look at a ledger that came with the project, or at the copy of one that is gone.
+    """Examine a ledger that came with the project, or the copy of one that is gone.
 
     Raises: LedgerUnavailable if there is neither.
     """
@@ -145,9 +146,9 @@ def offer(project: Project) -> Offer:
 
 
 def take_project(project: Project) -> None:
-    """Accept the ledger of `offer` as yours, or put it back. `go_on` follows.
+    """Accept the ledger of `offer` as yours, or put it back. The caller then calls `go_on`.
 
-    Raises: LedgerUnavailable if another process made the file meanwhile, LedgerError, OSError.
+    Raises: LedgerUnavailable if another process created the file meanwhile; LedgerError, OSError.
     """
     of = project.place
     entry = entries.entry_in_force(of)
@@ -161,7 +162,7 @@ def take_project(project: Project) -> None:
 
 
 def go_on(project: Project, note: Notes) -> Trial | None:
-    """Write the files of a ledger that is yours from now on, and return its trial, which goes on
+    """Write the files of a ledger that is now yours, and return its running trial, which continues
     here.
     """
     with waiting_pipeline(project) as pipeline:

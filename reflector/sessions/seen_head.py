@@ -24,7 +24,7 @@ _HEAD = r"(?m)^([0-9]{1,15}):(%s[0-9a-f]{64})\n\Z"
 
 
 def newest_seen(project: Project, ledger: Ledger) -> Anchor | None:
-    """Return the newest head that was seen here; None if none was, and for a ledger in a file."""
+    """Return the newest head that was seen here; None without one, and for a ledger in a file."""
     if ledger.engine.dialect != "postgresql":
         return None
     from reflector.ledger.canonical import PREFIX
@@ -38,8 +38,10 @@ def newest_seen(project: Project, ledger: Ledger) -> Anchor | None:
 
 
 def missed(project: Project, ledger: Ledger) -> Finding | None:
-    """Return the finding that the head that was seen is no longer in the ledger, or that a file
-    lacks events that its copy has; None if nothing is missed. Raises LedgerError.
+    """Return the finding that the seen head is no longer in the ledger, or that a file lacks events
+    that its copy has; None if nothing is missing.
+
+    Raises: LedgerError.
     """
     if not project.config.ledger_url:
         return entries.lost_history(project.root, ledger)
@@ -61,8 +63,9 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
 
 
 def keep_head(project: Project, ledger: Ledger) -> None:
-    """Keep the ledger's head as the newest that was seen, unless one is missed. Raises
-    LedgerError, OSError.
+    """Keep the ledger's head as the newest seen one, unless the ledger lacks that one.
+
+    Raises: LedgerError, OSError.
     """
     if ledger.engine.dialect != "postgresql":
         return
@@ -70,7 +73,7 @@ def keep_head(project: Project, ledger: Ledger) -> None:
     anchor = newest_seen(project, ledger)
     if head.position <= (anchor.position if anchor else 0):
         return
-    # Asked again: the server may have lost it since the caller looked, and gone on from there.
+    # Checked again: the server may have lost it since the caller looked, and then got new events.
     if anchor is not None and missed(project, ledger) is not None:
         return
     # As `reflector ledger head` prints it, so that `reflector verify --anchor` takes the file.
@@ -83,7 +86,7 @@ def keep_head(project: Project, ledger: Ledger) -> None:
 def _file(project: Project, ledger: Ledger) -> Path:
     from hashlib import sha256
 
-    # The default schema has no part in the name.
+    # The name does not contain the default schema.
     schema = [] if ledger.schema == "public" else [ledger.schema]
     identity = "\n".join([ledger.engine.url.place, project.config.playbook, *schema])
     return project.state_dir / "heads" / f"{sha256(identity.encode()).hexdigest()[:24]}.txt"

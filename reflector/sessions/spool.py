@@ -50,21 +50,21 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
-#: In the state folder: on what the last answer to a question depended.
+#: The file in the state folder with the state that the last answer to a question depended on.
 _SEEN = "seen"
-#: What no path has: half a surrogate pair too, but for those that stand for bytes that are not
-#: UTF-8.
+#: Characters that a path cannot have: NUL, and half a surrogate pair, except those that represent
+#: bytes that are not UTF-8.
 _NO_PATH = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
-#: How often a delivery is tried without being asked to. With the pauses between them that takes a
-#: month at least.
+#: The number of automatic attempts to record a delivery. With their pauses they take at least a
+#: month.
 MOST_ATTEMPTS = 40
 _FIRST_PAUSE_NS = 60 * 1_000_000_000
 _LONGEST_PAUSE_NS = 24 * 3600 * 1_000_000_000
-#: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
+#: A temporary file of this age belongs to a killed hook, because a hook runs for milliseconds.
 LEFT_BEHIND_SECONDS = 3600.0
-#: Ends of sessions without a word that are kept; more of them say nothing more.
+#: The number of kept ends of sessions without a word; more of them would show nothing new.
 MOST_SILENT = 100
-#: What taking a delivery in needs of its payload.
+#: The keys of a payload that recording a delivery needs.
 _NEEDED = (
     "hook_event_name",
     "session_id",
@@ -74,27 +74,26 @@ _NEEDED = (
     "reason",
     "trigger",
 )
-#: What is said of a file in `broken/`.
+#: The error text for a file in `broken/`.
 NOT_A_PAYLOAD = (
     "not a hook payload; the file is kept in the spool's folder broken/ until you remove it"
 )
-#: What the hook adds around a payload is far below this.
+#: The hook adds much less than 64 KiB to a payload.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 _MAX_ID_BYTES = 1024
 
 
 class Delivery(NamedTuple):
-    """One thing a hook handed over. Everything a client may leave out or get wrong is None then.
+    """One delivery of a hook. A value is None if the client omitted it or got it wrong.
 
-    path              the file that holds it
-    received_at_ns    when the hook took it, nanoseconds since the epoch
+    path              the file that contains it
+    received_at_ns    when the hook received it, nanoseconds since the epoch
     project           the project's folder, absolute
-    transcript_path   the transcript it is about: for SubagentStop the subagent's, never its
-                      parent's
-    transcript_bytes  that file's size when the hook ran; None where it was not there
+    transcript_path   its transcript: for SubagentStop the subagent's, never its parent's
+    transcript_bytes  that file's size when the hook ran; None if the file was missing
     event             hook_event_name, as the client wrote it
-    agent_id          the subagent it is about, None for the main session
-    reason            why a session ended, or what compacted it
+    agent_id          its subagent, None for the main session
+    reason            why a session ended, or the trigger of its compaction
     payload           the hook's stdin, parsed
     """
 
@@ -113,7 +112,9 @@ class Delivery(NamedTuple):
 # Not frozen: a frozen class takes three times as long to define at each start.
 @dataclass
 class Failure:
-    """A delivery that could not be recorded; one that is given up is tried again by hand only."""
+    """A delivery that could not be recorded. After it is `given_up`, only your command tries it
+    again.
+    """
 
     delivery: str
     error: str
@@ -125,12 +126,12 @@ class Failure:
 
 @dataclass
 class Spool:
-    """The deliveries of hooks: those that wait, and those that cannot be recorded or read.
+    """The deliveries of hooks: pending and waiting ones, and those that cannot be recorded or read.
 
-    waiting    for their session's end
+    waiting     for their session's end
     unanswered  recorded without their last answer, which the next drain adds
-    silent     sessions that ended without a word or a transcript
-    elsewhere  kept with the user because the project could not be written
+    silent      sessions that ended without a word or a transcript
+    elsewhere   kept with the user because the project could not be written
     """
 
     pending: int
@@ -145,7 +146,7 @@ class Spool:
 
 @dataclass
 class Failed:
-    """A delivery that could not be recorded, and why."""
+    """A delivery that could not be recorded, and the reason."""
 
     delivery: str
     error: str
@@ -154,8 +155,9 @@ class Failed:
 def pending_for(project: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
     """Return a project's pending deliveries, its own and those kept with the user, oldest first.
 
-    The part "waiting" has the newest Stop of each session that has not ended: `claim` one to take
-    it in. With `aside`, under `drain.lock`, a record that cannot be read is moved and noted there.
+    The part "waiting" has the newest Stop of each session that has not ended; `claim` makes one
+    pending. With `aside`, under `drain.lock`, a record that cannot be read is moved and noted
+    there.
     """
     deliveries = pending(Path(files.state_folder(str(project))) / "spool", part, aside)
     for spool_dir in stand_in_spools():
@@ -170,7 +172,7 @@ def failed_deliveries(spool_dir: Path) -> list[Failure]:
 
 
 def look_into(spool_dir: Path) -> Spool:
-    """Return the deliveries of a spool, and when the oldest pending one came. Moves no file."""
+    """Return the deliveries of a spool, and the time of the oldest pending one. Moves no file."""
     names = [path.name for path in _records(spool_dir)]
     times = [int(name[:20]) for name in names if name[:20].isdecimal()]
     parts = ("", "waiting", "unanswered", "failed", "broken")
@@ -188,18 +190,14 @@ def look_into(spool_dir: Path) -> Spool:
 
 
 def claim(delivery: Delivery) -> Delivery | None:
-    """Move a waiting delivery, or a newer one that took its place, among the pending ones; None
-    where it is gone.
-    """
+    """Make a waiting delivery, or a newer one in its place, pending and return it; None if gone."""
     name = f"{delivery.received_at_ns:020d}-{delivery.path.stem[:40]}.json"
     moved = _move(delivery.path, delivery.path.parent.parent, name)
     return _read_delivery(moved) if moved else None
 
 
 def settle_delivery(delivery: Delivery) -> None:
-    """End a delivery that was recorded; a session's end settles that session's older Stop as
-    well.
-    """
+    """End a recorded delivery. The end of a session also settles its older Stop."""
     spool_dir = delivery.path.parent
     delivery.path.unlink(missing_ok=True)
     (spool_dir / "failed" / delivery.path.name).with_suffix(".error").unlink(missing_ok=True)
@@ -209,7 +207,7 @@ def settle_delivery(delivery: Delivery) -> None:
         stop = stop_of(delivery)
         if stop is None or stop.received_at_ns >= delivery.received_at_ns:
             return
-        # A newer Stop may take its place meanwhile, and is pending then.
+        # A newer Stop may have taken its place meanwhile; it is then pending instead.
         claimed = claim(stop)
         if claimed is not None and claimed.received_at_ns == stop.received_at_ns:
             settle_delivery(claimed)
@@ -224,8 +222,8 @@ def end(session_id: str, spool_dir: Path, received_at_ns: int) -> None:
 
 
 def begun(project: Path) -> dict[str, int]:
-    """Return when each session of a project began that has not ended, by its id, in nanoseconds
-    since the epoch.
+    """Return the time, in nanoseconds since the epoch, at which each session began that has not
+    ended, by its id.
     """
     began_ns: dict[str, int] = {}
     for path in _records(Path(files.state_folder(str(project))) / "begun"):
@@ -236,7 +234,7 @@ def begun(project: Path) -> dict[str, int]:
 
 
 def stop_of(delivery: Delivery) -> Delivery | None:
-    """Return the Stop of a pending delivery's session that waits for its end; None without one."""
+    """Return the waiting Stop of a pending delivery's session; None without one."""
     try:
         return _read_delivery(
             delivery.path.parent / "waiting" / file_name(delivery.session_id or "")
@@ -246,7 +244,7 @@ def stop_of(delivery: Delivery) -> Delivery | None:
 
 
 def keep_unanswered(delivery: Delivery) -> None:
-    """Put a delivery aside whose last answer its transcript lacks."""
+    """Set a delivery aside whose last answer its transcript lacks."""
     spool_dir = delivery.path.parent
     spool_dir = spool_dir.parent if spool_dir.name == "waiting" else spool_dir
     _move(
@@ -257,7 +255,7 @@ def keep_unanswered(delivery: Delivery) -> None:
 
 
 def fail(path: Path, spool_dir: Path, error: Exception) -> Path:
-    """Set a delivery aside with the reason it could not be recorded; returns where it is now."""
+    """Set a delivery aside with the reason why it could not be recorded; return its new place."""
     folder = Path(files.private_folder(str(spool_dir / "failed")))
     target = folder / path.name
     note = {
@@ -266,17 +264,17 @@ def fail(path: Path, spool_dir: Path, error: Exception) -> Path:
         "failed_at_ns": time.time_ns(),
     }
     reason = target.with_suffix(".error")
-    if reason.is_dir():  # nobody's, and it would keep every other delivery waiting
+    if reason.is_dir():  # it is not ours, and it would block all other deliveries
         reason.rename(reason.with_name(f"{reason.name}.{time.time_ns()}"))
-    # The reason first: a crash in between leaves the delivery pending, never a failure without its
-    # reason.
+    # The reason is written first: a crash between the two leaves the delivery pending, never a
+    # failure without a reason.
     files.write_durably(str(folder), json.dumps(note).encode(), reason.name)
     return _move(path, folder) or target
 
 
 def keep_silent(delivery: Delivery) -> None:
-    """End a delivery that, for all that can be seen, has nothing to record; the newest are kept
-    in `silent/`.
+    """End a delivery that seems to have nothing to record, and keep the newest ones in
+    `silent/`.
     """
     silent = delivery.path.parent / "silent"
     _move(delivery.path, silent)
@@ -285,8 +283,8 @@ def keep_silent(delivery: Delivery) -> None:
 
 
 def tidy(project: Path, *, everything: bool = False) -> None:
-    """Look after the records that killed hooks left of a project, and `retry` wherever its
-    deliveries are kept.
+    """Sweep the records that killed hooks of a project left, and `retry` its deliveries in every
+    spool.
     """
     own = Path(files.state_folder(str(project))) / "spool"
     sweep_spool(own)
@@ -295,8 +293,8 @@ def tidy(project: Path, *, everything: bool = False) -> None:
 
 
 def retry(spool_dir: Path, *, everything: bool = False) -> None:
-    """Make the failed deliveries pending again whose pause is over, or every failed and silent one.
-    Notes stay, to count the attempts.
+    """Make failed deliveries pending again: those whose pause is over, or with `everything` every
+    failed and silent one. Their notes stay, to count the attempts.
     """
     for failure in failed_deliveries(spool_dir):
         if everything or is_over(failure.attempts, failure.failed_at_ns):
@@ -307,9 +305,9 @@ def retry(spool_dir: Path, *, everything: bool = False) -> None:
 
 
 def sweep_spool(spool_dir: Path) -> None:
-    """Look after the records that killed hooks left more than an hour ago. Such a delivery was
-    never acknowledged, but if the whole record reached the disk it happened, so it becomes pending;
-    half of one is removed.
+    """Sweep the records that killed hooks left more than an hour ago. The hook never acknowledged
+    such a delivery. A complete record becomes pending, because its event happened; an incomplete
+    one is removed.
     """
     oldest = time.time() - LEFT_BEHIND_SECONDS
     recovered = False
@@ -326,15 +324,15 @@ def sweep_spool(spool_dir: Path) -> None:
                     recovered = True
                 else:
                     path.unlink()
-            except FileNotFoundError:  # its hook was alive after all, or another sweep was faster
+            except FileNotFoundError:  # its hook was still alive, or another sweep was faster
                 continue
     if recovered:
         files.sync_folder(str(spool_dir))
 
 
 def drop_words(path: Path) -> None:
-    """Remove from a delivery the words that recording it does not need; a file that cannot be read
-    as one stays as it is.
+    """Remove from a delivery the values that recording it does not need. A file that cannot be read
+    as a delivery stays as it is.
 
     Raises:
         OSError: the file cannot be read or written
@@ -347,7 +345,7 @@ def drop_words(path: Path) -> None:
 
 
 def _records(folder: Path) -> list[Path]:
-    """Return the visible files of one part of a spool, by name; none if it is missing or not a
+    """Return the visible files of one part of a spool, by name; [] if it is missing or is not a
     folder of ours.
     """
     if folder.is_symlink():
@@ -366,14 +364,14 @@ def _is_whole(path: Path) -> bool:
 
 
 def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
-    """Return the deliveries of one part of a spool, oldest first; as `pending_for` does."""
+    """Return the deliveries of one part of a spool, oldest first, as `pending_for` does."""
     deliveries = []
     for path in _records(spool_dir / part):
         try:
             deliveries.append(_read_delivery(path))
         except FileNotFoundError:  # settled meanwhile
             continue
-        except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
+        except (_Newer, OSError) as error:  # a record of another user must not block others
             if aside is not None:
                 moved = fail(path, spool_dir, error)
                 aside.append(Failed(str(moved), files.error_words(error)))
@@ -385,15 +383,15 @@ def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) 
 
 
 class _Newer(ValueError):
-    """A record whose form only a newer reflector knows."""
+    """A record with a form that only a newer reflector can read."""
 
 
 def _read_delivery(path: Path) -> Delivery:
     """Return the delivery of one record.
 
     Raises:
-        _Newer: only a newer reflector knows the record's form
-        ValueError: no hook wrote the file
+        _Newer: only a newer reflector can read the record's form
+        ValueError: the file was not written by a hook
         OSError: the file cannot be read
     """
     record = _read_record(path)
@@ -415,7 +413,10 @@ def _read_delivery(path: Path) -> Delivery:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """Return a record of version 1 with its payload. Raises as `_read_delivery` does."""
+    """Return a record of version 1 with its payload.
+
+    Raises: as `_read_delivery` does.
+    """
     raw = files.read_file(str(path), MAX_RECORD + 1)
     try:
         record: Any = json.loads(raw) if len(raw) <= MAX_RECORD else None
@@ -438,7 +439,7 @@ def _natural(value: object) -> int | None:
 
 
 def _path_from(folder: str, path: str) -> str | None:
-    """Return a path of a payload; a relative one begins in the folder where the hook ran."""
+    """Return a path of a payload; a relative one begins in the folder in which the hook ran."""
     if not path or _NO_PATH.search(folder + path):
         return None
     return str(Path(folder) / path)
@@ -458,8 +459,8 @@ def _failure(path: Path) -> Failure:
 
 
 def _move(path: Path, folder: Path, name: str = "") -> Path | None:
-    """Rename a file into a folder of its spool, on disk when this returns; None where another
-    reader was first.
+    """Rename a file into a folder of its spool, synced when this returns; None if another process
+    moved it first.
     """
     target = Path(files.private_folder(str(folder))) / (name or path.name)
     try:
@@ -472,21 +473,21 @@ def _move(path: Path, folder: Path, name: str = "") -> Path | None:
 
 
 def is_over(attempts: int, failed_at_ns: int) -> bool:
-    """Return whether the pause after a failed attempt is over: 1, 2, 4 … minutes, at most a day;
-    never after the last attempt.
+    """Return whether the pause after a failed attempt is over: 1, 2, 4 … minutes, at most a day.
+    False after the last attempt.
     """
     pause = min(_FIRST_PAUSE_NS << max(attempts - 1, 0), _LONGEST_PAUSE_NS)
     return attempts < MOST_ATTEMPTS and not 0 <= time.time_ns() - failed_at_ns < pause
 
 
 def stand_in_spools() -> list[Path]:
-    """Return the spools that stand in for those of folders that are gone or cannot be written."""
+    """Return the spools that replace those of folders that are gone or cannot be written."""
     return [state / "spool" for state in stand_ins()]
 
 
 def is_untouched(project: Project) -> bool:
-    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing
-    to read. A playbook.json of another tool is no playbook.
+    """Return whether a project has neither ledger, playbook nor delivery, so that a question has
+    nothing to read. A playbook.json of another tool is not a playbook.
     """
     if project.has_ledger() or _has_playbook(project):
         return False
@@ -502,7 +503,7 @@ def _has_playbook(project: Project) -> bool:
         raw = files.read_ours(project.playbook_json, MAX_BYTES)
     except FileNotFoundError:
         return False
-    except OSError:  # whoever reads it says why
+    except OSError:  # the command that reads it reports the reason
         return True
     return load(raw).format != "foreign"
 
@@ -511,16 +512,16 @@ def current_state(project: Project, ledger: Ledger) -> bytes | None:
     """Return the state that an answer depends on, as bytes; None if a delivery waits.
 
     If the bytes are the same as before, `refresh` would change nothing and print nothing. They are
-    not hashed: to import a hash function takes longer, and nothing in them is secret.
+    not hashed, because importing a hash function takes longer, and nothing in them is secret.
 
     Raises:
-        LedgerError: the ledger cannot be asked
+        LedgerError: the ledger cannot be read
     """
     if any(map(_records, [project.spool_dir, *stand_in_spools()])):
         return None
     head = ledger.head()
     root = project.root
-    # A URL may hold a password.
+    # A URL may contain a password.
     settings = repr(replace(project.config, ledger_url="", base_url=""))
     names = (".claude/playbook.json", ".claude/.gitattributes", *AGENT_FILES)
     places = [*(root / name for name in names), project.state_dir / "prompts" / "playbook.txt"]
@@ -548,6 +549,6 @@ def was_seen(project: Project, state: bytes | None) -> bool:
 
 
 def keep_seen(project: Project, state: bytes) -> None:
-    """Leave the state to the next question, if the state folder can be written."""
+    """Keep the state for the next question, if the state folder can be written."""
     with suppress(OSError, ValueError):
         files.write_durably(files.open_state(os.fspath(project.root)), state, _SEEN)

@@ -18,12 +18,12 @@ from reflector.playbook.ranking import Standing
 if TYPE_CHECKING:
     from reflector.ledger.usage import Usage
 
-#: Texts that were shown, after which other bullets have their turn.
+#: The number of shown texts after which other bullets get their turn.
 TURN = 10
 
 
 def told_text(project: Path) -> str:
-    """Return the text that the next session is shown; "" if none is rendered."""
+    """Return the text that the next session is shown; "" if no text is rendered."""
     rendered = handover.read_own(os.fspath(project), "injection.txt", 1 << 20)
     return rendered.decode("utf-8", "replace").split("\n", 4)[-1]
 
@@ -34,5 +34,5 @@ def told_names(text: str) -> set[str]:
 
 
 def ranks(usage: Usage, pinned: Sequence[str]) -> Standing:
-    """Return the facts of a ranking that sessions gave so far."""
+    """Return the facts of a ranking that sessions have given so far."""
     return Standing(pinned, usage.told, usage.idle, usage.texts // TURN)
