@@ -7,5 +7,5 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Called with what a person is to know of their ledgers; the command line prints it.
+#: Called with a message for the user about a ledger; the command line prints it.
 tell: Callable[[str], None] = lambda _: None  # noqa: E731
