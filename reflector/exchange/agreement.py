@@ -122,12 +122,12 @@ def agreed_playbook(sql: Statements, origin: str) -> Playbook:
 
 
 def _recorded_elsewhere(history: Iterable[Event]) -> dict[str, Moment]:
-    """Return the first moments at which other ledgers recorded events that this ledger already had
-    when they were merged, by the ids of the events here.
+    """Return the first moments at which other ledgers recorded events that were already here when
+    they were merged, by the ids here.
 
-    The record of a merge lists such events as `here`. If the record itself came from another ledger
-    by a merge, it is about events of that ledger, and has their ids there. The record of the merge
-    that brought them follows, and lists the renamed ids.
+    The record of a merge lists such events as `here`. A record that came from another ledger is
+    about events of that ledger, and has their ids there. The record of the merge that brought it
+    follows, and lists the renamed ids.
     """
     #: Ids and moments, by the number of merges that are still needed to bring them here.
     moments_by_distance: dict[int, list[tuple[str, Moment]]] = {}

@@ -394,8 +394,8 @@ class _Merging:
     def _our_reflection(self, reflection_id: str | None) -> str | None:
         """Return the id here of a reflection of the file.
 
-        It has a new id if its verdicts differ from those of the reflection with its id here. For
-        example, two users judged one citation with an older version.
+        If its id here belongs to a reflection with other verdicts, it gets a new id. For example,
+        two users judged one citation with an older version.
         """
         if reflection_id is None or reflection_id not in self.survey.verdicts:
             return reflection_id
@@ -461,8 +461,8 @@ class _Merging:
         """Return whether the data that the file's redactions kept of an event contains a text that
         was erased here.
 
-        Such a redaction is not appended, and in a later merge its own redaction is not appended
-        either.
+        Such a redaction is not appended. In a later merge, a redaction of that redaction is not
+        appended either.
         """
         redactions = redaction_line(self.sql, target_id)
         if len(redactions) < 2 or redactions[-1].data is None:

@@ -430,7 +430,10 @@ class _ProvedHistory:
 
 
 def _sealed(number: int, line: ParsedLine) -> CheckedLine:
-    """Return a line with its texts in canonical form, after a check of the hash of its data."""
+    """Return a line with its texts in canonical form, and check the hash of its data.
+
+    Raises: LedgerError, NotCanonical.
+    """
     stored = line.stored
     event = NewEvent(
         stored.type,

@@ -72,9 +72,9 @@ class _CountedTag(NamedTuple):
 def judged_twice(sql: Statements, origin: str) -> list[NewEvent]:
     """Return retractions of the judges' reflections on a window, except the one that counts.
 
-    The reflection by the judge whose name sorts first counts. Of several by one judge, the one that
-    was recorded first counts. Reflections that were ever retracted stay, because a user decided on
-    them. A user's own verdicts stay too.
+    The reflection by the judge whose name sorts first counts. If that judge has several, the one
+    that was recorded first counts. Reflections that were ever retracted stay, because a user
+    decided on them. A user's own verdicts stay too.
     """
     windows: dict[str, list[Event]] = {}
     checks = _checks(sql)
@@ -97,8 +97,8 @@ def overruled_verdicts(sql: Statements, origin: str) -> list[NewEvent]:
     """Return retractions of the verdicts that a user's verdict replaces, if neither ledger had the
     events of the other.
 
-    A user's verdict removes the judges' verdicts on the bullet in that session from the count, and
-    so does a user's later verdict with an earlier one. If the user's verdict is retracted, the
+    A user's verdict removes the judges' verdicts on the bullet in that session from the count. A
+    user's later verdict also removes the earlier ones. If the user's verdict is retracted, the
     others count again.
     """
     by_hand = events_where(sql, _COMPLETED_BY_HAND)

@@ -65,7 +65,7 @@ class _Home(NamedTuple):
 class Group:
     """Answers, their tokens and cost in dollars, and the tags that were read from them.
 
-    key        the common properties of the answers, for a screen; "" for one that is not shown
+    key        the common properties of the answers, for a screen; "" if it is not shown
     unpriced   answers of a model without a known price
     neither    tags that are neutral or could not be used
     """
@@ -139,7 +139,9 @@ def count_answers(sql: Statements, upto: int, after: int = 0, state: Any = (0, 0
 
 
 def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> None:
-    """Add the events after one position and up to another to the answers up to the first."""
+    """Count the events after one position and up to another, and add them to the answers up to the
+    first position.
+    """
     _count_windows(sql, after, upto, answers)
     types = (*ANSWER_TYPES, *COMPLETION_TYPES)
     steps = [step for step in between(sql, types, after, upto) if not step.fault]
@@ -170,8 +172,8 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
 
 
 def take_out(sql: Statements, upto: int, covered: Collection[int], answers: Answers) -> None:
-    """Subtract the tags at these positions, which retractions cover, from the answers up to a
-    position.
+    """Subtract the tags at these positions from the answers up to a position, because retractions
+    cover the tags.
     """
     query = "SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND position IN ?"
     tags = sql.run(query, covered).fetchall()

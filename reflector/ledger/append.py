@@ -45,8 +45,8 @@ _NO_META = sealed({})
 
 
 class Prepared(NamedTuple):
-    """An event with its texts in canonical form; `facts` is its data as it reads back from the
-    ledger. For an erased event, `data` is None and `facts` is the part that its redaction kept.
+    """An event with its texts in canonical form; `facts` is its data as read back from the ledger.
+    For an erased event, `data` is None and `facts` is the part that its redaction kept.
     """
 
     event: NewEvent
@@ -101,9 +101,9 @@ def _fault(value: str) -> str | None:
 def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = False) -> None:
     """Check an event's target, and its data in canonical form.
 
-    This program gives its events the shape of their type. So it checks only the fields that
-    `verify` reads, and the whole data of bullets, because users and models write them. A `foreign`
-    event comes from a file, which anyone may have written, so its whole data is checked.
+    The data of a `foreign` event is checked completely, because it comes from a file, which anyone
+    may have written. The data of types with `checked` is too, because users and models write it.
+    This program gives other events the shape of their type, so their data only has to be readable.
 
     Raises: LedgerError.
     """
@@ -130,14 +130,14 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
 
 
 def utc_now() -> str:
-    """Return the present time in the format of the ledger: ISO 8601 in UTC with microseconds, of
+    """Return the current time in the format of the ledger: ISO 8601 in UTC with microseconds, of
     fixed width.
     """
     return written(datetime.now(UTC))
 
 
 def later_than(recorded_at: str) -> str:
-    """Return the present time, or the next microsecond after `recorded_at` if the clock was set
+    """Return the current time, or the next microsecond after `recorded_at` if the clock was set
     back.
 
     The result is strictly later, so that a time identifies the one append that wrote it.
@@ -275,8 +275,8 @@ def append(
 
 
 def _refuse_other_data(sound: Prepared, first: tuple[int, str], end: int) -> None:
-    """Raise Conflict for an event whose known id, first seen at (position, data hash), has other
-    data; `end` is the position of the last event before this append.
+    """Raise Conflict for an event whose id is known with other data. `first` is the (position, data
+    hash) of the known event, and `end` the last position before this append.
     """
     position, data_hash = first
     if data_hash == sound.data_hash:
@@ -328,7 +328,7 @@ def redact(
 def assert_counters(
     writing: Writing, name: str, helpful: int, harmful: int, actor: str
 ) -> Appended:
-    """Append the event that a bullet has these counters.
+    """Record a bullet's counters as an event.
 
     Raises: NoSuchTarget, or LedgerError if the bullet has other counters.
     """

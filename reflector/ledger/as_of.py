@@ -67,7 +67,7 @@ class Past:
 
     @property
     def counting(self) -> Counting:
-        """The policy at that position."""
+        """The counting policy at that position."""
         return self._book.adopted
 
     @property
@@ -108,14 +108,14 @@ class Past:
         return self._book.baseline(self.family(name))
 
     def heirs(self, name: str, position: int | None = None) -> list[str]:
-        """Return the other bullets for which the evidence of a bullet counts. With a position, only
-        its evidence at that position is considered.
+        """Return the other bullets for which the evidence of a bullet counts. With a position,
+        consider only its evidence at that position.
         """
         return self._book.heirs(name, position)
 
     def rows(self, counting: Counting | None = None) -> list[BulletRow]:
         """Return every bullet with its counters, in order of creation, including tombstones.
-        `counting` is another policy than that of the position.
+        `counting` replaces the policy of that position.
         """
         totals = self.counters(self.entries, counting)
         return [_row(entry, *totals[entry.name]) for entry in self.entries.values()]
@@ -132,8 +132,8 @@ class Past:
     def counters(
         self, names: Collection[str], counting: Counting | None = None
     ) -> dict[str, tuple[int, int]]:
-        """Return (helpful, harmful) of these bullets, under the policy of the position or another
-        one.
+        """Return (helpful, harmful) of these bullets. `counting` replaces the policy of that
+        position.
         """
         return self._counted(self._families(names), counting)
 
@@ -220,7 +220,7 @@ def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
 
 def _in_force(retracted_by: Mapping[str, str], target: str) -> str:
     """Return the last retraction in the line that begins with a target's retraction. If the target
-    is retracted, this is the retraction that removed it from the count.
+    is retracted, this retraction removed it from the count.
     """
     visited: set[str] = set()
     while target in retracted_by and target not in visited:

@@ -40,8 +40,8 @@ class Engine:
     schema.
 
     Questions and appends run on the driver through `Statements`, because loading SQLAlchemy takes
-    several times as long as an everyday command. Only PostgreSQL, whose connection pool it is, and
-    work on a schema (create, migrate, compare) load it.
+    several times as long as an everyday command. SQLAlchemy is loaded only for work on a schema
+    (create, migrate, compare), and for PostgreSQL, because it provides the connection pool.
     """
 
     def __init__(self, url: Url) -> None:

@@ -54,7 +54,7 @@ class LedgerUnavailable(LedgerError):
 
 
 class LedgerMisused(LedgerError):
-    """A connection on which a ledger cannot append in the transaction of its program."""
+    """A connection that does not allow an append in its program's own transaction."""
 
 
 class LedgerStrange(LedgerUnavailable):
@@ -133,7 +133,7 @@ def _meant(code: str, text: str, where: str) -> LedgerError:
 
 #: The codes of a refused row: SQLite's code of constraints and triggers, and PostgreSQL's codes.
 _REFUSED = "(?:19 |P0001|23...).*"
-#: The codes used for a failed connection, because the driver gives it none.
+#: The codes used for a failed connection, because the driver gives none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
 HEAD_MISPLACED = (
     "the head of the playbook in {where} is not the playbook's last event, so nothing was "

@@ -93,8 +93,9 @@ class HostEngine(Engine):
             )
 
     def _refuse_bare_savepoint(self) -> None:
-        """Raise LedgerMisused for a savepoint that may be the whole transaction. SQLite commits an
-        outermost savepoint when it is released, because the driver begins no transaction for it.
+        """Raise LedgerMisused for a savepoint that may be the whole transaction. The driver begins
+        no transaction for a savepoint, and SQLite commits an outermost savepoint when it is
+        released.
         """
         begins = getattr(self._driver, "autocommit", None) is False
         has_listener = bool(self._host.engine.dispatch.begin)

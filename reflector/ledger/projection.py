@@ -106,7 +106,7 @@ class Projector:
         self.counters = Counters(statements, in_force)
         self._covers: dict[str | None, tuple[int, bool]] = {}
         self._waiting = _Waiting()
-        #: The bullets that the present events name: their state now, and their rows in the table.
+        #: The bullets that the current events name: their state now, and their rows in the table.
         self._book = Playbook()
         self._stored: dict[str, Entry] = {}
 

@@ -75,8 +75,8 @@ class Reader:
         self.engine = engine
         self.playbook_id = playbook_id
         self.name = name
-        #: The reason why nothing can be appended, "" if it can. This reads a copy of a ledger that
-        #: cannot be written.
+        #: The reason why nothing can be appended, "" if events can be. It is set for the copy of a
+        #: ledger that cannot be written.
         self.only_reads = ""
         #: The statements of the open snapshot, None outside of one.
         self._held: Statements | None = None
@@ -144,7 +144,7 @@ class Reader:
         where = " AND ".join(asked)
         first = list[object]()
         if NOT_A_TAG in asked and session_id is None:
-            # With the plus the planner does not read all events, which it would for their order.
+            # Without the plus, the planner would read all events, because these are in order.
             inner = (
                 f"SELECT position FROM event WHERE playbook_id = ? AND {where}"  # noqa: S608
                 " ORDER BY "
@@ -205,15 +205,15 @@ class Reader:
 
     def targeting(self, event_id: str, types: Collection[str] = ()) -> list[Event]:
         """Return the events whose target is this one, in order. If types are given, return only
-        events of these types.
+        events of those types.
         """
         with self._reading() as sql:
             events = _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
         return [event for event in events if not types or event.type in types]
 
     def retracted(self, *event_ids: str) -> frozenset[str]:
-        """Return the ids of those events that are retracted now. Each has a retraction of its own
-        that was not retracted in turn.
+        """Return the ids of those events that are retracted now by an active retraction of their
+        own.
         """
         if not event_ids:
             return frozenset()
@@ -412,8 +412,8 @@ class Reader:
         return Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
 
     def _again(self, held: Statements) -> Statements:
-        """Return statements in the same transaction, because another answer may not be read to its
-        end.
+        """Return statements in the same transaction, with a new cursor, because an earlier answer
+        may not be read to its end yet.
         """
         return self.statements(held.cursor.connection)
 
@@ -422,7 +422,8 @@ def conditions(
     types: Iterable[str] | None, session_id: str | None, after: int, upto: int | None
 ) -> tuple[list[str], list[object]]:
     """Return the conditions for events after one position and up to another, of some types and of a
-    session, and the values to bind, `after` first. For rare types the conditions use an index.
+    session. Return also the values to bind, `after` first. For rare types the conditions use an
+    index.
     """
     asked = ["position > ?"]
     values = list[object]([after])

@@ -91,7 +91,7 @@ def read_data(
 @lru_cache(maxsize=64)
 def _meta(text: str) -> tuple[Mapping[str, Any], str]:
     """Return the object in an event's meta and its fault, "" for none. The object must not be
-    changed, because most events share that of the event before.
+    changed, because most events share the object of the previous event.
     """
     meta, fault = object_in(text)
     return meta, fault if all(

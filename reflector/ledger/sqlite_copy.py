@@ -34,8 +34,8 @@ _HEADS = "SELECT name, origin, position, chain FROM playbook"
 
 
 class Before(NamedTuple):
-    """The copy of a ledger from before an upgrade: an earlier revision of its schema, copied at a
-    time (seconds).
+    """A copy of a ledger from before an upgrade: its file, the earlier revision of its schema, and
+    the time of the copy (seconds).
     """
 
     file: Path

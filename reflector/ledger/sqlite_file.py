@@ -161,8 +161,8 @@ def can_be_written(path: Path) -> bool:
 
 
 def copy_of(path: Path, folder: Path) -> Path:
-    """Copy a ledger's file that cannot be written into a folder, with the content of its -wal, and
-    return the copy. It is one state of the ledger, even if others write to it by another path.
+    """Copy the file of a read-only ledger to a folder, with the content of its -wal, and return the
+    copy. It is one state of the ledger, even if others write to it by another path.
 
     Raises: LedgerUnavailable, LedgerLocked, OSError.
     """

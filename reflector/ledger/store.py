@@ -68,8 +68,8 @@ class Ledger(Reader):
 
     on_close  called with the ledger before its connections are released
     file      the (device, inode) of a project's ledger when it was opened
-    draw      returns a new transaction id for a command; for a project's ledger, the user's own
-              folder notes these ids
+    draw      returns a new transaction id for a command; for a project's ledger, an id that only
+              its user's own folder can recognise
     """
 
     on_close: Callable[[Ledger], None] | None = None
@@ -90,9 +90,9 @@ class Ledger(Reader):
         """Open a ledger by its SQLAlchemy URL, or in the database of an SQLAlchemy engine. Create
         or upgrade it on first use.
 
-        Only its owner can read a new SQLite file. An older SQLite ledger is copied beside itself
-        before its upgrade, unless `keeps_copy` is False because it is a copy. With `mends`, tables
-        with the mark of a newer version do not prevent opening, until `mend_triggers` accepts them.
+        Only its owner can read a new SQLite file. With `keeps_copy`, an older SQLite ledger is
+        copied beside itself before its upgrade. With `mends`, tables with the mark of a newer
+        version do not prevent opening, until `mend_triggers` accepts them.
 
         Raises: LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
         """

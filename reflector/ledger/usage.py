@@ -151,8 +151,8 @@ class Usage:
 
     @property
     def idle(self) -> dict[str, int]:
-        """The number of these sessions since the bullet's last helpful verdict; without a verdict,
-        all.
+        """The number of the sessions of `told` after each bullet's last helpful verdict, by its
+        name. Without such a verdict, all sessions count.
         """
         return {
             name: used.told - used.told_then for name, used in self.bullets.items() if used.told
@@ -168,7 +168,7 @@ class Usage:
 
 
 class _FirstDeeds(dict[_Deed, int]):
-    """The position of each session's first event for each deed. Events are added oldest first."""
+    """The position at which each session first did each deed. Events are added oldest first."""
 
     def __init__(self, heirs: _Heirs) -> None:
         self.heirs = heirs
@@ -256,7 +256,7 @@ def _sums(deeds: Collection[_Deed]) -> Counter[tuple[str, str]]:
 
 
 def _replace(usage: Usage, before: Collection[_Deed], after: Collection[_Deed]) -> None:
-    """Replace the counted sessions from before a change by those after it."""
+    """Subtract the sessions from before a change, and add the sessions after it."""
     sums = _sums(after)
     sums.subtract(_sums(before))
     for (verb, bullet), number in sums.items():
@@ -277,7 +277,9 @@ def count_usage(sql: Statements, upto: int, after: int = 0, state: Any = (0, {})
 
 
 def _count_page(sql: Statements, after: int, upto: int, usage: Usage, heirs: _Heirs) -> None:
-    """Add the events after one position and up to another to the usage up to the first."""
+    """Count the events after one position and up to another, and add them to the usage up to the
+    first position.
+    """
     events = between(sql, TELLING_TYPES, after, upto)
     tellings = [telling for telling in events if telling.data is not None]
     tags = _tags(sql, _OF_PAGE, after, upto)

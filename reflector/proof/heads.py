@@ -147,9 +147,9 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
     events are put aside: each unreadable event, each event with a wrong time, and a last event that
     moves the playbook elsewhere.
 
-    If any event is not as it was appended, nothing changes, because a new head must not make a
-    history look sound that the chain does not prove. The trigger that lets the head only move
-    forward is dropped during the repair. On a server only the owner may do this.
+    If any event is not as it was appended, nothing changes, because a new head must not hide a
+    history that the chain does not prove. The trigger that lets the head only move forward is
+    dropped during the repair. On a server only the owner may do this.
 
     Raises:
         LedgerCorrupt: the events are not sound.
@@ -179,8 +179,8 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
 
 
 def _refuse_unsound(findings: Iterable[Finding], place: str) -> None:
-    """Raise LedgerCorrupt for a finding of an event that cannot be removed by putting the event
-    aside.
+    """Raise LedgerCorrupt for a finding about an event, unless putting the event aside removes the
+    finding.
     """
     for finding in findings:
         is_of_events = finding.code in {"chain", "order", "data", "database"}
@@ -194,8 +194,8 @@ def _refuse_unsound(findings: Iterable[Finding], place: str) -> None:
 def _events_to_put_aside(
     ledger: Ledger, findings: Iterable[Finding], *, with_move: bool
 ) -> list[Event]:
-    """Return the events of findings that are removed by putting the event aside. With `with_move`,
-    include a last event that moves the playbook elsewhere.
+    """Return the events of the findings with the remedy `SET_ASIDE`. With `with_move`, include a
+    last event that moves the playbook elsewhere.
     """
     positions = {finding.position for finding in findings if finding.remedy == SET_ASIDE}
     with ledger.asking() as sql:

@@ -66,7 +66,9 @@ def stream(
 
 @contextmanager
 def savepoint(sql: Statements) -> Iterator[None]:
-    """Protect PostgreSQL's transaction: a statement that fails inside undoes only this block."""
+    """Run a block in a savepoint of PostgreSQL's transaction, which is rolled back at its end. So a
+    failed statement inside does not end the transaction.
+    """
     if not sql.postgres:
         yield
         return

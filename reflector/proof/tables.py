@@ -63,7 +63,7 @@ class Rebuilt:
     """The tables as a rebuild would fill them. It takes each event once, in order."""
 
     def __init__(self, ledger: Statements) -> None:
-        # SQLite's own temporary database is in memory, because the wheel is built so.
+        # The wheel's SQLite is built to keep its own temporary database in memory.
         handle, path = mkstemp(prefix="reflector-")
         try:
             os.close(handle)
@@ -86,8 +86,8 @@ class Rebuilt:
         for statement in _EVENTS:
             self._connection.execute(statement)
         self.sql = Statements(self._connection.cursor(), "sqlite", ledger.id)
-        #: Whether the events of tags are needed, which are most events. Only a new count of tags
-        #: reads them.
+        #: Whether the events of tags are needed. These are most events, and only counting tags
+        #: again reads them.
         self._counts_again = ledger.run(_COUNTS_AGAIN).fetchone() is not None
         set_checkpoint(self.sql, TABLES, DEFAULT, 0, "")
         self._projector = Projector(self.sql)

@@ -225,7 +225,7 @@ class Walk:
     def __init__(self, sql: Statements, anchors: Sequence[Anchor]) -> None:
         self.sql = sql
         self.anchors = anchors
-        #: The position of the present event.
+        #: The position of the current event.
         self.position = 0
         #: The tables that result from the events, if all events can be read.
         self.rebuilt: Rebuilt | None = None
