@@ -1,6 +1,6 @@
 """The ledger of events, and the tables that are computed from it.
 
-It imports nothing else of ours, because every command loads it.
+It imports no other module of reflector, because every command loads it.
 """
 
 from __future__ import annotations

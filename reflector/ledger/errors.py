@@ -1,7 +1,7 @@
-"""What can go wrong with a ledger, in the words of the person who has to mend it.
+"""The errors of a ledger, in words for the user who has to repair it.
 
 Driver errors are mapped once, in `translated`, at the boundary. A ledger error is always an error:
-nothing in this package swallows one.
+nothing in this package hides one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What a role of PostgreSQL needs for its part: to read a ledger, to append to it, to own it.
+"""The rights that a role of PostgreSQL needs to read a ledger, to append to it, or to own it.
 
-Invariant: a reader writes nothing, and a writer appends and nothing else: it deletes, truncates and
-erases nothing, takes no trigger down and replaces no function. What it may change are tables that
-the events say again, and of a bullet's text there a trigger asks for the event that says it.
+Invariant: a reader writes nothing. A writer only appends: it cannot delete, truncate or erase
+anything, drop a trigger or replace a function. Besides the head, it can change only tables that a
+rebuild fills again from the events. For a bullet's text in such a table, a trigger requires an
+event with that text.
 """
 
 from __future__ import annotations

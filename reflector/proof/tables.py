@@ -1,8 +1,8 @@
-"""Whether the tables match the events: the projector fills the tables of a scratch database from
+"""Compares the tables with the events: the projector fills the tables of a scratch database from
 the same events, and the two are compared row by row.
 
 Invariant: a ledger without a finding equals its own rebuild. The scratch database is a file in the
-folder for temporary files, which has no name any more when it gets its first content. Nothing is
+folder for temporary files. The file's name is removed before the file gets any content. Nothing is
 written to the ledger.
 """
 
