@@ -15,8 +15,8 @@ from reflector.ledger.tables import metadata
 
 
 def is_ours(thing, *_):
-    """Return whether a table, or a part of one, is the ledger's; a program may have its own
-    tables beside them.
+    """Return whether a table, or a part of one, is the ledger's. A program may have its own tables
+    beside them.
     """
     return getattr(thing, "table", thing).name in metadata.tables
 

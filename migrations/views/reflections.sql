@@ -45,17 +45,17 @@ SELECT
     reflection.reflection_id AS reflection_id,  -- text
     coalesce(judged.session_id, said.session_id) AS session_id,  -- text
     recorded.position AS window_position,  -- number: of the `session.recorded` that was judged
-    opened.actor AS backend,  -- text: who judged
+    opened.actor AS backend,  -- text: the backend that judged
     coalesce({judged.data -> model}, {said.data -> model}) AS model,  -- text
     {said.data -> mode} AS mode,  -- text: `citation_guided`, `content_based`, …
     coalesce(answer.answers, 0) AS answers,  -- number: answers of the backend: iterations and parts
     opened.recorded_at AS answered_at,  -- time: of the first one
-    judged.recorded_at AS completed_at,  -- time: null while no parser could read the answer
+    judged.recorded_at AS completed_at,  -- time: null until a parser can read the answer
     judged.position AS position,  -- number: of the `reflection.completed`; null until then
     {judged.data -> analysis} AS analysis,  -- text: null if it was redacted
     coalesce(given.tags, 0) AS tags,  -- number: tags that were given
-    coalesce(given.helpful, 0) AS helpful,  -- number: helpful tags of these that count
-    coalesce(given.harmful, 0) AS harmful,  -- number: harmful tags of these that count
+    coalesce(given.helpful, 0) AS helpful,  -- number: the helpful tags among these that count
+    coalesce(given.harmful, 0) AS harmful,  -- number: the harmful tags among these that count
     coalesce(answer.input_tokens, 0) AS input_tokens,  -- number
     coalesce(answer.output_tokens, 0) AS output_tokens,  -- number
     coalesce(answer.cache_read_tokens, 0) AS cache_read_tokens,  -- number

@@ -1,5 +1,5 @@
--- Tags that are not counted because an equal one is, under the policy in force; the other views rest on it. CROSS JOIN
--- keeps SQLite from reading the tags where every one of them counts.
+-- Tags that do not count under the current policy, because an equal tag counts. The other views read this view. With
+-- CROSS JOIN, SQLite does not read the tags if all of them count.
 CREATE VIEW repeated AS
 SELECT playbook_id, position
 FROM (

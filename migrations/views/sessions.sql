@@ -1,4 +1,4 @@
--- One row for each session of an agent. A window without a session id has a row of its own.
+-- One row for each session of an agent. A window without a session id has its own row.
 CREATE VIEW sessions AS
 WITH delivery AS MATERIALIZED (
     SELECT
@@ -113,7 +113,7 @@ SELECT
     session.windows AS windows,  -- number: windows that were recorded
     session.judged AS judged,  -- number: windows that were judged
     session.skipped AS skipped,  -- number: windows that the gate skipped
-    session.waiting AS waiting,  -- number: windows to be judged, for the first time or again
+    session.waiting AS waiting,  -- number: windows that wait to be judged, or to be judged again
     session.given_up AS given_up,  -- number: windows that were given up
     session.retracted AS retracted,  -- number: windows that were retracted
     session.records AS records,  -- number: new records of transcripts
@@ -122,8 +122,8 @@ SELECT
     coalesce(answer.tokens, 0) AS tokens,  -- number
     answer.cost_usd AS cost_usd,  -- fraction: as recorded; null if no price was known
     coalesce(given.tags, 0) AS tags,  -- number: tags that were given
-    coalesce(given.helpful, 0) AS helpful,  -- number: helpful tags of these that count
-    coalesce(given.harmful, 0) AS harmful,  -- number: harmful tags of these that count
+    coalesce(given.helpful, 0) AS helpful,  -- number: the helpful tags among these that count
+    coalesce(given.harmful, 0) AS harmful,  -- number: the harmful tags among these that count
     session.last AS position  -- number: of the last window
 FROM session
 JOIN playbook ON playbook.id = session.playbook_id

@@ -1,10 +1,10 @@
 -- One row for each tag that a backend gave, with its effect, as in `reflector blame`. `helpful` is always
 -- `baseline_helpful` plus the number of tags with `tag = 'helpful'` and `counts = 1`, unless bullets were merged into
--- it: then the tags of these count too ([counting.md](counting.md#merged-bullets)).
+-- it. Then the tags of these bullets count too ([counting.md](counting.md#merged-bullets)).
 --
--- Every tag that was given, with what became of it. Completions are found once for the whole query: no index leads from
--- a reflection's id to its events. The order of the joins and `position > 0` make SQLite go through tags and events side
--- by side; by the index of the counters it jumps to and fro, seven times as long.
+-- Every tag that was given, with its effect. Completions are found once for the whole query, because no index leads from
+-- a reflection's id to its events. The order of the joins and `position > 0` make SQLite read tags and events side by
+-- side. With the index of the counters it reads them in random order, which takes seven times as long.
 CREATE VIEW tags AS
 WITH completion AS MATERIALIZED (
     SELECT playbook_id, reflection_id, position FROM event
@@ -26,8 +26,8 @@ SELECT
         WHEN bullet.recounted_at > bullet.position AND tag.position <= bullet.recounted_at THEN 'recounted'
         WHEN tag.position < bullet.position THEN 'unknown_bullet'
         ELSE 'retracted'
-    END AS disposition,  -- text: `counted`, `neutral`, `unknown_bullet`, `retired_bullet`, `unknown_tag`, `malformed`, or why a model's verdict was [dropped](judging.md#what-a-models-verdict-needs); of a tag that no longer counts: `retracted`, `recounted`, `double`
-    CASE WHEN tag.active = 1 AND bullet.name IS NOT NULL AND repeated.position IS NULL THEN 1 ELSE 0 END AS counts,  -- number: 1 if it counts under the policy in force
+    END AS disposition,  -- text: `counted`, `neutral`, `unknown_bullet`, `retired_bullet`, `unknown_tag`, `malformed`, or the reason why a model's verdict was [dropped](judging.md#what-a-models-verdict-needs); of a tag that no longer counts: `retracted`, `recounted`, `double`
+    CASE WHEN tag.active = 1 AND bullet.name IS NOT NULL AND repeated.position IS NULL THEN 1 ELSE 0 END AS counts,  -- number: 1 if it counts under the current policy
     (
         SELECT {said.value => rationale}
         FROM {sqlite}json_each(judged.data, '$.rationales') AS said{postgresql}json_array_elements(CASE
@@ -36,7 +36,7 @@ SELECT
         END) AS said(value){both}
         WHERE {said.value => index} = {event.data -> index} LIMIT 1
     ) AS rationale,  -- text: the backend's reason; null if it was redacted
-    coalesce({judged.data -> backend}, event.actor) AS backend,  -- text: who judged
+    coalesce({judged.data -> backend}, event.actor) AS backend,  -- text: the backend that judged
     {judged.data -> model} AS model,  -- text
     event.session_id AS session_id,  -- text
     tag.reflection_id AS reflection_id,  -- text

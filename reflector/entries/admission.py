@@ -30,21 +30,23 @@ from reflector.ledger.sqlite_file import claim_file, refuse_journal
 from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 
-#: How a file's history stands to that of a copy: it goes on from it, it is an earlier state of it,
-#: or both have the first events in common; "" for none of these.
+#: The relation of a file's history to that of a copy: it equals or continues it, it is an earlier
+#: state of it, or both have the first events in common; "" for none of these.
 Relation = Literal["same", "earlier", "parted", ""]
-#: How often a file may come and go while one process looks at it.
+#: How often a file may change while one process examines it.
 _MOST_TRIES = 5
 
 
 def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool = True) -> bool:
-    """Let the file in a ledger's place be opened; make it, prove it or put it back from its copy if
-    need be. Return whether its tables may be believed.
+    """Decide whether the file in a ledger's place may be opened. If needed, create it, prove it or
+    restore it from its copy. Return whether its tables can be trusted.
 
-    Without `walks` nothing of that is done: the start hook does not wait for it. Without `writes`,
-    the file is proved and stays as it is. `mends` is that of `Ledger.open`. Raises LedgerStrange
-    for a file that this home has not noted, LedgerGone for one that cannot be put back,
-    LedgerLocked, LedgerError.
+    walks   False to skip this work, because the start hook does not wait for it
+    mends   as in `Ledger.open`
+    writes  False to prove the file and leave it unchanged
+
+    Raises: LedgerStrange for a file that this home has not noted, LedgerGone for one that cannot be
+    restored, LedgerLocked, LedgerError.
     """
     if not own_folder(str(place.root)):
         raise LedgerStrange(
@@ -72,8 +74,9 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
 
 
 def _prove(place: Place) -> None:
-    """Refuse a file that cannot be written unless its history is, or goes on from, one that this
-    home noted. Raises LedgerStrange, LedgerCorrupt.
+    """Refuse a file that cannot be written, unless its history equals or continues a noted one.
+
+    Raises: LedgerStrange, LedgerCorrupt.
     """
     entry = notes.entry_in_force(place)
     if entry is None or not notes.copy_end(place.root).position:
@@ -98,8 +101,9 @@ def _refuse(place: Place, fault: str) -> None:
 
 
 def _proved_origin(place: Place) -> str:
-    """Return the origin of a file's history, "" before the playbook has its row. Raises
-    LedgerCorrupt.
+    """Return the origin of a file's proved history, "" if the playbook's row does not exist yet.
+
+    Raises: LedgerCorrupt.
     """
     with looking(place.file, place.playbook) as stranger:
         origin = stranger.origin
@@ -109,8 +113,9 @@ def _proved_origin(place: Place) -> str:
 
 
 def claim(place: Place) -> None:
-    """Note that a file is this person's ledger, because they say so. Raises OSError,
-    LedgerError.
+    """Note that a file is this user's ledger, because the user confirms it.
+
+    Raises: OSError, LedgerError.
     """
     with notes.hold_notes(place.root):
         refuse_journal(place.file)
@@ -118,9 +123,10 @@ def claim(place: Place) -> None:
 
 
 def _is_noted(place: Place, entry: Entry | None) -> bool:
-    """Return whether the file that was noted is there, and has the history of the copy.
+    """Return whether the noted file is there and has the history of the copy.
 
-    The next command says what is wrong with one that is damaged, or lost its playbook.
+    True for a file that cannot be read, and for the noted file without its playbook if it has the
+    copy's end. The next command reports the damage.
     """
     if entry is None or not entry.mark or not entry.origin:
         return False
@@ -145,9 +151,7 @@ def _has_mark(stranger: Look, entry: Entry) -> bool:
 
 
 def _is_admitted(place: Place, *, mends: bool) -> bool:
-    """Return whether the file may be opened now; False if another one came in its place
-    meanwhile.
-    """
+    """Return whether the file may be opened now; False if another file replaced it meanwhile."""
     file = notes.file_identity(place.file)
     entry = notes.entry_in_force(place)
     if _is_noted(place, entry):  # another process did it meanwhile
@@ -157,12 +161,12 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
     if file == NOWHERE:
         _begin(place)
         return True
-    if not os.path.getsize(place.file):  # noqa: PTH202 - of an empty file `claim_file` tells
+    if not os.path.getsize(place.file):  # noqa: PTH202 - `claim_file` reports an empty file
         if entry is None or entry.file != file:
             _begin(place)
         return True
     refuse_journal(place.file)
-    if entry is not None:  # one command may ask about another playbook in the same file
+    if entry is not None:  # one command may name another playbook in the same file
         noted = place._replace(playbook=entry.playbook)
         if entry.file == file and _is_new(noted, entry):
             _go_on_making(noted, entry, mends=mends)
@@ -177,8 +181,8 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
 
 
 def _is_new(place: Place, entry: Entry) -> bool:
-    """Return whether a noted file is one whose making, or whose filling by an import, was cut
-    off before its copy.
+    """Return whether the creation of a noted file, or its first import, was interrupted before its
+    copy was written.
     """
     if not entry.origin:
         return True
@@ -189,8 +193,9 @@ def _is_new(place: Place, entry: Entry) -> bool:
 
 
 def _begin(place: Place) -> None:
-    """Make the file of a new ledger and note it, before it has an event. Raises LedgerGone,
-    OSError.
+    """Create the file of a new ledger, and note it before it has an event.
+
+    Raises: LedgerGone, OSError.
     """
     place.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     claim_file(place.file)
@@ -198,18 +203,18 @@ def _begin(place: Place) -> None:
 
 
 def _go_on_making(place: Place, entry: Entry, *, mends: bool) -> None:
-    """Accept the file of a ledger whose making was cut off, or is going on in another process."""
+    """Accept the file of a ledger whose creation was interrupted, or runs in another process."""
     try:
         origin = _proved_origin(place)
-    except LedgerStrange:  # it has no table yet
+    except LedgerStrange:  # it does not have tables yet
         return
     if origin:
         _accept(place, origin, entry, mends=mends)
 
 
 def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
-    """Accept a file in the place of a ledger that this home has a copy of, or put that one back
-    in its place.
+    """Accept a file in the place of a ledger of which this home has a copy, or restore that ledger
+    in its place. Return whether the file there may be opened.
     """
     with looking(place.file, place.playbook) as stranger:
         origin = stranger.origin
@@ -231,8 +236,8 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
 
 
 def _relation(stranger: Look, entry: Entry) -> Relation:
-    """Return how the history that a file shows stands to that of an entry's copy. Nothing of it
-    is proved by that.
+    """Return the relation of the history that a file shows to an entry's copy. The file's history
+    is not proved by this.
     """
     end = notes.copy_end(Path(entry.root))
     if stranger.origin != entry.origin or not end.position or not stranger.position:
@@ -251,7 +256,9 @@ def _is_beginning_of_copy(stranger: Look, root: Path) -> bool:
 
 
 def _gives_way(place: Place, entry: Entry, origin: str, fault: str) -> bool:
-    """Put this person's ledger back in the place of another one, which is kept beside it."""
+    """Restore this user's ledger in the place of another file, which is kept beside it. Return
+    whether the ledger is restored.
+    """
     kept_as = copies.free_name(place.file.with_name(f"another-{origin[:12]}.db"))
     if not _restored(place, entry, kept_as):
         return False
@@ -262,10 +269,11 @@ def _gives_way(place: Place, entry: Entry, origin: str, fault: str) -> bool:
 
 
 def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
-    """Put a ledger back from its copy, and say so; return whether it is in its place. Raises
-    LedgerGone, LedgerError.
+    """Restore a ledger from its copy, and report this. Return whether it is in its place.
 
-    aside  the new name of the file in the ledger's place; None if the ledger is gone
+    displaced  the new name of the file in the ledger's place; None if the ledger is missing
+
+    Raises: LedgerGone, LedgerError.
     """
     end = notes.copy_end(place.root)
     state = "is gone" if displaced is None else "was replaced"
@@ -299,15 +307,16 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
 
 
 def _original(place: Place) -> Entry | None:
-    """Return the noted ledger of another folder that the file is, or has events of alone; None if
-    its history is not what was appended. Events that this home never saw come from somebody else.
+    """Return the noted ledger of another folder if the file is that ledger, or contains only events
+    of its copy. Return None if the file's history is not as it was appended. Events that this home
+    never had come from elsewhere.
     """
     file = notes.file_identity(place.file)
     with looking(place.file, place.playbook) as stranger:
 
         def nearness(entry: Entry) -> int:
-            """Return 3 for the very file, 2 for all events of a copy, 1 for the first ones, 0
-            for a stranger.
+            """Return 3 for the same file, 2 for all events of a copy, 1 for its first events, 0 for
+            another ledger.
             """
             is_this_project = entry.root == str(place.root)
             is_same_playbook = entry.playbook == place.playbook
@@ -329,8 +338,8 @@ def _original(place: Place) -> Entry | None:
 
 
 def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
-    """Accept a ledger that came along with a project that was moved or copied: of one that was
-    moved, the notes move as well.
+    """Accept a ledger that came with a moved or copied project. If the project was moved, the notes
+    move too.
     """
     entry = None
     if (
@@ -347,8 +356,9 @@ def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
 
 
 def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> None:
-    """Fill the tables of a proved file again, mark it and note it. Raises LedgerCorrupt,
-    LedgerError, OSError.
+    """Fill the tables of a proved file again, mark it and note it.
+
+    Raises: LedgerCorrupt, LedgerError, OSError.
     """
     from reflector.proof.schema import wrong_triggers
 

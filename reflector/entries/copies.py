@@ -38,27 +38,28 @@ if TYPE_CHECKING:
     from reflector.files import Folder
     from reflector.ledger.store import Ledger
 
-#: Seconds that a process waits before it leaves the copy to the next one, and the projects of which
-#: it did so.
+#: Seconds that a process waits before it leaves the copy to the next process, and the projects
+#: for which it did so.
 _PATIENCE = 1.0
 _left: Final[set[Path]] = set()
-#: Events that are looked up at once, and bytes that are copied at once.
+#: The number of events that are looked up at once, and of bytes that are copied at once.
 _PAGE = 1000
 _CHUNK = 1 << 20
-#: How an event's chain begins in its line.
+#: The text before an event's chain in its line.
 _CHAIN = b'"chain":"'
 
 
 class NotTheSame(LedgerError):
-    """Nothing shows that a folder still is the project whose ledger a copy is of."""
+    """Nothing confirms that a folder is still the project of a copy's ledger."""
 
 
 def update_copy(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
-    """Bring the copy of a noted ledger up to date; the next process does it where another one is at
+    """Update the copy of a noted ledger. If another process has the lock, the next process updates
     it.
 
-    `opened` is the file that the ledger was opened from: it may be gone by now, or another one be
-    in its place. Raises OSError, LedgerError.
+    `opened` is the file from which the ledger was opened. By now it may be missing or replaced.
+
+    Raises: OSError, LedgerError.
     """
     entry = notes.entry_of(place.root)
     head = ledger.head()
@@ -96,18 +97,18 @@ def _keep_replaced(ledger: Ledger, place: Place) -> None:
 
 
 def _write_copy(ledger: Ledger, place: Place, entry: Entry) -> None:
-    from reflector.exchange.transfer import exported  # what most questions need not load
+    from reflector.exchange.transfer import exported  # most questions do not need it
 
     head = ledger.head()
     end = notes.copy_end(place.root)
-    # an import gives an empty ledger another origin
+    # An import gives an empty ledger another origin.
     is_loaded = entry.origin != head.origin and not end.position
-    if not entry.origin or is_loaded:  # it was made just now
+    if not entry.origin or is_loaded:  # it was just created
         ledger.set_checkpoint(notes.mark_name(entry.mark), 0, entry.mark)
         notes.write_note(place, head.origin, entry.mark)
     elif entry.playbook != head.playbook:
         return  # another playbook in the same file
-    # a repository may have had no commit yet
+    # The repository may not have had a commit yet.
     elif not entry.commits and repository(place.root)[1] is not None:
         notes.write_note(place, head.origin, entry.mark)
     copy = Path(own_folder(str(place.root)), COPY)
@@ -141,18 +142,18 @@ def _common_history(ledger: Ledger, copy: Path) -> End:
 
 
 def _has_history(ledger: Ledger, end: End) -> bool:
-    """Return whether a ledger has the very history that ends there."""
+    """Return whether a ledger has the same history up to that end."""
     return any(event.chain == end.chain for event in ledger.at([end.position]))
 
 
 def _lacks_event(ledger: Ledger, root: Path, export: Path) -> bool:
-    """Return whether a ledger lacks an event of an export. It may have each under its own position:
-    sessions that are recorded again are the same events.
+    """Return whether a ledger lacks an event of an export. An event may have another position
+    there, because a session that is recorded again has the same events.
     """
     end = notes.copy_end(root, export.name)
     if _has_history(ledger, end):
         return False
-    if not ledger.having([end.event_id]):  # most often the last one shows it
+    if not ledger.having([end.event_id]):  # in most cases the last event shows it
         return True
     with export.open("rb") as lines:
         next(lines, None)  # the header
@@ -165,7 +166,7 @@ def _lacks_event(ledger: Ledger, root: Path, export: Path) -> bool:
 
 
 def chain_at(root: Path, position: int) -> str:
-    """Return the chain at a position of a project's copy, "" if the copy does not go so far."""
+    """Return the chain at a position of a project's copy, "" if the copy ends before it."""
     try:
         with Path(own_folder(str(root)), COPY).open("rb") as lines:
             line = json.loads(next(islice(lines, position - 1, None), b""))
@@ -175,7 +176,10 @@ def chain_at(root: Path, position: int) -> str:
 
 
 def keep_lost_copy(place: Place, end: End) -> None:
-    """Keep a copy whose end the ledger lacks as an export, and say so. Raises OSError."""
+    """Keep a copy whose end the ledger lacks as an export, and report this.
+
+    Raises: OSError.
+    """
     entry = notes.entry_of(place.root)
     header = _header(entry.playbook if entry is not None else place.playbook, end)
     with Path(own_folder(str(place.root)), COPY).open("rb") as copy:
@@ -196,8 +200,10 @@ def _header(playbook: str, end: End) -> bytes:
 
 
 def _keep_export(place: Place, end: Anchor, content: Iterable[bytes]) -> None:
-    """Keep an export of what the ledger lacks, and say so: in the person's folder, and beside the
-    ledger, because a container's home goes with it. Raises OSError.
+    """Keep an export of the events that the ledger lacks, and report this. It is written to the
+    user's folder and beside the ledger, because a container's home is removed with the container.
+
+    Raises: OSError.
     """
     own = Path(own_folder(str(place.root)))
     export = own / f"{LACKED[0]}{end.position}-{end.chain[-12:]}{LACKED[1]}"
@@ -226,25 +232,27 @@ def _missing_events(export: Path, position: int) -> Finding:
 
 
 def lost_exports(root: Path) -> list[Path]:
-    """Return the exports of what a project's ledger had before an older state or another history
-    came in its place.
+    """Return the exports of the events that a project's ledger had before an older state or another
+    history replaced it.
     """
     return sorted(Path(own_folder(str(root))).glob("*".join(LACKED)))
 
 
 def is_lost_export(root: Path, file: Path) -> bool:
-    """Return whether a file has the bytes of an export that is kept of a project's ledger.
-    Raises OSError.
+    """Return whether a file has the same bytes as a kept export of a project's ledger.
+
+    Raises: OSError.
     """
     return any(_is_same(file, export) for export in lost_exports(root))
 
 
 def drop_imported(place: Place, file: Path) -> None:
-    """Remove an export whose events were just imported, and its spare beside the ledger. Raises
-    OSError.
+    """Remove an export whose events were just imported, and its spare copy beside the ledger.
+
+    Raises: OSError.
     """
     for export in lost_exports(place.root):
-        # one whose very history the ledger has now is gone already
+        # An export whose whole history is in the ledger now was already removed.
         if file.exists() and _is_same(file, export):
             _remove_export(place, export)
 
@@ -259,13 +267,16 @@ def _remove_export(place: Place, export: Path) -> None:
 
 def _is_same(first: Path, second: Path) -> bool:
     """Return whether two files have the same bytes."""
-    from filecmp import cmp  # what most questions need not load
+    from filecmp import cmp  # most questions do not need it
 
     return cmp(first, second, shallow=False)
 
 
 def lost_history(root: Path, ledger: Ledger) -> Finding | None:
-    """Return what is wrong if a project's ledger lacks what this home had. Raises LedgerError."""
+    """Return a finding if a project's ledger lacks events that this home had.
+
+    Raises: LedgerError.
+    """
     origin = ledger.head().origin
     for export in lost_exports(root):
         end = notes.copy_end(root, export.name)
@@ -277,8 +288,10 @@ def lost_history(root: Path, ledger: Ledger) -> Finding | None:
 
 
 def _give_header(root: Path, export: Path, end: End) -> None:
-    """Write the header of an export that begins with its first event: an early version kept the
-    events of a later one so. Without a header no version imports them. Raises OSError.
+    """Write the header of an export that begins with its first event, because no version imports it
+    without one. An early version kept the events of a later one in this form.
+
+    Raises: OSError.
     """
     entry = notes.entry_of(root)
     with export.open("rb") as lines:
@@ -292,11 +305,13 @@ def _give_header(root: Path, export: Path, end: End) -> None:
 def restore_from_copy(
     place: Place, entry: Entry, displaced: Path | None = None, *, sure: bool = True
 ) -> bool:
-    """Write a ledger from its copy: beside its place, then under its name, whose file is renamed to
-    `displaced`.
+    """Write a ledger from its copy: first beside its place, then under its name. Return whether it
+    is in its place: False if a file was created or removed there meanwhile.
 
-    Returns False if a file came there meanwhile, or went. Raises NotTheSame if nobody is `sure`
-    that the project is the same and playbook.json does not show it, LedgerError, OSError.
+    displaced  the new name of the file in the ledger's place; None if there is no such file
+    sure       False if only playbook.json can confirm that the project is the same
+
+    Raises: NotTheSame if nothing confirms the project, LedgerError, OSError.
     """
     from tempfile import TemporaryDirectory
 
@@ -323,9 +338,11 @@ def restore_from_copy(
 
 
 def _put_in_place(staged: Path, file: Path, displaced: Path | None) -> bool:
-    """Put a file in a ledger's place, through its folder: no link below a `.claude` leads
-    elsewhere. Returns False if what is there is not what the caller saw: another home, whose notes
-    have a lock of their own, was faster.
+    """Put a file in a ledger's place, through its folder, so that no link below a `.claude` leads
+    elsewhere. Return whether the file is in its place.
+
+    It is not if a file was created or removed there since the caller checked. Another home, whose
+    notes have their own lock, was faster then.
     """
     temporary_name = f".{file.name}.restored"
     try:
@@ -336,7 +353,7 @@ def _put_in_place(staged: Path, file: Path, displaced: Path | None) -> bool:
             folder.remove(temporary_name, missing_ok=True)
             _copy_into(folder, staged, temporary_name)
             for suffix in ("-wal", "") if displaced is not None else ():
-                with suppress(FileNotFoundError):  # the log has what is not in the file yet
+                with suppress(FileNotFoundError):  # the log has changes that the file lacks
                     folder.replace(
                         f"{file.name}{suffix}", f"{displaced.name if displaced else ''}{suffix}"
                     )
@@ -350,14 +367,14 @@ def _put_in_place(staged: Path, file: Path, displaced: Path | None) -> bool:
 
 
 def _give_name(folder: Folder, temporary_name: str, name: str) -> bool:
-    """Give a file its name, unless another file has it by now."""
+    """Give a file its name, unless another file already has it."""
     try:
         os.link(
             temporary_name, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False
         )
     except FileExistsError:
         return False
-    except OSError:  # a file system without a second name for a file
+    except OSError:  # a file system without hard links
         folder.replace(temporary_name, name)
         return True
     folder.remove(temporary_name)
@@ -366,7 +383,10 @@ def _give_name(folder: Folder, temporary_name: str, name: str) -> bool:
 
 
 def _copy_into(folder: Folder, source: Path, name: str) -> None:
-    """Copy a file into a folder under a new name, whole and on disk. Raises OSError."""
+    """Copy a file into a folder under a new name, completely and on disk.
+
+    Raises: OSError.
+    """
     fd = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with source.open("rb") as content, os.fdopen(fd, "wb") as target:
         from shutil import copyfileobj
@@ -377,7 +397,7 @@ def _copy_into(folder: Folder, source: Path, name: str) -> None:
 
 
 def free_name(path: Path) -> Path:
-    """Return the path, or one with a number that no file has."""
+    """Return the path, or the path with a number if a file already has it."""
     names = chain(
         [path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
     )
@@ -385,8 +405,8 @@ def free_name(path: Path) -> Path:
 
 
 def _has_written(ledger: Ledger, file: Path) -> bool:
-    """Return whether a playbook.json has the bytes that the ledger wrote at some moment: what shows
-    that a folder without commits is the same project.
+    """Return whether a playbook.json has the bytes that the ledger wrote at some time. This
+    confirms that a folder without commits is the same project.
     """
     from reflector.ledger.as_of import Past
     from reflector.playbook.document import MAX_BYTES, dump, load

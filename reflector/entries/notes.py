@@ -26,20 +26,20 @@ from reflector.locate import own_folder, person_folder
 from reflector.waiting import holder_of, wait_for
 
 COPY = "events.ndjson"
-#: The number of a file that is not there.
+#: The (device, inode) of a missing file.
 NOWHERE = (0, 0)
-#: Seconds that a process waits for the notes, where it cannot do without them.
+#: Seconds that a process waits for the notes if it needs them.
 PATIENCE = 30.0
 _MOST_ENTRY = 1 << 20
 
 
 class Entry(NamedTuple):
-    """A ledger of a person: where it is, whose history it has, and the first commits of the
-    project's repository.
+    """A user's ledger: its place, the origin of its history, and the first commits of the project's
+    repository.
 
-    origin  "" while the ledger is made
+    origin  "" while the ledger is being created
     file    (device, inode) of the ledger's file
-    mark    what only this note and the noted file have; "" in a note of an earlier version
+    mark    a value that only this note and the noted file have; "" in a note of an earlier version
     """
 
     root: str
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a project's ledger is."""
+    """The place of a project's ledger."""
 
     root: Path
     file: Path
@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
 
 class End(NamedTuple):
-    """The last event of a copy, 0 and "" for none, and the bytes of its whole lines."""
+    """The last event of a copy, 0 and "" for none, and the size of its complete lines in bytes."""
 
     position: int = 0
     chain: str = ""
@@ -69,17 +69,17 @@ class End(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The origin of the history that the copy has."""
+        """The origin of the copy's history."""
         return self.source.rpartition(":")[2]
 
 
 def entry_of(root: Path) -> Entry | None:
-    """Return what is known of a project's ledger; None for nothing, or without a home."""
+    """Return the note about a project's ledger; None without a note or a home."""
     return _read_entry(Path(own_folder(str(root)), ENTRY))
 
 
 def entries() -> list[Entry]:
-    """Return every ledger of this person, by the path of its project."""
+    """Return every ledger of this user, ordered by the path of its project."""
     folder = person_folder()
     if not folder:
         return []
@@ -103,8 +103,8 @@ def _read_entry(file: Path) -> Entry | None:
 
 
 def entry_in_force(place: Place) -> Entry | None:
-    """Return what is known of a project's ledger, from its copy alone if the note of it cannot
-    be read.
+    """Return the note about a project's ledger. If the note cannot be read, return an entry from
+    the copy alone.
     """
     if (entry := entry_of(place.root)) is not None:
         return entry
@@ -113,7 +113,10 @@ def entry_in_force(place: Place) -> Entry | None:
 
 
 def write_note(place: Place, origin: str, mark: str) -> None:
-    """Note the file that is in a ledger's place. Raises OSError."""
+    """Note the file that is in a ledger's place.
+
+    Raises: OSError.
+    """
     entry = Entry(
         str(place.root),
         place.playbook,
@@ -127,17 +130,17 @@ def write_note(place: Place, origin: str, mark: str) -> None:
 
 
 def new_mark() -> str:
-    """Return a mark that nobody can guess, in the form of a checkpoint's hash."""
+    """Return a mark that cannot be guessed, in the form of a checkpoint's hash."""
     return os.urandom(32).hex()
 
 
 def mark_name(mark: str) -> str:
-    """Return the name of the checkpoint that holds a mark; each home has its own."""
+    """Return the name of the checkpoint that contains a mark. Each home has its own."""
     return f"noted {mark[:16]}"
 
 
 def file_identity(file: Path) -> tuple[int, int]:
-    """Return the (device, inode) of a file, `NOWHERE` if it is not there."""
+    """Return the (device, inode) of a file, `NOWHERE` if it does not exist."""
     try:
         state = os.lstat(file)
     except OSError:
@@ -146,16 +149,16 @@ def file_identity(file: Path) -> tuple[int, int]:
 
 
 def commits_of(root: Path) -> tuple[str, ...]:
-    """Return the first commits of the history that a folder has checked out; () if git knows
-    none.
+    """Return the first commits of the history that a folder has checked out; () without such a
+    history.
     """
     output = git_says(root, "rev-list", "--max-parents=0", "HEAD")
     return tuple((output or b"").decode("ascii", "replace").split())
 
 
 def copy_end(root: Path, name: str = COPY) -> End:
-    """Return the last whole line of the copy of a project's ledger: what a killed process left
-    behind it is not one.
+    """Return the end of the last complete line of the copy of a project's ledger. The rest that a
+    killed process left after it does not count.
     """
     tail = b""
     with suppress(OSError), Path(own_folder(str(root)), name).open("rb") as file:
@@ -179,7 +182,9 @@ def copy_end(root: Path, name: str = COPY) -> End:
 
 
 def way_back(root: Path, file: Path) -> str:
-    """Return how the events of a damaged ledger come back from their copy; "" without one."""
+    """Return the text about restoring the events of a damaged ledger from their copy; "" without a
+    copy.
+    """
     position = copy_end(root).position
     if not position:
         return ""
@@ -188,7 +193,10 @@ def way_back(root: Path, file: Path) -> str:
 
 
 def forget(root: Path) -> None:
-    """Remove what is known of a project's ledger, its copy included. Raises OSError."""
+    """Remove the notes about a project's ledger, including its copy.
+
+    Raises: OSError.
+    """
     from shutil import rmtree
 
     rmtree(own_folder(str(root)))
@@ -196,9 +204,10 @@ def forget(root: Path) -> None:
 
 @contextmanager
 def hold_notes(root: Path, seconds: float | None = None) -> Iterator[None]:
-    """Keep other processes of this person from a project's notes; without a home there are none.
+    """Keep other processes of this user from a project's notes. Without a home there are no notes,
+    and nothing is locked.
 
-    Raises LedgerLocked if another process has them for longer than `seconds`, `PATIENCE` by
+    Raises: LedgerLocked if another process has them for longer than `seconds`, `PATIENCE` by
     default.
     """
     seconds = PATIENCE if seconds is None else seconds

@@ -17,14 +17,16 @@ from reflector.ledger.errors import LedgerStrange, LedgerUnavailable, is_out_of_
 from reflector.ledger.rows import Stored
 from reflector.ledger.sqlite_file import sqlite_module
 
-#: What SQLite may do while a strange file is looked at: some seconds of work.
+#: The limit of SQLite's work on a strange file: some seconds.
 _MOST_STEPS = 2_000
 _STEP = 100_000
 _BATCH = 1_000
 
 
 class Seen(NamedTuple):
-    """What a file says of a playbook, only looked at; `origin` is "" if it has no such playbook."""
+    """The content that a file shows of a playbook, without a proof; `origin` is "" if it has no
+    such playbook.
+    """
 
     origin: str
     position: int
@@ -33,7 +35,7 @@ class Seen(NamedTuple):
 
 
 class Look:
-    """A connection to a file that trusts nothing of it; `origin` is "" if the file has no such
+    """A connection to a file whose content is not trusted; `origin` is "" if the file has no such
     playbook.
     """
 
@@ -68,19 +70,20 @@ class Look:
         return self._run(query, name, state_hash).fetchone() is not None
 
     def times(self) -> tuple[str, str]:
-        """Return when the first and the last event were recorded, by what the file says."""
+        """Return the times of the first and the last event, as the file shows them."""
         row = self._run(
             "SELECT min(recorded_at), max(recorded_at) FROM event WHERE playbook_id = ?"
         ).fetchone()
         return str(row[0] or ""), str(row[1] or "")
 
     def fault(self) -> str:
-        """Return what is wrong with the history, in words; "" if each event is what was appended.
+        """Return the fault of the history, in words; "" if each event is as it was appended.
 
-        Computes the hash of each event's data and meta, and the chain, from the first event to the
-        head. `verify` needs the present schema; this reads only what every revision has.
+        This computes the hash of each event's data and meta, and the chain, from the first event to
+        the head. `verify` needs the present schema, but this reads only the columns of every
+        revision.
         """
-        from hashlib import sha256  # OpenSSL's library, which most questions need not load
+        from hashlib import sha256  # loads OpenSSL, which most questions do not need
 
         from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
 
@@ -127,13 +130,14 @@ _EVENTS = (
 
 @contextmanager
 def looking(file: Path, playbook: str) -> Iterator[Look]:
-    """A look at a playbook in a file. Raises LedgerUnavailable, LedgerStrange for what is not a
-    ledger of ours.
+    """A `Look` at a playbook in a file.
+
+    Raises: LedgerUnavailable, or LedgerStrange for a file that is not a ledger of reflector.
     """
     module = sqlite_module()
     steps = iter(range(_MOST_STEPS))
-    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a
-    # -shm, and leave both.
+    # Without a -wal no process has the ledger open. A connection that only reads would create and
+    # leave a -wal and a -shm.
     unused = "" if os.path.lexists(f"{file}-wal") else "&immutable=1"
     try:
         with closing(
@@ -151,7 +155,7 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
                     f"{file} is not a ledger of reflector; move it away to start a ledger"
                 )
             yield Look(connection, playbook)
-    # what a damaged or a forged file says
+    # The errors of a damaged or forged file.
     except (module.Error, ValueError, TypeError, OverflowError) as error:
         if is_out_of_reach(error):
             raise LedgerUnavailable(
@@ -165,8 +169,9 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
 
 
 def inspect_file(file: Path, playbook: str) -> Seen:
-    """Return what a file says of itself, only looked at. Raises LedgerUnavailable for one that
-    is no ledger of ours.
+    """Return the content that a file shows of itself, without a proof.
+
+    Raises: LedgerUnavailable, or LedgerStrange for a file that is not a ledger of reflector.
     """
     with looking(file, playbook) as stranger:
         return Seen(stranger.origin, stranger.position, *stranger.times())

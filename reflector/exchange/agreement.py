@@ -47,7 +47,7 @@ from reflector.playbook.change import SET_FIELDS, SETTING_KINDS
 from reflector.playbook.entry import Entry
 
 #: The fields of a bullet that a kind of change sets, by the type of its event. Counts are restated
-#: on their own.
+#: separately.
 _RESTATED_FIELDS = {kind.event: kind.set_fields for kind in SETTING_KINDS}
 _STATUS_FIELDS = ("status", "reason", "removed_into")
 _COLUMNS = ("name", *_STATUS_FIELDS, *SET_FIELDS)
@@ -60,9 +60,9 @@ NEVER: Moment = ("", "", 0)
 class Clock:
     """The times at which one ledger's own events count as recorded.
 
-    Invariant: an event comes behind all that its ledger knew when it was appended, even if the
-    clocks disagree. So an event that was appended behind another machine's events counts as
-    recorded after these, if by a microsecond only.
+    Invariant: an event comes after all events that its ledger had when it was appended, even if the
+    clocks disagree. So an event that was appended after another machine's events counts as recorded
+    after these, if only by a microsecond.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,9 @@ class Clock:
         self._latest_own = ""
 
     def own(self, recorded_at: str) -> str:
-        """Return when the ledger's next event counts as recorded, which is its own."""
+        """Return the time at which the ledger's next event counts as recorded; the event is its
+        own.
+        """
         if recorded_at < self._latest_own:
             self._latest_known = max(self._latest_known, self._latest_own)
         if recorded_at <= self._latest_known:
@@ -79,13 +81,13 @@ class Clock:
         return recorded_at
 
     def came(self, moment: Moment) -> None:
-        """Take the ledger's next event, which another ledger first recorded at this moment."""
+        """Add the ledger's next event, which another ledger first recorded at this moment."""
         self._latest_known = max(self._latest_known, moment[0])
 
 
 class _PlacedEvent(NamedTuple):
-    """An event with the earliest moment at which any ledger recorded it, and its place in the
-    ledger that first appended it.
+    """An event, the earliest moment at which any ledger recorded it, and its place in the ledger
+    that first appended it.
     """
 
     moment: Moment
@@ -95,8 +97,8 @@ class _PlacedEvent(NamedTuple):
 
 
 def agreed_playbook(sql: Statements, origin: str) -> Playbook:
-    """Return the playbook of all events of this ledger, in the order in which they were first
-    recorded anywhere.
+    """Return the playbook of all events of this ledger, in the order in which any ledger first
+    recorded them.
     """
     history: list[Event] = []
     while page := history_page(sql, history[-1].position if history else 0, ev.MAX_INT):
@@ -120,14 +122,14 @@ def agreed_playbook(sql: Statements, origin: str) -> Playbook:
 
 
 def _recorded_elsewhere(history: Iterable[Event]) -> dict[str, Moment]:
-    """Return the first moments at which other ledgers recorded events that this one had already
-    when they were merged, by the ids of the events here.
+    """Return the first moments at which other ledgers recorded events that were already here when
+    they were merged, by the ids here.
 
-    The record of a merge lists such events as `here`. A record that came from another ledger, by a
-    merge of its own, is about events of that ledger: they keep its ids until the record of the
-    merge that brought them, which follows, tells which ids that merge renamed.
+    The record of a merge lists such events as `here`. A record that came from another ledger is
+    about events of that ledger, and has their ids there. The record of the merge that brought it
+    follows, and lists the renamed ids.
     """
-    #: Ids and moments, by the number of merges that have yet to bring them here.
+    #: Ids and moments, by the number of merges that are still needed to bring them here.
     moments_by_distance: dict[int, list[tuple[str, Moment]]] = {}
     for event in history:
         if event.type != ev.LEDGER_MERGED or event.fault:
@@ -136,7 +138,7 @@ def _recorded_elsewhere(history: Iterable[Event]) -> dict[str, Moment]:
         brought = moments_by_distance.pop(distance + 1, [])
         record = event.data
         moments = moments_by_distance.setdefault(distance, [])
-        if record is None:  # it is erased, and with it the renamings
+        if record is None:  # it was erased together with the renamings
             moments += brought
             continue
         new_ids = renamed_ids(record["renamed"])
@@ -149,16 +151,17 @@ def _recorded_elsewhere(history: Iterable[Event]) -> dict[str, Moment]:
     return earliest
 
 
-#: What git renamed, by the ledger and the former name: the position there and the later name.
+#: git's renamings, by the ledger and the former name: the position there and the later name.
 _Renamings = Mapping[tuple[str, str], list[tuple[int, str]]]
 
 
 def _under_later_names(placed_events: Sequence[_PlacedEvent]) -> Iterator[Event]:
-    """Yield the events, those about a bullet that git renamed in their ledger under its later name.
+    """Yield the events. An event about a bullet that git renamed in its ledger gets the bullet's
+    later name.
 
     If git gives a name to other advice, a ledger adds its bullet under another name, with a
-    baseline. What was counted before belongs to that bullet, and not to the one that other ledgers
-    know by the name.
+    baseline. The counts from before belong to that bullet, and not to the bullet that other ledgers
+    have under the name.
     """
     renamings: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for placed in placed_events:
@@ -175,7 +178,7 @@ def _under_later_names(placed_events: Sequence[_PlacedEvent]) -> Iterator[Event]
             texts[placed.origin, bullet["name"]] = bullet["text"]
         if _renamed_into(event):
             name = event.facts["name"]
-            # Others know this advice by the name, so it is there; what was counted for it left.
+            # Other ledgers have this advice under the name, so it stays; its counts moved.
             section = name.partition("-")[0]
             text = texts.get((placed.origin, name), REDACTED)
             advice = {"name": name, "section": section, "text": text}
@@ -197,7 +200,7 @@ def _under_later_name(placed: _PlacedEvent, renamings: _Renamings) -> Event:
 
 
 def _later_name(renamings: _Renamings, origin: str, name: str, position: int) -> str:
-    """Return the last name of the bullet that a name meant in a ledger at a position."""
+    """Return the last name of the bullet that had a name in a ledger at a position."""
     while True:
         later = [
             renaming for renaming in renamings.get((origin, name), ()) if renaming[0] > position
@@ -208,8 +211,8 @@ def _later_name(renamings: _Renamings, origin: str, name: str, position: int) ->
 
 
 def _renamed_into(event: Event) -> str | None:
-    """Return the name that a bullet has from an event on, because git gave its name to other
-    advice or to none.
+    """Return the name that a bullet has after an event because git gave its name to other advice or
+    removed it; None for any other event.
     """
     is_merged = event.type == ev.BULLET_REMOVED and event.facts.get("reason") == "merged"
     return event.facts.get("into") if is_merged or event.type == ev.BULLET_RECOUNTED else None
@@ -218,7 +221,7 @@ def _renamed_into(event: Event) -> str | None:
 def with_names(type_: str, data: Data, names: Mapping[str, str]) -> dict[str, Any]:
     """Return an event's data with its bullets under their new names.
 
-    A renaming is one to one, and touches names in the fields that name bullets and no prose.
+    A renaming is one to one. It changes only the fields that name bullets, and no prose.
     """
 
     def new_value(field: Field, holder: Data, value: Any) -> Any:
@@ -233,7 +236,7 @@ def with_names(type_: str, data: Data, names: Mapping[str, str]) -> dict[str, An
 
 
 def renamed_ids(names: Mapping[str, str]) -> dict[str, str]:
-    """Return the new ids of events whose identity is a bullet's name, by the old ones."""
+    """Return the new ids of events whose identity is a bullet's name, by their old ids."""
     types = [event_type.name for event_type in EVENT_TYPES.values() if event_type.id_is_name]
     return {
         identity(type_, old): identity(type_, new) for type_ in types for old, new in names.items()
@@ -241,9 +244,9 @@ def renamed_ids(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
-    """Return the events after which policy, fields and removals are the book's.
+    """Return the events that give the ledger the policy, fields and removals of the book.
 
-    chain  the head's, which makes the events' identities
+    chain  the head's chain, from which the ids of the events are made
     """
     events: list[NewEvent] = []
     if Counters(sql).counting() != book.adopted:
@@ -268,10 +271,10 @@ def _differs(row: Mapping[str, object], entry: Entry, fields: Sequence[str]) -> 
 
 
 def _restated_status(status: str, entry: Entry, chain: str) -> list[NewEvent]:
-    """Return the events that bring a bullet of a status here to the agreed one."""
+    """Return the events that change a bullet from its status here to the agreed one."""
     events: list[NewEvent] = []
     is_in_place = entry.status in _IN_PLACE
-    # Of a bullet that was merged, only a removed one can be restored.
+    # A merged bullet must be removed before it can be restored.
     if not is_in_place or status == "merged":
         removed: dict[str, object] = {"name": entry.name, "reason": entry.reason}
         removed["into"] = entry.removed_into
@@ -287,13 +290,16 @@ def _restated_status(status: str, entry: Entry, chain: str) -> list[NewEvent]:
 
 
 def restated_counters(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
-    """Return the events after which the counters are the book's, its policy in force."""
+    """Return the events that give the ledger the counters of the book. The book's policy must be in
+    force.
+    """
     counters = {
         name: (helpful, harmful) for name, helpful, harmful in sql.run(_COUNTERS).fetchall()
     }
     agreed = {name: book.counters(name) for name in counters}
     heirs = {name: book.heirs(name) for name in counters}
-    # A new baseline counts for the bullet's heirs too. They follow it, so that theirs holds it.
+    # A new baseline also counts for the bullet's heirs. They come later, so that their baselines
+    # include it.
     restated: dict[str, None] = {}
     for name in counters:
         if counters[name] != agreed[name]:

@@ -30,8 +30,8 @@ from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url, url_of
 from reflector.proof.verify import Anchor, verify
 
-#: How the name of a folder ends in which a copy is made, and the age at which its process was
-#: killed.
+#: The end of the name of a folder for an unfinished copy, and the age from which its process is
+#: assumed to be killed.
 _UNFINISHED = ".reflector-unfinished"
 _LEFT_BEHIND_SECONDS = 3600.0
 _UNSOUND = "the backup {} is damaged and was not restored"
@@ -59,7 +59,7 @@ def ledger_file(url: Url) -> Path:
 
 
 def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
-    """Copy a ledger into a new file, also while others append, and return the head at which the
+    """Copy a ledger into a new file, even while others append, and return the head at which the
     copy ends.
 
     Raises: LedgerUnavailable for an existing file or a ledger on a server, LedgerCorrupt, OSError,
@@ -74,8 +74,8 @@ def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
         anchor = Anchor(head.position, head.chain)
         end = _proven(staged, f"the copy of {source} is damaged", ledger.name, anchor)
         settle_database(staged)
-        # Another file of this name may have come meanwhile: a link is refused then, a rename would
-        # replace it.
+        # Another file of this name may have been created meanwhile. A link is refused then, but a
+        # rename would replace it.
         os.link(staged, to)
     sync_folder(absolute(to.parent))
     return end
@@ -100,16 +100,16 @@ def restore_ledger(
     force: bool = False,
     written: tuple[str, str] | None = None,
 ) -> tuple[Anchor, Path | None]:
-    """Put a verified copy of a backup in a ledger's place. Return the head at which it ends, and
-    the file in which the replaced ledger is kept. The project's locks must be held.
+    """Replace a ledger by a verified copy of a backup. Return the head at which the copy ends, and
+    the file with the replaced ledger. The caller must hold the project's locks.
 
     force    restore the backup even if it lacks events of the ledger
-    written  the name and the digest of a projection's present file, such as playbook.json: the
-             restored ledger then knows it as its own, from before every event, so the file is
-             written again and not read as an edit
+    written  the name and the digest of a projection's present file, such as playbook.json. The
+             restored ledger then records the file as its own, at position 0. So the file is written
+             again and not read as an edit.
 
-    Raises: LedgerCorrupt, LedgerUnavailable, and LedgerError, such as for missing events; the
-    ledger is as it was then.
+    Raises: LedgerCorrupt, LedgerUnavailable, and LedgerError, such as for missing events. The
+    ledger is unchanged then.
     """
     check_is_backup(backup_file)
     with _staged(present) as staged:
@@ -138,7 +138,7 @@ def restore_ledger(
 
 
 def _lost_events(present: Path, staged: Path, *, readable: bool) -> str:
-    """Return which events of a ledger its backup lacks, in words; "" for none."""
+    """Return a text about the events of a ledger that its backup lacks; "" for none."""
     if not readable:
         is_empty = not present.exists() or not present.stat().st_size
         return "" if is_empty else "cannot be read, and may have events that"
@@ -151,7 +151,7 @@ def _lost_events(present: Path, staged: Path, *, readable: bool) -> str:
 
 
 def _keep(present: Path, *, readable: bool) -> Path | None:
-    """Keep a ledger aside: a copy of a sound one, the very files of one that cannot be read."""
+    """Keep the old ledger under another name: a copy if it is sound, otherwise its own files."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     replaced = present.with_name(f"{present.name}.before-{stamp}")
     if readable:
@@ -165,9 +165,9 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
 
 
 def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anchor:
-    """Return the head of a playbook of a copy, all of whose playbooks were verified.
+    """Verify all playbooks of a copy, and return the head of one.
 
-    refusal  what an error says of the copy
+    refusal  the beginning of an error message about the copy
     """
     if not _is_ledger(staged):
         raise LedgerCorrupt(f"{refusal}: {_NO_LEDGER}")
@@ -193,7 +193,7 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
 
 
 def _is_ledger(path: Path) -> bool:
-    """Return whether a file can be read as a ledger from end to end."""
+    """Return whether the whole file can be read as a ledger."""
     try:
         with looking(path) as connection:
             check = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -204,11 +204,11 @@ def _is_ledger(path: Path) -> bool:
 
 @contextmanager
 def _staged(target: Path) -> Iterator[Path]:
-    """Yield the path for a copy beside its target, in a folder that only its owner may read. The
-    folder is removed with all in it, and so are those that killed processes left.
+    """Yield the path for a copy beside its target, in a folder that only its owner can read. The
+    folder is removed with its content, and so are old folders of killed processes.
     """
     for old_folder in target.parent.glob(f".*{_UNFINISHED}"):
-        with suppress(FileNotFoundError):  # another backup was faster
+        with suppress(FileNotFoundError):  # another backup removed it first
             if time.time() - old_folder.lstat().st_mtime > _LEFT_BEHIND_SECONDS:
                 shutil.rmtree(old_folder, ignore_errors=True)
     with TemporaryDirectory(

@@ -22,8 +22,8 @@ from reflector.ledger.statements import Statements
 from reflector.playbook.admissible import same_words
 
 _LIVE = "SELECT name, text FROM bullet WHERE playbook_id = ? AND status = 'live' ORDER BY ordinal"
-#: What identifies a bullet everywhere: the id and the data hash of the event that first brought it,
-#: as these were when that event was first appended, and which of its bullets it is.
+#: The identity of a bullet in every ledger: the id and the data hash of the event that first added
+#: it, from when that event was first appended, and the index among the event's bullets.
 BulletBirth = tuple[str, str, int]
 #: The names here that a bullet of another history may have, the surest first.
 NamesFor = Callable[[str], list[str]]
@@ -34,9 +34,9 @@ class Bullets:
     """Every bullet of a history by name.
 
     texts    every text that it ever had
-    births   one for each machine that made it
-    live     the text of those that are in the playbook now
-    watched  those that came as lines of files
+    births   one for each machine that created it
+    live     the text of each bullet that is in the playbook now
+    watched  the bullets that came as lines of files
     """
 
     texts: dict[str, set[str]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Bullets:
     watched: set[str] = field(default_factory=set)
 
     def take(self, type_: str, birth: Birth, data: Mapping[str, Any]) -> None:
-        """Add the next event of the history that words a bullet."""
+        """Add the next event of the history that sets a bullet's text."""
         for index, bullet in enumerate(bullets_brought(type_, data)):
             name = bullet["name"]
             self.texts.setdefault(name, set()).add(bullet["text"])
@@ -57,10 +57,10 @@ class Bullets:
 
     def names_of(self, their_bullets: Bullets) -> dict[str, str]:
         """Return the bullets of another history that are here: the name there, and the name here.
-        One to one.
+        The mapping is one to one.
 
-        The surest sign is asked first: one birth, then one name that ever said the same, then the
-        words of a line that `check` watches, then two live bullets that say the same.
+        The surest sign is checked first: one birth, then one name with a common text, then the
+        words of a line that `check` watches, then two live bullets with the same text.
         """
         our_names: dict[str, str] = {}
         taken: set[str] = set()

@@ -43,7 +43,9 @@ class Birth(NamedTuple):
 
 
 def birth_of(present: Birth, meta: Mapping[str, Any]) -> Birth:
-    """Return an event's birth; `present`, its place now, if it came from no other ledger."""
+    """Return an event's birth. `present`, its place now, is the birth if it came from no other
+    ledger.
+    """
     birth = present
     for place in came_through(meta):
         event_id = place.get("event_id", birth.event_id)
@@ -53,7 +55,7 @@ def birth_of(present: Birth, meta: Mapping[str, Any]) -> Birth:
 
 
 def ids_of(event_id: str, meta: Mapping[str, Any]) -> list[str]:
-    """Return the ids that an event ever had, the present one first."""
+    """Return all ids that an event ever had, the present one first."""
     former = [place.get("event_id") for place in came_through(meta)]
     return list(dict.fromkeys([event_id, *(id_ for id_ in former if isinstance(id_, str))]))
 
@@ -64,9 +66,9 @@ def id_beside(type_: str, birth: Birth) -> str:
 
 
 class TheirEvent(NamedTuple):
-    """An event of the other ledger, as far as it is looked for here.
+    """The properties by which an event of the other ledger is found here.
 
-    ids  all ids that it ever had, the present one there first
+    ids  all ids that it ever had, its present id there first
     """
 
     type: str
@@ -75,7 +77,7 @@ class TheirEvent(NamedTuple):
 
 
 class OurEvent(NamedTuple):
-    """An event here, as far as others are compared with it."""
+    """The properties of an event here that are compared with those of other events."""
 
     data_hash: str
     birth: Birth
@@ -83,14 +85,14 @@ class OurEvent(NamedTuple):
     target_id: str | None = None
 
     def points_to(self, target_id: str | None) -> bool:
-        """Return whether the event is about another one, given by its id here; True if that of
-        either is unknown.
+        """Return whether the target of the event has this id here; True if either target is
+        unknown.
         """
         return target_id is None or self.target_id is None or self.target_id == target_id
 
 
 class OurEvents:
-    """The events here, looked up by their ids; each id is asked for once."""
+    """The events here, by their ids. Each id is looked up once."""
 
     def __init__(self, sql: Statements, origin: str) -> None:
         self._sql = sql
@@ -107,27 +109,30 @@ class OurEvents:
         return self._events[event_id]
 
     def look_up(self, event_ids: Iterable[str]) -> None:
-        """Ask for the events of several ids at once."""
+        """Look up the events of several ids at once."""
         missing = {event_id for event_id in event_ids if event_id not in self._events}
         self._events.update(dict.fromkeys(missing))
         if missing:
             self._take(self._sql.run(f"{_ROWS} AND event_id IN ?", missing).fetchall())
 
     def add(self, event_id: str, event: OurEvent) -> None:
-        """Take an event that is about to be appended."""
+        """Add an event before it is appended."""
         self._events[event_id] = event
 
     def forget(self) -> None:
-        """Keep memory flat; appended events are asked for again."""
+        """Forget the events, so that memory use stays constant. Appended events are looked up
+        again.
+        """
         self._events.clear()
 
     def born(
         self, theirs: TheirEvent, event_ids: Sequence[str], target_id: str | None = None
     ) -> str | None:
-        """Return the one of some ids under which the very event of the other ledger is here.
+        """Return the first of these ids that belongs to the other ledger's event here, compared by
+        birth.
 
-        Clones of one ledger may have two events of one birth that are about different events:
-        `target_id`, the id here of the event that it is about, tells them apart.
+        Clones of one ledger may have two events of one birth with different targets. `target_id`,
+        the target's id here, distinguishes them.
         """
         for event_id in event_ids:
             ours = self.get(event_id)
@@ -136,14 +141,15 @@ class OurEvents:
         return None
 
     def is_same(self, event_id: str, data_hash: str, target_id: str | None = None) -> bool:
-        """Return whether an event of this id with this data is here, about the same event."""
+        """Return whether an event with this id, data and target is here."""
         ours = self.get(event_id)
         return ours is not None and ours.data_hash == data_hash and ours.points_to(target_id)
 
     def search(self, theirs: TheirEvent) -> str | None:
-        """Return the id of the other ledger's event here, however an older version named it.
+        """Return the id of the other ledger's event here, even if an older version gave it another
+        id.
 
-        It reads every event of that type that came from another ledger.
+        This reads every event of that type that came from another ledger.
         """
         mark = f'%"event_id":"{theirs.birth.event_id}"%'
         rows = self._sql.run(f"{_ROWS} AND type = ? AND meta LIKE ?", theirs.type, mark).fetchall()
@@ -164,17 +170,17 @@ def candidate_ids(
 
     new_id       the id with which it would be appended
     renamed_ids  the ids here of events of older versions whose identity is a bullet's name
-    data_hash    the hash of its data with the names that its bullets have here
+    data_hash    the hash of its data with the names of its bullets here
     """
     own_ids = [new_id, *(renamed_ids.get(event_id, event_id) for event_id in theirs.ids)]
-    # An older version named the second event of an id by the data that it has here.
+    # An older version gave the second event of an id an id from its data here.
     former_ids = [identity(theirs.type, "beside", event_id, data_hash) for event_id in own_ids]
     beside = id_beside(theirs.type, theirs.birth)
     return list(dict.fromkeys([*own_ids, *theirs.ids, beside, *former_ids]))
 
 
 def is_kept_beside(type_: str) -> bool:
-    """Return whether an event is stored beside another one that has its id, because both have to
+    """Return whether an event is stored beside another event with the same id, because both must
     stay.
     """
     return EVENT_TYPES[type_].merge is Merge.BESIDE

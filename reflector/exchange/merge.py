@@ -56,7 +56,8 @@ from reflector.ledger.store import Ledger
 
 Lines = Callable[[], Iterable[str | bytes]]
 
-#: Lines after which a `ledger.merged` is appended; it names each event that was not.
+#: The number of lines after which a `ledger.merged` is appended, which names each event that was
+#: not appended.
 _PAGE = 1000
 _MAX_SHOWN = 20
 _MAX_SHOWN_CHARACTERS = 60
@@ -72,7 +73,7 @@ _ERASE_REDACTED = (
 
 
 def _collision_error(collisions: list[Collision]) -> LedgerError:
-    """Return the error of names that mean one bullet here and another one in the file."""
+    """Return the error about names that mean different bullets here and in the file."""
     count = len(collisions)
     means = "1 name means different rules" if count == 1 else f"{count} names mean different rules"
     lines = [
@@ -90,26 +91,26 @@ def _collision_error(collisions: list[Collision]) -> LedgerError:
 
 @dataclass(slots=True)
 class Merged:
-    """What a merge did.
+    """The result of a merge.
 
-    added        events of the file that were appended; 0 if all of them were here
-    known        events of the file that were here already
-    otherwise    those of them that have other data here, a verdict even; this ledger's data stays
-    renamed      names that were given to bullets of the file: old -> new
-    restated     bullets that both ledgers changed, which an event restates
-    set_aside    reflections that do not count any more, because another judge's on the same window
-                 counts
-    overlapping  windows of the file that share records with windows that were here
+    added        events of the file that were appended; 0 if all were already here
+    known        events of the file that were already here
+    otherwise    known events with other data here, even verdicts; this ledger's data stays
+    renamed      new names of bullets of the file: old -> new
+    restated     bullets that both ledgers changed, and that an event restates
+    set_aside    reflections that do not count any more, because another judge's reflection on the
+                 same window counts
+    overlapping  windows of the file that share records with windows that were already here
     forward      this ledger was an earlier state of the file's, and is the same ledger now
-    merged_at    the position that undoes the import; null if nothing was appended, or the ledger is
-                 the file's now
+    merged_at    the position that undoes the import; null if nothing was appended, or if the ledger
+                 is the file's now
     """
 
     head: Head
     added: int = 0
     known: int = 0
     otherwise: int = 0
-    #: The first of those, in words.
+    #: The first events of `otherwise`, in words.
     differing: list[str] = field(default_factory=list, repr=False)
     renamed: Mapping[str, str] = field(default_factory=dict)
     restated: tuple[str, ...] = ()
@@ -120,17 +121,17 @@ class Merged:
 
 
 class _NothingNew(Exception):
-    """Every event of the file is here; raised so that nothing is appended."""
+    """All events of the file are already here. It is raised so that nothing is appended."""
 
 
 def merge_ledger(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0) -> Merged:
-    """Append the events of an exported ledger that are not here, and return what that did.
+    """Append the events of an exported ledger that are missing here, and return the result.
 
-    lines   returns the file's lines; it is called twice, to prove them, and under the ledger's lock
-    rename  bullets of the file whose names mean another bullet here get the next free ones
+    lines   returns the file's lines; it is called twice: for the proof, and under the ledger's lock
+    rename  give the next free names to bullets of the file whose names mean another bullet here
     first   the lowest number of such a name
 
-    Raises: WrongLine, and LedgerError such as for names that differ; nothing is appended then.
+    Raises: WrongLine, and LedgerError such as for names that differ. Nothing is appended then.
     """
     survey = read_survey(lines())
     done = Merged(ledger.head())
@@ -152,7 +153,7 @@ def merge_ledger(ledger: Ledger, lines: Lines, *, rename: bool = False, first: i
             _Merging(writing, survey, done, ledger.draw()).take_all(new_lines)
             done.renamed = new_names
         done.head = _head_at(done.head, writing)
-    # Also if all is here: an earlier import may have been kept from it by a reader.
+    # Even if all events are here, because a reader may have prevented this in an earlier import.
     if survey.redacted_types:
         ledger.forget_erased()
     return done
@@ -163,7 +164,7 @@ def _head_at(head: Head, end: Writing) -> Head:
 
 
 def _grow(writing: Writing, lines: Iterator[CheckedLine]) -> None:
-    """Append the rest of the same history unchanged, and erase what it erased."""
+    """Append the rest of the same history unchanged, and erase the texts that it erased."""
     sql = writing.sql
     last = insert_lines(sql, lines)
     assert last is not None  # the file is longer
@@ -174,7 +175,7 @@ def _grow(writing: Writing, lines: Iterator[CheckedLine]) -> None:
 
 class _PresentEvent(NamedTuple):
     """A line of the file that is not appended, as `ledger.merged` records it: its position there,
-    its id here, and when it was first recorded.
+    its id here, and the time of its first record.
     """
 
     position: int
@@ -183,12 +184,12 @@ class _PresentEvent(NamedTuple):
 
 
 class _Merging:
-    """A merge under way: the new events of a file appended, page by page.
+    """A running merge, which appends the new events of a file page by page.
 
-    our_ids      the id here of each event of the file that was looked at, by its id there; None if
-                 it is not here
-    reflections  the reflections of the file that have another id here, by the one there
-    models       the models of windows here as the file names them, by their ids here
+    our_ids      the id here of each examined event of the file, by its id there; None if it is not
+                 here
+    reflections  the id here of each examined reflection of the file, by its id there
+    models       the models that the file names for windows here, by the windows' ids here
     """
 
     def __init__(self, writing: Writing, survey: Survey, done: Merged, tx: str) -> None:
@@ -207,7 +208,8 @@ class _Merging:
         done.known = survey.common
 
     def take_all(self, lines: Iterator[CheckedLine]) -> None:
-        """Append what is new, then what came of windows and bullets that both judged or changed.
+        """Append the new events, then the results for windows and bullets that both ledgers judged
+        or changed.
 
         Raises: _NothingNew, LedgerError.
         """
@@ -221,13 +223,13 @@ class _Merging:
             raise _NothingNew
 
     def _has_restated(self) -> bool:
-        """Return whether counters here may rest on a count that a merge restated. Changes since
-        then, such as an undone merge of bullets, do not reach into such a count.
+        """Return whether counters here may be based on a count that a merge restated. Later
+        changes, such as an undone merge of bullets, do not affect such a count.
         """
         return self.sql.run(_ANY_RECOUNT).fetchone() is not None
 
     def _brings_models(self) -> bool:
-        """Return whether the file names another model of a window here than those known."""
+        """Return whether the file names a model for a window here that is not known here."""
         known = self.known_models
         return any(
             window_id not in known or model not in known[window_id].models
@@ -235,7 +237,7 @@ class _Merging:
         )
 
     def _take_page(self, page: list[CheckedLine]) -> None:
-        """Append what is new of a page, and the record of it."""
+        """Append the new events of a page, and the record of the page."""
         prepared_lines = [(line, self._with_our_names(line)) for line in page]
         self._look_up(prepared_lines)
         present: list[_PresentEvent] = []
@@ -246,7 +248,7 @@ class _Merging:
             own_id = prepared.event.event_id
             present_id = self._present_id(line, prepared)
             new_id = self._new_id(line, prepared) if present_id is None else None
-            # One that stays out because its id is taken is the same fact in other words.
+            # An event that is not appended because its id is taken is the same fact in other words.
             is_same_fact = own_id in self.our_events and not _is_local(line)
             fact_id = own_id if is_same_fact else None
             self.our_ids[line.stored.event_id] = present_id or new_id or fact_id
@@ -271,8 +273,8 @@ class _Merging:
     def _append_record(
         self, last: Stored, present: list[_PresentEvent], models: Mapping[str, str]
     ) -> None:
-        """Append the `ledger.merged` of a page that ends with an event of the file, with the models
-        that its copies of windows here name.
+        """Append the `ledger.merged` of a page. `last` is the last event of the page, and `models`
+        are the models that the file names for windows here.
         """
         upto = self.survey.header._replace(position=last.position, chain=last.chain)
         names = dict(self.survey.our_names)
@@ -285,7 +287,7 @@ class _Merging:
         self.our_events.forget()
 
     def _finish(self) -> None:
-        """Append what came of windows and bullets that both judged or changed."""
+        """Append the results for windows and bullets that both ledgers judged or changed."""
         if self.erases:
             fill_tables(self.sql)
         origin = self.done.head.origin
@@ -307,7 +309,7 @@ class _Merging:
         append(self.writing, [prepare(event, tx=self.tx) for event in events])
 
     def _with_our_names(self, line: CheckedLine) -> Prepared:
-        """Return a line with the names that its bullets have here."""
+        """Return a line in which the bullets have their names here."""
         prepared = line.prepared
         facts = prepared.facts
         if facts is None:
@@ -320,7 +322,7 @@ class _Merging:
         )
 
     def _look_up(self, prepared_lines: list[tuple[CheckedLine, Prepared]]) -> None:
-        """Ask at once for all events here that those of a page may be, or point to."""
+        """Look up at once all events here that may be the events of a page, or their targets."""
         ids: set[str] = set()
         for line, prepared in prepared_lines:
             stored = line.stored
@@ -335,7 +337,7 @@ class _Merging:
         return candidate_ids(theirs, event_id, self.renamed_ids, data_hash)
 
     def _with_our_targets(self, line: CheckedLine, prepared: Prepared) -> Prepared:
-        """Return an event as it would be appended: it points to the events that are here."""
+        """Return an event as it would be appended, with its ids and targets here."""
         stored = line.stored
         target_id = self._our_id(stored.target_id)
         reflection_id = self._our_reflection(stored.reflection_id)
@@ -357,7 +359,7 @@ class _Merging:
         return prepared._replace(event=event)
 
     def _with_our_baseline(self, prepared: Prepared) -> Prepared:
-        """Return a recount whose `since` is the id here of the event with that baseline."""
+        """Return a recount whose `since` is the id here of the event with its baseline."""
         facts = prepared.facts or {}
         since = facts.get("since")
         if not isinstance(since, str) or prepared.data is None:
@@ -368,7 +370,7 @@ class _Merging:
         return _with(prepared, {**facts, "since": our_since})
 
     def _our_id(self, event_id: str | None) -> str | None:
-        """Return the id here of an event that another one points to; None if it is not here."""
+        """Return the id here of the target of another event; None if the target is not here."""
         if event_id is None or event_id in self.survey.restated:
             return None
         if event_id not in self.our_ids:
@@ -377,8 +379,8 @@ class _Merging:
         return self.our_ids[event_id]
 
     def _earlier_id(self, event_id: str, theirs: TheirEvent) -> str | None:
-        """Return the id here of an event that an earlier merge brought, or that both ledgers
-        began with.
+        """Return the id here of an event from an earlier merge, or from the common beginning of
+        both ledgers.
         """
         data_hash = theirs.birth.data_hash
         ids = self._candidate_ids(theirs, event_id, data_hash)
@@ -390,9 +392,10 @@ class _Merging:
         return own_id if own_id in self.our_events and is_same_fact else None
 
     def _our_reflection(self, reflection_id: str | None) -> str | None:
-        """Return the id here of a reflection of the file: another one if its verdicts differ from
-        those that are here under its id, for example if two people judged one citation with an
-        older version.
+        """Return the id here of a reflection of the file.
+
+        If its id here belongs to a reflection with other verdicts, it gets a new id. For example,
+        two users judged one citation with an older version.
         """
         if reflection_id is None or reflection_id not in self.survey.verdicts:
             return reflection_id
@@ -417,8 +420,8 @@ class _Merging:
         return reflection_id
 
     def _present_id(self, line: CheckedLine, prepared: Prepared) -> str | None:
-        """Return the id of the very event here. A bullet's birth is another one if its name is,
-        and is kept: the name there is known by it permanently.
+        """Return the id of the same event here, None if it is not here. The birth of a bullet with
+        another name is another event and is kept, because it identifies the name there permanently.
         """
         if _is_local(line):
             return None
@@ -436,9 +439,7 @@ class _Merging:
         return None
 
     def _new_id(self, line: CheckedLine, prepared: Prepared) -> str | None:
-        """Return the id under which an event that is not here is appended; None for one that is
-        not appended.
-        """
+        """Return the id under which a missing event is appended; None if it is not appended."""
         if _is_local(line):
             return None
         event = prepared.event
@@ -457,10 +458,11 @@ class _Merging:
         return event.event_id
 
     def _brings_back(self, target_id: str) -> bool:
-        """Return whether what the file's redactions leave of an event holds a text that was erased
-        here.
+        """Return whether the data that the file's redactions kept of an event contains a text that
+        was erased here.
 
-        Such a redaction is not appended, nor the one of it in a later merge.
+        Such a redaction is not appended. In a later merge, a redaction of that redaction is not
+        appended either.
         """
         redactions = redaction_line(self.sql, target_id)
         if len(redactions) < 2 or redactions[-1].data is None:
@@ -474,7 +476,7 @@ class _Merging:
         return not their_texts <= set(texts_of(erased_event.type, our_remnant))
 
     def _first_recorded_at(self, line: CheckedLine) -> str:
-        """Return when an event that was not appended was first recorded."""
+        """Return the time of the first record of an event that was not appended."""
         stored = line.stored
         time = self.survey.counted_times.get(stored.position, stored.recorded_at)
         place = (time, self.survey.header.origin, stored.position)
@@ -483,7 +485,7 @@ class _Merging:
     def _with_origin(self, line: CheckedLine, prepared: Prepared, event_id: str) -> Prepared:
         """Return an event to append, with its place in the other ledger.
 
-        Raises: WrongLine if its target is needed and not here.
+        Raises: WrongLine if its type needs a target and the target is not here.
         """
         stored = line.stored
         target = EVENT_TYPES[stored.type].target
@@ -500,8 +502,8 @@ class _Merging:
         return prepared._replace(event=event, meta=meta, meta_hash=meta_hash)
 
     def _our_meta(self, line: CheckedLine, prepared: Prepared, event_id: str) -> dict[str, Any]:
-        """Return an event's meta with its place in the other ledger, and the id and the hash that
-        it had there.
+        """Return an event's meta with its place in the other ledger, and its id and hash there if
+        they differ.
         """
         stored = line.stored
         meta = plain(line.prepared.event.meta)
@@ -523,8 +525,8 @@ class _Merging:
         return {**meta, MERGED: place}
 
     def _count_overlaps(self, new: Iterable[Prepared]) -> None:
-        """Count the windows whose records other windows here hold: their citations may be
-        counted on both sides.
+        """Count the windows that share records with other windows here. Their citations may be
+        counted twice.
         """
         query = 'SELECT 1 FROM record WHERE playbook_id = ? AND "key" IN ? LIMIT 1'
         for prepared in new:
@@ -537,9 +539,7 @@ class _Merging:
 
 
 def _is_local(line: CheckedLine) -> bool:
-    """Return whether an event is about the other ledger as it was there, which its own history
-    proves.
-    """
+    """Return whether an event is only about the other ledger, whose own history proves it."""
     is_of_its_ledger = EVENT_TYPES[line.stored.type].merge is Merge.LOCAL
     return is_of_its_ledger or RESTATED in line.prepared.event.meta
 
@@ -551,7 +551,9 @@ def _with(prepared: Prepared, facts: Mapping[str, Any]) -> Prepared:
 
 
 def _renamed(stored: Stored, facts: Mapping[str, Any], survey: Survey) -> Mapping[str, Any]:
-    """Return an event's data with the names here; of a redaction, those in what it leaves."""
+    """Return an event's data with the names here. In a redaction, the names in the kept facts are
+    changed.
+    """
     if stored.type == ev.EVENT_REDACTED and isinstance(facts.get("kept"), Mapping):
         erased_type = survey.redacted_types.get(stored.target_id or "", "")
         kept = agreement.with_names(erased_type, facts["kept"], survey.our_names)

@@ -32,7 +32,7 @@ from reflector.playbook.names import Names, is_name
 
 
 class Verdict(NamedTuple):
-    """A tag of the other ledger: its id, the name of its bullet, and what it gives the bullet."""
+    """A tag of the other ledger: its id, its bullet's name, and the verdict."""
 
     event_id: str
     name: str
@@ -41,20 +41,20 @@ class Verdict(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """What a file holds.
+    """The content of a file.
 
     chains           the chain at each of its positions
-    common           the last position at which this ledger has the very chain: the same ledger up
-                     to there, or merged
+    common           the last position at which this ledger has the same chain, by a common history
+                     or by a merge
     forward          whether this ledger is an earlier state of the file's
-    remnants         what is left of the erased events' data, by their ids
-    redacted_types   the types of events of which redactions keep what is left, by the id that the
+    remnants         the remaining data of erased events, by their ids
+    redacted_types   the types of erased events of which a redaction keeps data, by the id that the
                      redaction points to
     mentioned_names  every name that an event mentions
-    our_names        bullets that have another name here: the name there, and the one here
-    counted_times    when events count as recorded that came later than their ledger's clock showed,
-                     by position (`Clock`)
-    restated         events that only restate what came of a merge there: they are not appended, so
+    our_names        bullets with another name here: the name there, and the name here
+    counted_times    the times at which events count as recorded if they differ from the recorded
+                     ones, by position (`Clock`)
+    restated         events that only restate the result of a merge there: they are not appended, so
                      nothing here points to them
     events           every event by its id
     verdicts         the tags of each reflection
@@ -76,7 +76,7 @@ class Survey:
 
 
 class Collision(NamedTuple):
-    """A name of two bullets, with their texts as they were first written."""
+    """One name of two different bullets, with one text of each."""
 
     name: str
     our_text: str
@@ -84,7 +84,7 @@ class Collision(NamedTuple):
 
 
 def read_survey(lines: Iterable[str | bytes]) -> Survey:
-    """Prove a file and return what it holds.
+    """Prove a file and return its content.
 
     Raises: WrongLine.
     """
@@ -118,7 +118,7 @@ def read_survey(lines: Iterable[str | bytes]) -> Survey:
 
 
 def _event_of(line: CheckedLine) -> Event:
-    """Return the event of a line as the other ledger has it."""
+    """Return the event of a line as it is in the other ledger."""
     header = line.stored[:10]
     prepared = line.prepared
     hashes = (line.stored.data_hash, prepared.event.meta, line.stored.chain)
@@ -148,7 +148,7 @@ def _take_facts(survey: Survey, stored: Stored, facts: Mapping[str, Any]) -> Non
 
 
 def compare_heads(writing: Writing, origin: str, survey: Survey) -> None:
-    """Set how far a file's history is in this ledger."""
+    """Determine how much of a file's history is in this ledger."""
     sql = writing.sql
     chains = ["", *survey.chains]
     if origin == survey.header.origin:
@@ -163,7 +163,7 @@ def compare_heads(writing: Writing, origin: str, survey: Survey) -> None:
         is_whole = survey.common == writing.position
         survey.forward = 0 < survey.common < len(survey.chains) and is_whole
     for event in between(sql, (ev.LEDGER_MERGED,), 0, writing.position):
-        # One that came through another ledger shows the head of that one.
+        # A record that came from another ledger shows that ledger's head.
         if event.data is None or MERGED in event.meta:
             continue
         position = event.data["position"]
@@ -173,8 +173,8 @@ def compare_heads(writing: Writing, origin: str, survey: Survey) -> None:
 
 
 def match_bullets(ours: Bullets, survey: Survey) -> list[Collision]:
-    """Set which bullets of the file have other names here, and return the names of those that mean
-    another bullet here.
+    """Determine which bullets of the file have other names here. Return the names that mean another
+    bullet here.
     """
     theirs = survey.bullets
     matched = ours.names_of(theirs)
@@ -188,8 +188,8 @@ def match_bullets(ours: Bullets, survey: Survey) -> list[Collision]:
 def free_names(
     collisions: Iterable[Collision], ours: Bullets, survey: Survey, first: int
 ) -> dict[str, str]:
-    """Return the next free name of each colliding bullet, one that neither ledger has ever
-    mentioned.
+    """Return the next free name of each colliding bullet. Neither ledger ever mentioned these
+    names.
 
     first  the lowest number of a new name
     """
@@ -198,8 +198,8 @@ def free_names(
     for collision in collisions:
         slug = collision.name.partition("-")[0].partition("_")[0]
         new_name = names.next(slug)
-        # A name that a session cited, though it meant nothing there, could be mistaken for the
-        # bullet's own.
+        # A session may have cited this name although no bullet had it. The citation could be
+        # mistaken for one of this bullet.
         while new_name in survey.mentioned_names:
             new_name = names.next(slug)
         new_names[collision.name] = new_name

@@ -37,7 +37,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.names import is_name
 
 _PAGE = 1000
-#: More than an event with the longest answer that is kept, each character of it escaped.
+#: More than an event with the longest answer that is kept, if each of its characters is escaped.
 _MAX_LINE_BYTES = 64 * 2**20
 _COLUMNS = ", ".join(Stored._fields)
 _ROWS = (
@@ -48,13 +48,13 @@ _FORMAT = "reflector.ledger"
 _VERSION = 1
 _EXPORTED = "ledger.exported"
 _SOURCE = "urn:reflector:ledger:"
-#: As every ledger writes it, so that texts are in the order of time.
+#: The format of every ledger, so that texts sort in the order of time.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
-#: No event could follow one of the last moment of time.
+#: After an event at the last possible time, no event could follow.
 _END_OF_TIME = "9999"
 _TO_COME = "it was recorded at {}, which is in the future; check the clocks of both machines"
 
-#: The attributes of an event's line, in order, and which fields of the event they are.
+#: The attributes of an event's line, in order, and their fields of the event.
 _ATTRIBUTES = {
     "id": "event_id",
     "type": "type",
@@ -67,7 +67,7 @@ _ATTRIBUTES = {
     "meta": "meta",
     "chain": "chain",
 }
-#: Those without a value are left out: the specification knows no null.
+#: Attributes that are omitted without a value, because the specification has no null.
 _OPTIONAL = {
     "sessionid": "session_id",
     "reflectionid": "reflection_id",
@@ -99,15 +99,13 @@ def header_line(header: Header) -> str:
 
 
 def event_line(stored: Stored, origin: str) -> str:
-    """Return an event's line, without a newline. Data that is not a JSON object stays the text that
-    it is.
-    """
+    """Return an event's line, without a newline. Data that is not a JSON object stays a text."""
     facts, fault = object_in(stored.data) if stored.data is not None else ({}, "")
     name = facts.get("name") if stored.type.startswith("bullet.") else None
     attributes = {"specversion": "1.0", "id": stored.event_id, "source": _SOURCE + origin}
     attributes |= {attribute: getattr(stored, field) for attribute, field in _ATTRIBUTES.items()}
     optional = {attribute: getattr(stored, field) for attribute, field in _OPTIONAL.items()}
-    # Consumers filter by the bullet that an event is about without reading `data`.
+    # With this, consumers can filter events by their bullet without reading `data`.
     optional["subject"] = name if is_name(name) else None
     attributes |= {attribute: value for attribute, value in optional.items() if value is not None}
     if stored.data is None:
@@ -144,9 +142,7 @@ def header_of(text: str | bytes) -> Header:
 
 
 class ParsedLine(NamedTuple):
-    """The event of a line, with its data and meta as they are written; data that was erased is
-    None.
-    """
+    """The event of a line, with its data and meta as written; erased data is None."""
 
     stored: Stored
     facts: dict[str, Any] | None
@@ -156,7 +152,7 @@ class ParsedLine(NamedTuple):
 def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
     """Return the event of a line.
 
-    origin  its header's
+    origin  the origin in the header
 
     Raises: LedgerError.
     """
@@ -231,7 +227,7 @@ def _is_dated_place(place: Mapping[str, Any]) -> bool:
 def _is_time(value: object) -> bool:
     if not isinstance(value, str) or value >= _END_OF_TIME:
         return False
-    # A day or an hour need not exist.
+    # The pattern also fits a day or an hour that does not exist.
     return bool(_TIME.fullmatch(value)) and time_of(value) is not None
 
 
@@ -256,8 +252,8 @@ def _shown(value: object) -> str:
 
 
 class WrongLine(LedgerError):
-    """A file that is not one ledger's history as it was written; `number` is the first line that
-    shows it.
+    """A file that is not the unchanged history of one ledger; `number` is the first line that shows
+    it.
     """
 
     def __init__(self, number: int, fault: str) -> None:
@@ -266,9 +262,9 @@ class WrongLine(LedgerError):
 
 
 class CheckedLine(NamedTuple):
-    """A line whose hashes are right: the event as it was stored, and as it would be appended.
+    """A line with correct hashes: the event as it was stored, and as it would be appended.
 
-    erased  the line of the event of which this one holds what is left; None for most
+    erased  the line of the event of which this one contains the remaining facts; None for most
     """
 
     number: int
@@ -278,11 +274,10 @@ class CheckedLine(NamedTuple):
 
 
 def exported(ledger: Reader, upto: int | None = None, *, after: int | None = None) -> Iterator[str]:
-    """Yield the lines of a ledger: one state of it, also while others append. The first is the
-    header.
+    """Yield the lines of a ledger, the header first. They show one state, even while others append.
 
     upto   the last position; None is the head
-    after  yield the events behind this position alone, without a header
+    after  yield only the events after this position, without a header
     """
     with translated(ledger.engine.url.shown), ledger.asking() as sql:
         query = "SELECT name, origin, position FROM playbook WHERE id = ?"
@@ -305,7 +300,7 @@ def exported(ledger: Reader, upto: int | None = None, *, after: int | None = Non
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of a file.
 
-    Raises: WrongLine for one that is longer than any event.
+    Raises: WrongLine for a line that is longer than any event.
     """
     number = 1
     while line := file.readline(_MAX_LINE_BYTES + 1):
@@ -319,8 +314,8 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def checked_lines(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[CheckedLine]]:
-    """Return a file's header and its lines, proved while they are read: every hash of every line,
-    and the header's at the end.
+    """Return a file's header and its lines, which are proved while they are read: every hash of
+    every line, and at the end those of the header.
 
     Raises: WrongLine for the first line that is wrong.
     """
@@ -350,7 +345,7 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
 
 
 class _ProvedHistory:
-    """The lines of a file up to one, each of which followed from those before it."""
+    """The lines of a file so far, each of which follows from the lines before it."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -358,13 +353,13 @@ class _ProvedHistory:
         self.position = 0
         self.chain = genesis(header.playbook, header.origin)
         self.recorded_at = ""
-        #: The line that was erased first, by the id of the last one that erased of it.
+        #: The first erased line of each line of redactions, by the id of its last erased one.
         self.erased: dict[str | None, CheckedLine] = {}
 
     def take(self, line: CheckedLine) -> CheckedLine:
-        """Take the next line, and return it with the event of which it holds what is left.
+        """Add the next line. Return it with the event of which it contains the remaining facts.
 
-        Raises: LedgerError for one that cannot follow.
+        Raises: LedgerError for a line that cannot follow.
         """
         stored = line.stored
         chain = next_chain(self.chain, stored[:10], stored.data_hash, line.prepared.meta_hash)
@@ -392,7 +387,7 @@ class _ProvedHistory:
         return erased_line
 
     def _check_place(self, stored: Stored, chain: str) -> None:
-        """Check an event's position, its chain as it was computed here, and its time."""
+        """Check an event's position, its time, and its chain against the computed one."""
         if stored.position != self.position + 1:
             raise LedgerError(
                 f"this line has position {stored.position}, but position {self.position + 1} must "
@@ -410,7 +405,7 @@ class _ProvedHistory:
             )
 
     def finish(self) -> None:
-        """Check that the history ends where the header ends, and records each erasure.
+        """Check that the history ends at the header's position and chain, and records each erasure.
 
         Raises: WrongLine.
         """
@@ -435,7 +430,10 @@ class _ProvedHistory:
 
 
 def _sealed(number: int, line: ParsedLine) -> CheckedLine:
-    """Return a line with its texts in canonical form, from which its hashes are computed."""
+    """Return a line with its texts in canonical form, and check the hash of its data.
+
+    Raises: LedgerError, NotCanonical.
+    """
     stored = line.stored
     event = NewEvent(
         stored.type,
@@ -465,7 +463,7 @@ def _sealed(number: int, line: ParsedLine) -> CheckedLine:
 
 
 def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
-    """Make an empty ledger the one that a file holds, and return its head.
+    """Load the ledger of a file into an empty ledger, and return its head.
 
     Raises: WrongLine, LedgerError.
     """
@@ -488,7 +486,7 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
         if last is not None:
             _check_is_current(last)
             recorded_at = last.recorded_at
-        # In one statement, because the chain of an empty playbook follows from its origin.
+        # In one statement, because the chain of an empty playbook is computed from its origin.
         update = (
             "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         )
@@ -498,7 +496,7 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
 
 
 def _check_is_current(last: Stored) -> None:
-    """Refuse a history that went on in another ledger, or ends in time to come."""
+    """Refuse a history that continues in another ledger, or that ends in the future."""
     number = last.position + 1
     if last.type == ev.LEDGER_MOVED:
         raise WrongLine(
@@ -510,14 +508,14 @@ def _check_is_current(last: Stored) -> None:
 
 
 def latest_time() -> str:
-    """Return the latest time that an event of another ledger may have: its clock may be a minute
+    """Return the latest time that an event of another ledger may have. Its clock may be one minute
     ahead of this one.
     """
     return written(datetime.now(UTC) + timedelta(minutes=1))
 
 
 def refuse_time_to_come(line: CheckedLine, latest: str) -> None:
-    """Refuse an event that was first recorded after a time: no event of one's own can be.
+    """Refuse an event if its time, or the time of its first record, is later than `latest`.
 
     Raises: WrongLine.
     """
@@ -530,8 +528,7 @@ def refuse_time_to_come(line: CheckedLine, latest: str) -> None:
 
 
 def copy_ledger(source: Reader, url: str) -> Head:
-    """Make the empty ledger at a URL the same ledger as this one, on any engine, and return its
-    head.
+    """Copy this ledger into the empty ledger at a URL, on any engine, and return its head.
 
     Raises: WrongLine if the source is not sound, LedgerError.
     """
@@ -540,7 +537,7 @@ def copy_ledger(source: Reader, url: str) -> Head:
 
 
 def insert_lines(sql: Statements, lines: Iterator[CheckedLine]) -> Stored | None:
-    """Insert the events unchanged, into the event table alone, and return the last one. The caller
+    """Insert the events unchanged into the event table only, and return the last one. The caller
     moves the head.
 
     Raises: WrongLine for an event that conflicts with the others.
@@ -554,8 +551,8 @@ def insert_lines(sql: Statements, lines: Iterator[CheckedLine]) -> Stored | None
 
 
 def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
-    """Refuse, naming the line, what the database would refuse: an id or a target that is taken,
-    a missing target.
+    """Refuse the events that the database would refuse, and name their line: a taken id, a taken
+    target or a missing target.
     """
     present = _present_ids(sql, page)
     taken = _taken_targets(sql, page)
@@ -582,7 +579,7 @@ def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
 
 
 def _present_ids(sql: Statements, page: list[CheckedLine]) -> set[str]:
-    """Return the events that a page would add or points to, and that are there."""
+    """Return the ids that already exist among the events of a page and their targets."""
     ids = {line.stored.event_id for line in page}
     ids |= {line.stored.target_id for line in page if line.stored.target_id}
     query = "SELECT event_id FROM event WHERE playbook_id = ? AND event_id IN ?"
@@ -590,7 +587,9 @@ def _present_ids(sql: Statements, page: list[CheckedLine]) -> set[str]:
 
 
 def _taken_targets(sql: Statements, page: list[CheckedLine]) -> set[tuple[str, str]]:
-    """Return the targets of a page that are taken, with the types of the events that took them."""
+    """Return the targets of a page that are already taken, with the types of the events that took
+    them.
+    """
     targets = [line.stored.target_id for line in page if line.stored.type in ONCE_PER_TARGET]
     types = ", ".join(map(repr, ONCE_PER_TARGET))
     query = (
@@ -601,8 +600,9 @@ def _taken_targets(sql: Statements, page: list[CheckedLine]) -> set[tuple[str, s
 
 
 def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
-    """Check what a redaction left of an event, if the event has facts that stay. Raises
-    LedgerError.
+    """Check the facts that a redaction kept of an event, if the event has facts that must stay.
+
+    Raises: LedgerError.
     """
     erased = erased_line.stored
     if erased.type == ev.EVENT_REDACTED or EVENT_TYPES[erased.type].all_prose:

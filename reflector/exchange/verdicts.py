@@ -36,8 +36,7 @@ _COUNTED = (
     " WHERE tag.playbook_id = ?"
     f" AND tag.active = 1 AND tag.tag IN (1, -1) AND {_NOT_RETRACTED}"
 )
-#: A person's verdicts are reflections of their own, which take the place of others one citation at
-#: a time.
+#: A user's verdicts are separate reflections, which replace others one citation at a time.
 _COMPLETED_BY_JUDGES = (
     f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor <> '{ev.HUMAN}' AND {_NOT_RETRACTED} ORDER "
     "BY position"
@@ -50,7 +49,7 @@ _OF_SESSIONS = (
     "? ORDER BY position"
 )
 _RETRACTIONS = "SELECT target_id, active FROM retraction WHERE playbook_id = ? AND target_id IN ?"
-#: By the id of each event that was ever retracted, whether the retraction is in force.
+#: Whether the retraction of an event is active, by the id of each event that was ever retracted.
 _Retractions = Mapping[str, int]
 
 
@@ -71,11 +70,11 @@ class _CountedTag(NamedTuple):
 
 
 def judged_twice(sql: Statements, origin: str) -> list[NewEvent]:
-    """Return retractions of all but one of the judges' reflections on a window.
+    """Return retractions of the judges' reflections on a window, except the one that counts.
 
-    The reflection by the judge whose name sorts first counts; of one judge's, the one that was
-    recorded first. Reflections that were ever retracted are left as they are, because somebody
-    decided on them. So are a person's verdicts.
+    The reflection by the judge whose name sorts first counts. If that judge has several, the one
+    that was recorded first counts. Reflections that were ever retracted stay, because a user
+    decided on them. A user's own verdicts stay too.
     """
     windows: dict[str, list[Event]] = {}
     checks = _checks(sql)
@@ -95,11 +94,12 @@ def judged_twice(sql: Statements, origin: str) -> list[NewEvent]:
 
 
 def overruled_verdicts(sql: Statements, origin: str) -> list[NewEvent]:
-    """Return retractions of the verdicts on which a person has the last word, if neither ledger
-    knew of the other.
+    """Return retractions of the verdicts that a user's verdict replaces, if neither ledger had the
+    events of the other.
 
-    A person's verdict takes what judges say of the bullet in that session out of the count, and so
-    does a later verdict of a person. If it is taken back, these count again.
+    A user's verdict removes the judges' verdicts on the bullet in that session from the count. A
+    user's later verdict also removes the earlier ones. If the user's verdict is retracted, the
+    others count again.
     """
     by_hand = events_where(sql, _COMPLETED_BY_HAND)
     sessions = {completion.session_id for completion in by_hand} - {None}
@@ -117,7 +117,7 @@ def overruled_verdicts(sql: Statements, origin: str) -> list[NewEvent]:
         reason = f"you judged it: {last_word.facts.get('tag')}"
         for tag in tags:
             is_verdict = tag.actor == ev.HUMAN or tag.facts.get("tag") != "neutral"
-            # A judge's verdict that somebody put back stays.
+            # A judge's verdict that a user restored stays.
             was_retracted = tag.event_id in retracted
             if is_verdict and tag is not last_word and not was_retracted:
                 retractions.append(
@@ -129,8 +129,8 @@ def overruled_verdicts(sql: Statements, origin: str) -> list[NewEvent]:
 def _standing_tags(
     events: Iterable[Event], retracted: _Retractions
 ) -> dict[_Citation, list[Event]]:
-    """Return the tags of each citation that neither they themselves, their reflection nor their
-    window takes out of the count.
+    """Return the tags of each citation that count: neither the tag, its reflection nor its window
+    is retracted.
     """
     agents: dict[str, str | None] = {}
     completions: dict[str | None, Event] = {}
@@ -157,8 +157,8 @@ def _standing_tags(
 
 
 def counted_twice(sql: Statements) -> list[NewEvent]:
-    """Return retractions of the verdicts that checks count for a session and a bullet, except one
-    if nothing else counts for them.
+    """Return retractions of verdicts of checks for a session and a bullet that have another verdict
+    that counts. If there are only verdicts of checks, one of them stays.
     """
     checks = _checks(sql)
     if not checks:
@@ -177,20 +177,20 @@ def counted_twice(sql: Statements) -> list[NewEvent]:
 
 
 def verdicts_of(sql: Statements, event_ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return the bullet and the verdict of the tags that have these ids here."""
+    """Return the bullet and the verdict of each tag, by the tag's id here."""
     tags = events_where(sql, "event_id IN ?", event_ids)
     return {tag.event_id: (str(tag.facts.get("name")), str(tag.facts.get("tag"))) for tag in tags}
 
 
 def _birth(event: Event, origin: str) -> tuple[str, int]:
-    """Return the ledger and the position at which an event was first appended: the same on every
-    machine.
+    """Return the ledger and the position at which an event was first appended. Both are the same on
+    every machine.
     """
     return first_moment(event.meta, ("", origin, event.position))[1:]
 
 
 def _recorded_at(event: Event) -> str:
-    """Return the time that the ledger in which an event was first appended gave it."""
+    """Return the time of an event in the ledger that first appended it."""
     times = [event.recorded_at, *(str(place["recorded_at"]) for place in came_through(event.meta))]
     return times[-1]
 

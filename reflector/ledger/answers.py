@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class GroupKey(NamedTuple):
-    """What the answers of a group have in common; the day is ISO 8601, in UTC."""
+    """The common properties of a group's answers; the day is ISO 8601, in UTC."""
 
     model: str
     template: str
     day: str
 
 
-#: The group of tags of no reflection.
+#: The group of tags without a reflection.
 _STRAY = GroupKey("", "", "")
 _BETWEEN = "position > ? AND position <= ?"
 _TAGS = f"FROM tag WHERE playbook_id = ? AND {_BETWEEN}"
@@ -55,7 +55,7 @@ _SESSIONS = (
 
 
 class _Home(NamedTuple):
-    """Where the tags of a reflection belong if they come after the position of its completion."""
+    """The group of a reflection's tags after the position of its completion."""
 
     position: int
     key: GroupKey
@@ -65,7 +65,7 @@ class _Home(NamedTuple):
 class Group:
     """Answers, their tokens and cost in dollars, and the tags that were read from them.
 
-    key        what the answers have in common, for a screen; "" of one that is not shown
+    key        the common properties of the answers, for a screen; "" if it is not shown
     unpriced   answers of a model without a known price
     neither    tags that are neutral or could not be used
     """
@@ -82,7 +82,7 @@ class Group:
 
     @property
     def helpful_rate(self) -> float | None:
-        """Helpful ones of those that are helpful or harmful; None without any."""
+        """The share of helpful tags among the helpful and harmful ones; None without any."""
         decided = self.helpful + self.harmful
         return self.helpful / decided if decided else None
 
@@ -107,7 +107,7 @@ class Answers:
     groups: dict[GroupKey, Group] = field(default_factory=lambda: defaultdict(Group))
 
     def dump(self) -> list[Any]:
-        """Return the counts as JSON holds them, but for the costs, which are decimals."""
+        """Return the counts as JSON values, except the costs, which are decimals."""
         groups = [
             [*key, *astuple(group)[1:]]
             for key, group in sorted(self.groups.items())
@@ -117,12 +117,12 @@ class Answers:
 
     @classmethod
     def load(cls, state: Any) -> Answers:
-        """Return the counts that `dump` gave."""
+        """Return the counts from a result of `dump`."""
         windows, sessions, groups = state
         answers = cls(windows, sessions)
         for row in groups:
             group = Group("", *row[3:])
-            group.cost = Decimal(group.cost)  # JSON holds it as text
+            group.cost = Decimal(group.cost)  # JSON has it as text
             answers.groups[GroupKey(*row[:3])] = group
         return answers
 
@@ -130,7 +130,7 @@ class Answers:
 def count_answers(sql: Statements, upto: int, after: int = 0, state: Any = (0, 0, ())) -> Answers:
     """Return the answers by the events up to a position.
 
-    state  the dump of the answers up to the position `after`, to count on from
+    state  the dump of the answers up to the position `after`, from which the count continues
     """
     answers = Answers.load(state)
     for begin in range(after, upto, AT_ONCE):
@@ -139,7 +139,9 @@ def count_answers(sql: Statements, upto: int, after: int = 0, state: Any = (0, 0
 
 
 def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> None:
-    """Add the events after one position and up to another to the answers up to the first."""
+    """Count the events after one position and up to another, and add them to the answers up to the
+    first position.
+    """
     _count_windows(sql, after, upto, answers)
     types = (*ANSWER_TYPES, *COMPLETION_TYPES)
     steps = [step for step in between(sql, types, after, upto) if not step.fault]
@@ -170,8 +172,8 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
 
 
 def take_out(sql: Statements, upto: int, covered: Collection[int], answers: Answers) -> None:
-    """Subtract the tags at these positions, which retractions cover, from the answers up to a
-    position.
+    """Subtract the tags at these positions from the answers up to a position, because retractions
+    cover the tags.
     """
     query = "SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND position IN ?"
     tags = sql.run(query, covered).fetchall()
@@ -197,12 +199,12 @@ def _earlier_steps(sql: Statements, completions: Collection[str], upto: int) -> 
 
 
 def _asked(step: Event) -> tuple[str | None, str | None]:
-    """Return what an answer and its completion have in common: reflection and window."""
+    """Return the common keys of an answer and its completion: reflection and window."""
     return step.reflection_id, step.target_id
 
 
 def _answered(steps: Iterable[Event]) -> set[str]:
-    """Return the completions among steps in order whose answer is among them as well."""
+    """Return those completions among ordered steps whose answer is among them too."""
     completions: set[str] = set()
     answered: set[tuple[str | None, str | None]] = set()
     for step in steps:

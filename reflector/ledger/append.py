@@ -45,8 +45,8 @@ _NO_META = sealed({})
 
 
 class Prepared(NamedTuple):
-    """An event with its texts in canonical form; `facts` is its data as it reads back from the
-    ledger. Of one that was erased, `data` is None and `facts` is what its redaction left.
+    """An event with its texts in canonical form; `facts` is its data as read back from the ledger.
+    For an erased event, `data` is None and `facts` is the part that its redaction kept.
     """
 
     event: NewEvent
@@ -58,9 +58,12 @@ class Prepared(NamedTuple):
 
 
 def prepare(event: NewEvent, *, foreign: bool = False, tx: str | None = None) -> Prepared:
-    """Check an event and write its canonical form; a `foreign` one is a file's, and `tx` the
-    transaction id of the command that appends it. Raises LedgerError, or NotCanonical for its data
-    or meta.
+    """Check an event and write its canonical form.
+
+    foreign  whether the event comes from a file
+    tx       the transaction id of the command that appends the event
+
+    Raises: LedgerError, or NotCanonical for its data or meta.
     """
     if tx is not None:
         event = replace(event, meta={**event.meta, ev.TX: tx})
@@ -73,7 +76,10 @@ def prepare(event: NewEvent, *, foreign: bool = False, tx: str | None = None) ->
 
 
 def check_fields(event: NewEvent) -> None:
-    """Check everything about an event but its data and meta. Raises LedgerError."""
+    """Check the fields of an event other than its data and meta.
+
+    Raises: LedgerError.
+    """
     if event.type not in EVENT_TYPES:
         raise LedgerError(
             f"{event.type!r} is not an event type; use one of: {', '.join(sorted(EVENT_TYPES))}"
@@ -83,7 +89,7 @@ def check_fields(event: NewEvent) -> None:
             raise LedgerError(f"{event.type}: {name} {value[:40]!r} {fault}")
 
 
-@lru_cache(maxsize=256)  # the events of one append say mostly the same
+@lru_cache(maxsize=256)  # the events of one append have mostly the same values
 def _fault(value: str) -> str | None:
     if not 0 < len(value) <= _MAX_FIELD or "\n" in value or "\0" in value:
         return f"must be 1 to {_MAX_FIELD} characters without newline or NUL"
@@ -93,11 +99,13 @@ def _fault(value: str) -> str | None:
 
 
 def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = False) -> None:
-    """Check an event's target, and its data in canonical form. Raises LedgerError.
+    """Check an event's target, and its data in canonical form.
 
-    What this program appends has the shape of its type by the way it is made, so only bullets are
-    looked at, which people and models word, and what `verify` reads. A `foreign` event is a file's,
-    which may come from anybody.
+    The data of a `foreign` event is checked completely, because it comes from a file, which anyone
+    may have written. The data of types with `checked` is too, because users and models write it.
+    This program gives other events the shape of their type, so their data only has to be readable.
+
+    Raises: LedgerError.
     """
     event_type = EVENT_TYPES[event.type]
     needs_target = event_type.target is not None and event_type.target.required
@@ -109,7 +117,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
     if event.type == ev.REFLECTION_COMPLETED:
         own_id = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
         if event.reflection_id is None or event.event_id != own_id:
-            # The tables find a reflection's completion by this id, from any of its tags.
+            # Given any tag of a reflection, the tables find its completion by this id.
             raise LedgerError(
                 f"{event.type}: event_id {event.event_id!r} does not identify the reflection "
                 f"{event.reflection_id!r}; compute event_id with identity({event.type!r}, "
@@ -122,22 +130,28 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
 
 
 def utc_now() -> str:
-    """Now, as the ledger writes time: ISO 8601 in UTC with microseconds, of fixed width."""
+    """Return the current time in the format of the ledger: ISO 8601 in UTC with microseconds, of
+    fixed width.
+    """
     return written(datetime.now(UTC))
 
 
 def later_than(recorded_at: str) -> str:
-    """Now, or a microsecond after a time that a clock set back has not reached.
+    """Return the current time, or the next microsecond after `recorded_at` if the clock was set
+    back.
 
-    Strictly later, so that a time names the one append that wrote it: `last_updated` does so in
-    playbook.json.
+    The result is strictly later, so that a time identifies the one append that wrote it.
+    `last_updated` in playbook.json relies on this.
     """
     now = utc_now()
     return now if now > recorded_at else just_after(recorded_at)
 
 
 def just_after(time: str) -> str:
-    """Return a microsecond later. Raises LedgerCorrupt for a time after which there is none."""
+    """Return the time one microsecond later.
+
+    Raises: LedgerCorrupt if there is no later time.
+    """
     try:
         return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
@@ -158,8 +172,10 @@ _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? 
 
 @dataclass(slots=True)
 class Writing:
-    """An open write transaction: the playbook's head, (position, data hash) of the ids that it
-    holds, what is in force until something is appended.
+    """An open write transaction.
+
+    known     (position, data hash) of those looked-up ids that the playbook contains
+    in_force  the current policy, None after an append
     """
 
     sql: Statements
@@ -170,7 +186,7 @@ class Writing:
     in_force: InForce
 
     def move_head(self, position: int, chain: str, recorded_at: str) -> None:
-        """Let the head stand at the last event that was appended."""
+        """Set the head to the last appended event."""
         update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         self.sql.execute(update, position, chain, recorded_at, self.sql.id)
         self.position = position
@@ -183,10 +199,12 @@ class Writing:
 def transaction(
     engine: Engine, playbook_id: int, event_ids: Sequence[str] = ()
 ) -> Iterator[Writing]:
-    """A write transaction with the head locked, in which these ids are looked up; commits when the
-    body ends well, else leaves nothing behind. Raises the driver's errors and LedgerLocked.
+    """Open a write transaction with the head locked, in which these ids are looked up. It commits
+    after a successful body. After an error it changes nothing.
+
+    Raises: the driver's errors and LedgerLocked.
     """
-    # COPY, which gains more for many rows, is refused in a pipeline.
+    # A pipeline refuses COPY, which is faster for many rows.
     with engine.appending(pipelined=len(event_ids) < COPIED) as connection:
         yield _begun(Statements(connection.cursor(), engine.dialect, playbook_id), event_ids)
 
@@ -195,7 +213,7 @@ def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
     """Lock the playbook's head, and look the ids up."""
     head: Sequence[Any]
     if sql.postgres:
-        # All are sent at once. The first waits; what the others see was committed before they ran.
+        # All are sent at once. The first waits, so the others see what is committed by then.
         locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
         known_ids = sql.run(_KNOWN, event_ids) if event_ids else None
         in_force = sql.run(IN_FORCE, TABLES).fetchone()
@@ -212,8 +230,10 @@ def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
 def append(
     writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False
 ) -> list[Appended]:
-    """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a
-    name that is taken, and changes nothing. Raises Conflict, LedgerCorrupt.
+    """Append prepared events on an open write transaction. If they are `merged`, a new bullet may
+    have a taken name, and then changes nothing.
+
+    Raises: Conflict, LedgerCorrupt.
     """
     if not CHAIN.fullmatch(writing.chain):
         raise LedgerCorrupt(
@@ -255,8 +275,8 @@ def append(
 
 
 def _refuse_other_data(sound: Prepared, first: tuple[int, str], end: int) -> None:
-    """Raise Conflict for an event with an id that is known, at (position, data hash), with other
-    data; `end` is the position of the last event before this append.
+    """Raise Conflict for an event whose id is known with other data. `first` is the (position, data
+    hash) of the known event, and `end` the last position before this append.
     """
     position, data_hash = first
     if data_hash == sound.data_hash:
@@ -277,8 +297,10 @@ def _refuse_other_data(sound: Prepared, first: tuple[int, str], end: int) -> Non
 def redact(
     writing: Writing, event_id: str, reason: str, actor: str, takes: Takes | None, tx: str
 ) -> Appended:
-    """Erase an event's text on an open write transaction; `tx` is the command's. Raises
-    NoSuchTarget, LedgerError.
+    """Erase an event's text on an open write transaction; `tx` is the transaction id of the
+    command.
+
+    Raises: NoSuchTarget, LedgerError.
     """
     line = redaction_line(writing.sql, event_id)
     if not line:
@@ -306,8 +328,9 @@ def redact(
 def assert_counters(
     writing: Writing, name: str, helpful: int, harmful: int, actor: str
 ) -> Appended:
-    """Append that a bullet has these counters, if it has. Raises NoSuchTarget, LedgerError for
-    other ones.
+    """Record a bullet's counters as an event.
+
+    Raises: NoSuchTarget, or LedgerError if the bullet has other counters.
     """
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
     row = writing.sql.run(query, name).fetchone()

@@ -45,7 +45,7 @@ _FACTS = (
 _BY_ID = f"{_FACTS} AND event_id IN ?"
 _BY_TARGET = f"{_FACTS} AND target_id IN ? AND position <= ?"
 _TAGS_OF_COMPLETIONS = (
-    # A cross join keeps the planner from walking through all tags.
+    # With a cross join the planner does not read all tags.
     "SELECT tag.position, done.position FROM event done CROSS JOIN tag"  # noqa: S608
     " WHERE done.playbook_id = ? AND done.position IN ? AND tag.position <= ?"
     " AND tag.playbook_id = done.playbook_id AND tag.reflection_id = done.reflection_id"
@@ -54,8 +54,8 @@ _TAGS_OF_COMPLETIONS = (
 
 
 class Past:
-    """The playbook of a ledger after the event at `position`: None is the last one, 0 is before
-    the first.
+    """The playbook of a ledger after the event at `position`: None is the last event, 0 is before
+    the first event.
     """
 
     def __init__(self, ledger: Reader, position: int | None = None) -> None:
@@ -67,17 +67,17 @@ class Past:
 
     @property
     def counting(self) -> Counting:
-        """The policy that was in force."""
+        """The counting policy at that position."""
         return self._book.adopted
 
     @property
     def entries(self) -> dict[str, Entry]:
-        """Every bullet by name in order of creation, tombstones included."""
+        """Every bullet by name in order of creation, including tombstones."""
         return self._book.entries
 
     @cached_property
     def updated_at(self) -> str | None:
-        """When a bullet or a count had last changed."""
+        """The time of the last change of a bullet or a count."""
         with self.ledger.asking() as sql:
             row = sql.run(_LAST_TAG, self.ledger.playbook_id, self.position).fetchone()
         of_last_tag = row[0] if row else None
@@ -85,10 +85,11 @@ class Past:
         return max(times, default=None)
 
     def family(self, name: str) -> dict[str, int]:
-        """Return the bullets whose evidence counts for one, and the position after which it does.
+        """Return the bullets whose evidence counts for a bullet, each with the position after which
+        it counts.
 
         Raises:
-            LedgerCorrupt: a table has the bullet, and no event brought it.
+            LedgerCorrupt: A table has the bullet, but no event added it.
         """
         if name not in self.entries:
             raise LedgerCorrupt(
@@ -99,28 +100,28 @@ class Past:
         return self._book.family(name)
 
     def baseline(self, name: str) -> tuple[int, int]:
-        """Return (helpful, harmful) of a bullet before any verdict that counts.
+        """Return (helpful, harmful) of a bullet before the first verdict that counts.
 
         Raises:
-            LedgerCorrupt: as `family`.
+            LedgerCorrupt: As `family`.
         """
         return self._book.baseline(self.family(name))
 
     def heirs(self, name: str, position: int | None = None) -> list[str]:
-        """Return the bullets for which the evidence of one counts besides itself, or only its
-        evidence at a position.
+        """Return the other bullets for which the evidence of a bullet counts. With a position,
+        consider only its evidence at that position.
         """
         return self._book.heirs(name, position)
 
     def rows(self, counting: Counting | None = None) -> list[BulletRow]:
-        """Return every bullet with its counters, in order of creation, tombstones included; under
-        the policy that was in force or another one.
+        """Return every bullet with its counters, in order of creation, including tombstones.
+        `counting` replaces the policy of that position.
         """
         totals = self.counters(self.entries, counting)
         return [_row(entry, *totals[entry.name]) for entry in self.entries.values()]
 
     def row(self, name: str) -> BulletRow | None:
-        """Return one bullet, a tombstone too; None for a name that no bullet had."""
+        """Return one bullet, which can be a tombstone; None for a name that no bullet had."""
         entry = self.entries.get(name)
         return _row(entry, *self.counters([name])[name]) if entry is not None else None
 
@@ -131,14 +132,14 @@ class Past:
     def counters(
         self, names: Collection[str], counting: Counting | None = None
     ) -> dict[str, tuple[int, int]]:
-        """Return (helpful, harmful) of these bullets, under the policy that was in force or
-        another one.
+        """Return (helpful, harmful) of these bullets. `counting` replaces the policy of that
+        position.
         """
         return self._counted(self._families(names), counting)
 
     def together(self, names: Iterable[str]) -> tuple[int, int]:
-        """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them
-        counts once.
+        """Return (helpful, harmful) of these bullets as if they were one bullet. A tag that two of
+        them share counts once.
         """
         together: dict[str, int] = {}
         for name in names:
@@ -146,16 +147,16 @@ class Past:
         return self._counted({"": together})[""]
 
     def is_active(self, event_id: str | None) -> bool:
-        """Return whether no retraction in force covers the event itself."""
+        """Return whether no active retraction covers the event itself."""
         return event_id is None or self._book.active(event_id)
 
     @cached_property
     def retracted(self) -> list[str]:
-        """The ids of the events that a retraction in force takes out of the count."""
+        """The ids of the events that an active retraction removes from the count."""
         return [target for target in self._book.retracted_by if not self._book.active(target)]
 
     def covered(self) -> dict[int, str]:
-        """Return the id of the retraction in force that takes a tag out of the count, by the tag's
+        """Return the id of the active retraction that removes each tag from the count, by the tag's
         position.
         """
         if self._covered is None:
@@ -166,14 +167,15 @@ class Past:
         return self._covered
 
     def is_counted_from_its_beginning(self, name: str) -> bool:
-        """Return whether a bullet has only its own evidence, all of it since it was added."""
+        """Return whether a bullet has only its own evidence, counted since the bullet was added."""
         entry = self.entries[name]
         return entry.recounted_at <= entry.position and len(self.family(name)) == 1
 
     def votes(self, names: Collection[str]) -> dict[str, tuple[float, float]]:
-        """Return how many sessions vote (for, against) each of these bullets, whatever the counting
-        policy: the verdicts of a session share one vote, and evidence that was taken back has none.
-        A bullet without a vote is left out.
+        """Return the number of sessions that vote (for, against) each of these bullets.
+
+        The counting policy has no effect. The verdicts of a session share one vote. Retracted
+        evidence has none. A bullet without a vote is omitted.
         """
         return self._of_tags(votes_of_sessions, self._families(names))
 
@@ -185,7 +187,7 @@ class Past:
         return {name: self.family(name) for name in names}
 
     def _of_tags(self, question: Callable[..., _T], families: Families) -> _T:
-        """Return the answer to a question about the tags of families that counted then."""
+        """Return the answer to a question about the tags of families that counted at that time."""
         tags_after = {
             heir: {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
             for heir, family in families.items()
@@ -217,12 +219,12 @@ def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
 
 
 def _in_force(retracted_by: Mapping[str, str], target: str) -> str:
-    """Return the last of the retractions that follow from one another: if a target is out, the one
-    that took it out.
+    """Return the last retraction in the line that begins with a target's retraction. If the target
+    is retracted, this retraction removed it from the count.
     """
     visited: set[str] = set()
     while target in retracted_by and target not in visited:
-        visited.add(target)  # a forged ledger may hold a circle
+        visited.add(target)  # a forged ledger may contain a circle
         target = retracted_by[target]
     return target
 
@@ -240,7 +242,7 @@ class _Event(NamedTuple):
 def _covered_tags(sql: Statements, retractions: Mapping[str, str], upto: int) -> dict[int, str]:
     """Return the retraction of each tag that retracted events cover, by the tag's position.
 
-    retractions  the retraction in force of each retracted event, by the event's id
+    retractions  the active retraction of each retracted event, by the event's id
     """
     if not retractions:
         return {}

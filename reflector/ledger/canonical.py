@@ -31,13 +31,15 @@ _encode = json.JSONEncoder(
 
 
 class NotCanonical(ValueError):
-    """A value that has no canonical form; the text names its place."""
+    """A value without a canonical form; the text names its place."""
 
 
 def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object as it reads back from its canonical text: a float as a string with 6
-    decimals, so that every engine and language reads the same. Raises `NotCanonical` for other
-    types, non-string keys, integers beyond 2**53 - 1, NaN and infinities.
+    """Return the object as it is read back from its canonical text. A float becomes a string with 6
+    decimals, so that every engine and language reads the same value.
+
+    Raises: `NotCanonical` for other types, non-string keys, integers beyond 2**53 - 1, NaN and
+    infinities.
     """
     canonical: Mapping[str, Any] = _plain(value, "", 0)
     return canonical
@@ -45,7 +47,9 @@ def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
     """Return the canonical JSON of a `plain` object (keys sorted, no spaces, UTF-8) and its
-    `digest`. Raises `NotCanonical` for a lone surrogate.
+    `digest`.
+
+    Raises: `NotCanonical` for a lone surrogate.
     """
     text = _encode(value)
     try:
@@ -57,11 +61,10 @@ def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _plain(value: Any, path: str, depth: int) -> Any:
-    """Return the value with floats written as strings; the very same object where nothing had to
-    change.
+    """Return the value with floats written as strings, or the same object if nothing had to change.
 
-    Its branches are not functions of their own, because it runs for each value that is appended: a
-    call for a text would cost more than its branch.
+    It runs for each appended value. Its branches are not separate functions, because the call for a
+    text would cost more than its branch.
     """
     kind = type(value)
     if kind is str or value is None or kind is bool:
@@ -87,13 +90,13 @@ def _plain(value: Any, path: str, depth: int) -> Any:
 
 
 def _changed_members(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
-    """Return the members of an object whose canonical form differs from them."""
+    """Return those members of an object that differ from their canonical form."""
     changed: dict[str, Any] = {}
     for key, member in value.items():
         if type(key) is not str:
             raise NotCanonical(f"{path or 'value'}: the key {key!r} is not a string")
         member_kind = type(member)
-        # Most values are these; skipping the call for them halves the cost of a small event.
+        # Most values have these types. Skipping the call for them halves a small event's cost.
         if member_kind is str or member is None or member_kind is bool:
             continue
         if member_kind is int and -MAX_INT <= member <= MAX_INT:
@@ -105,13 +108,13 @@ def _changed_members(value: Mapping[Any, Any], path: str, depth: int) -> dict[st
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text's UTF-8 bytes, as 64 hex digits."""
+    """Return the SHA-256 of a text's UTF-8 bytes, as 64 hex digits."""
     return sha256(text.encode()).hexdigest()
 
 
 def genesis(playbook: str, origin: str) -> str:
-    """Return the chain before the first event. `origin` is random, so two ledgers never share a
-    history by chance.
+    """Return the chain before the first event. `origin` is random, so that two ledgers do not share
+    a history by chance.
     """
     return PREFIX + sha256(b"\x00" + f"{playbook}\n{origin}".encode()).hexdigest()
 
@@ -119,20 +122,21 @@ def genesis(playbook: str, origin: str) -> str:
 def next_chain(
     previous: str, header: tuple[str | int | None, ...], data_hash: str, meta_hash: str
 ) -> str:
-    """chain(n) = SHA-256(0x03 ‖ chain(n-1) ‖ leaf), leaf = SHA-256(0x01 ‖ header by newlines ‖
-    data_hash ‖ meta_hash).
+    """Return the next chain: chain(n) = SHA-256(0x03 ‖ chain(n-1) ‖ leaf), leaf = SHA-256(0x01 ‖
+    header by newlines ‖ data_hash ‖ meta_hash).
 
     `header` is (position, event_id, type, schema_version, occurred_at, recorded_at, actor,
-    session_id, reflection_id, target_id); an absent field is the empty string. Raises ValueError
-    where `previous` is no chain.
+    session_id, reflection_id, target_id). An absent field is the empty string.
+
+    Raises: ValueError if `previous` is not a chain.
     """
     leaf_hash = leaf(header, data_hash, meta_hash)
     return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf_hash).hexdigest()
 
 
 def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -> bytes:
-    """Return what the chain takes of one event, wherever it stands; see `next_chain`."""
-    # One format over names: a join over the fields takes a quarter longer, for each event.
+    """Return the bytes by which the chain commits to one event; see `next_chain`."""
+    # One format with names, because a join of the fields takes a quarter longer for each event.
     (
         position,
         event_id,

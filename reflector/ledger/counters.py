@@ -19,33 +19,33 @@ from reflector.playbook.entry import Entry
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
-#: The bullets whose evidence counts for each heir, and the position after which it does.
+#: The bullets whose evidence counts for each heir, and the position after which it counts.
 Families = Mapping[str, Mapping[str, int]]
-#: How many tags count, in SQL. Under the last two policies a tag without the id is a member by
-#: itself.
+#: The number of tags that count, in SQL. Under the last two policies a tag without the id counts
+#: as one more reflection or session.
 MEMBERS: Final[dict[Counting, str]] = {
     "as_applied": "count(*)",
     "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
     "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
 }
 
-#: The policy in force, whether any bullet was merged, and whether a retraction is active.
+#: The current policy, whether any bullet was merged, and whether a retraction is active.
 IN_FORCE_COLUMNS = (
     "policy_id, EXISTS (SELECT 1 FROM bullet"
     " WHERE bullet.playbook_id = projection.playbook_id AND bullet.status = 'merged'),"
     " EXISTS (SELECT 1 FROM retraction"
     " WHERE retraction.playbook_id = projection.playbook_id AND active = 1)"
 )
-#: One question for all of these, since every append asks it. Its other value is `TABLES`.
+#: One query for all of these, because every append runs it. Its other value is `TABLES`.
 IN_FORCE = (
     f"SELECT {IN_FORCE_COLUMNS} FROM projection"  # noqa: S608
     " WHERE playbook_id = ? AND name = ?"
 )
-#: The answer to it; None where there is no row.
+#: Its result; None if there is no row.
 InForce = Sequence[Any] | None
-#: How many tags count for each heir: those of the members of its family, each member's behind a
-#: position of its own. Each heir has a question of its own, along the index: groups would sort
-#: every tag. On SQLite, and on PostgreSQL.
+#: The number of tags that count for each heir, on SQLite and on PostgreSQL. These are the tags of
+#: the members of its family, of each member those after its own position. Each heir has its own
+#: subquery, which uses the index, because GROUP BY would sort every tag.
 _TALLY = (
     "SELECT json_extract(heir.value, '$[0]'), sign.tag, (SELECT {members} FROM "
     "json_each(heir.value, '$[1]') AS member"
@@ -61,8 +61,7 @@ _TALLY = (
     "sign",
 )
 
-#: The verdicts of each session on each heir. A window without a session's id is a session of its
-#: own.
+#: The verdicts of each session on each heir. A window without a session's id counts as a session.
 _VERDICTS = (
     "SELECT {heir} AS heir, coalesce(session_id, reflection_id, {position}) AS session,"
     " count(*) FILTER (WHERE tag.tag = 1) AS helpful,"
@@ -76,7 +75,7 @@ _VOTES = (
     " sum(CAST(harmful AS double precision) / (helpful + harmful))"
     f" FROM ({_VERDICTS}) AS votes GROUP BY heir"
 )
-#: How SQLite and PostgreSQL read the families, [[heir, [[member, after], …]], …].
+#: SQL by which SQLite and PostgreSQL read the families, [[heir, [[member, after], …]], …].
 _FAMILIES = (
     {
         "families": "json_each(?) AS heir, json_each(heir.value, '$[1]') AS member",
@@ -118,9 +117,7 @@ class Counters:
         self._families: Playbook | None = None
 
     def forget(self) -> None:
-        """Ask again for the policy in force, for retractions, for who was merged, and for their
-        baselines.
-        """
+        """Drop the cached policy, retractions, merges and baselines."""
         self._known = self._families = None
 
     def _in_force(self) -> Sequence[Any]:
@@ -129,7 +126,7 @@ class Counters:
         return self._known
 
     def counting(self) -> Counting:
-        """Return the counting policy in force."""
+        """Return the current counting policy."""
         policy = self._in_force()[0]
         return policy if is_counting(policy) else DEFAULT
 
@@ -138,15 +135,15 @@ class Counters:
         return bool(self._in_force()[2])
 
     def families(self) -> Playbook:
-        """Return the bullets that were merged, and those that have their evidence."""
+        """Return the merged bullets, and the bullets that have their evidence."""
         if self._families is None:
             rows = self.sql.run(_OF_MERGES, self.sql.id).fetchall() if self._in_force()[1] else ()
             self._families = Playbook(entries={row[0]: Entry(*row) for row in rows})
         return self._families
 
     def increase(self, counted: Mapping[tuple[str, int], int]) -> None:
-        """Add new tags that count, by the bullet's name and the verdict; their rows are written
-        before.
+        """Add new tags that count, by the bullet's name and the verdict. The rows of the tags must
+        already be written.
         """
         if self.counting() != "as_applied":
             self.recount({name for name, _ in counted})
@@ -159,7 +156,9 @@ class Counters:
         self._set(_MORE, [(*counts, name) for name, counts in more.items()])
 
     def recount(self, names: Iterable[str] | None) -> None:
-        """Count the sets of these bullets (None: of all) again, under the policy in force."""
+        """Count the tag sets of these bullets again under the current policy; None means all
+        bullets.
+        """
         book = self.families()
         if names is None:
             bullets = [
@@ -194,8 +193,8 @@ def tallied(
     *values: object,
     counting: Counting,
 ) -> dict[tuple[str, int], int]:
-    """Return how many tags count for each heir of these families, by its name and the verdict;
-    `more` is a condition of the tags.
+    """Return the number of tags that count for the remaining bullet of each of these families, by
+    its name and the verdict. `more` is a condition of the tags.
     """
     query = _TALLY[sql.postgres].format(members=MEMBERS[counting], more=more)
     rows = [(heir, [*family.items()]) for heir, family in families.items()]
@@ -206,8 +205,8 @@ def tallied(
 def votes_of_sessions(
     sql: Statements, families: Families, more: str, *values: object
 ) -> dict[str, tuple[float, float]]:
-    """Return how many sessions vote (for, against) each heir of these families; `more` is a
-    condition of the tags.
+    """Return the number of sessions that vote (for, against) the remaining bullet of each family.
+    `more` is a condition of the tags.
     """
     votes = _of_families(sql, _VOTES, families, more, *values)
     return {heir: (round(yes, 6), round(no, 6)) for heir, yes, no in votes}
@@ -225,7 +224,9 @@ class SessionVote(NamedTuple):
 def session_votes(
     sql: Statements, families: Families, more: str, *values: object
 ) -> list[SessionVote]:
-    """Return the vote of each session on each heir of these families; `more` as above."""
+    """Return the vote of each session on the remaining bullet of each family. `more` is a condition
+    of the tags.
+    """
     verdicts = _of_families(sql, _VERDICTS, families, more, *values)
     return [
         SessionVote(heir, session, helpful / (helpful + harmful), harmful / (helpful + harmful))

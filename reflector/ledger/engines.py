@@ -25,32 +25,33 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _CONNECT_TIMEOUT_S = 10
-#: The same for each of several servers.
+#: The timeout for each server if the URL names several.
 _CONNECT_TIMEOUT_EACH_S = 3
-#: An event with its analysis fits into a page of this size; in SQLite's own 4 KiB most of them
-#: spill into a page of their own, which makes the file a third larger.
+#: An event with its analysis fits into a page of this size. With SQLite's default of 4 KiB, most
+#: events need an overflow page, which makes the file a third larger.
 _PAGE_SIZE = 8192
-#: Pages in the WAL before SQLite checkpoints by itself; higher costs disk, lower costs fsyncs.
+#: Pages in the WAL before SQLite's automatic checkpoint. A higher number costs disk space, a lower
+#: one costs fsyncs.
 _CHECKPOINT_PAGES = 2000
 
 
 class Engine:
-    """A ledger's database: gives out the driver's connections, and SQLAlchemy's where the schema is
-    the subject.
+    """A ledger's database: provides the driver's connections, and SQLAlchemy's for work on the
+    schema.
 
-    Questions and appends run on the driver through `Statements`. Loading SQLAlchemy takes several
-    times as long as an everyday command, so only making, migrating and comparing a schema load it,
-    and PostgreSQL, whose pool it is.
+    Questions and appends run on the driver through `Statements`, because loading SQLAlchemy takes
+    several times as long as an everyday command. SQLAlchemy is loaded only for work on a schema
+    (create, migrate, compare), and for PostgreSQL, because it provides the connection pool.
     """
 
     def __init__(self, url: Url) -> None:
         self.url = url
-        #: Held by the thread that writes.
+        #: The writing thread holds it.
         self.turn = threading.Lock()
         self._idle: list[Any] = []
         self._alchemy: sa.Engine | None = None
-        #: Whether the database is another program's, or is only looked at: its journal mode, its
-        #: journal and its other tables are left alone.
+        #: Whether the database belongs to another program, or is only read. Its journal mode, its
+        #: journal and its other tables stay unchanged then.
         self.is_guest = False
         self._module: Any = sqlite_module() if url.dialect == "sqlite" else None
 
@@ -62,27 +63,29 @@ class Engine:
     @property
     def snapshot_statement(self) -> str | None:
         """The statement after which all questions of a transaction see one state; None if the
-        transaction is another program's.
+        transaction belongs to another program.
         """
-        # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has
-        # one.
+        # By default each statement on PostgreSQL sees its own state. A transaction on SQLite sees
+        # one state.
         if self.dialect == "postgresql":
             return "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
         return "BEGIN"
 
     def needs_own_transaction(self, act: str) -> None:
-        """Do nothing: each transaction is the ledger's own. A `HostEngine` raises LedgerMisused."""
+        """Do nothing, because each transaction is the ledger's own. A `HostEngine` raises
+        LedgerMisused.
+        """
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
-        """A connection of the driver, outside a transaction; what is begun and not committed is
-        rolled back at the end.
+        """A connection of the driver, outside a transaction. An uncommitted transaction is rolled
+        back at the end. A connection that the server closed is not used again.
 
-        One that was closed is not used again. Raises the driver's errors, LedgerUnavailable.
+        Raises: the driver's errors, LedgerUnavailable.
         """
         if self.dialect == "postgresql":
             pooled = self.alchemy().raw_connection()
-            # Nothing was asked of an idle connection: where there is something to read, the server
+            # An idle connection expects no answer. If there is something to read, the server has
             # closed it.
             if select.select([cast("Any", pooled.driver_connection)], [], [], 0)[0]:
                 pooled.invalidate()
@@ -102,15 +105,17 @@ class Engine:
                     driver.rollback()
                 if not self.url.in_memory:
                     self._idle.append(driver)
-            except Exception:  # noqa: BLE001  it is lost; the error before says why
+            except Exception:  # noqa: BLE001  it is lost; the earlier error has the reason
                 driver.close()
 
     @contextmanager
     def appending(self, *, pipelined: bool) -> Iterator[Any]:
-        """A driver's connection for an append, the file's lock held; commits when the body ends
-        well. Raises the driver's errors and LedgerLocked.
+        """A driver's connection for an append that holds the file's lock. It commits after a
+        successful body.
 
-        pipelined  on PostgreSQL, send statements without waiting for the answer of the one before
+        pipelined  on PostgreSQL, send statements without waiting for the previous answer
+
+        Raises: the driver's errors and LedgerLocked.
         """
         with self.turn, file_lock(self.url), self.connection() as connection:
             is_pipelined = pipelined and self.dialect == "postgresql"
@@ -127,13 +132,16 @@ class Engine:
             return self._opened()
 
     def alchemy(self) -> sa.Engine:
-        """Return SQLAlchemy's engine for the same database. Raises LedgerUnavailable."""
+        """Return SQLAlchemy's engine for the same database.
+
+        Raises: LedgerUnavailable.
+        """
         if self._alchemy is None:
             import sqlalchemy as sa
 
             if self.dialect == "postgresql":
                 self._alchemy = _postgresql(self.url)
-            else:  # the ledger in memory is its one connection
+            else:  # a ledger in memory exists only in its one connection
                 creator, pool = (
                     (lambda: self._memory, sa.StaticPool)
                     if self.url.in_memory
@@ -145,11 +153,11 @@ class Engine:
         return self._alchemy
 
     def share(self, host: sa.Engine) -> None:
-        """Open the database of another program as that program does.
+        """Open the database of another program in the same way as that program.
 
-        SQLite's locks belong to the process: a second SQLite library in it would drop those of the
-        first, so the host's is used. Connections to PostgreSQL are made as the host makes them, and
-        have their own pool and isolation level.
+        SQLite's locks belong to the process. A second SQLite library in it would drop the locks of
+        the first, so the host's library is used. Connections to PostgreSQL are made by the host's
+        engine, and have their own pool and isolation level.
         """
         self.is_guest = True
         if self.dialect == "postgresql":
@@ -158,7 +166,7 @@ class Engine:
             self._module = host.dialect.loaded_dbapi
 
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close every unused connection."""
         if self._alchemy is not None:
             self._alchemy.dispose()
         while self._idle:
@@ -199,8 +207,9 @@ class Engine:
 
 
 def open_engine(source: str | sa.Engine) -> Engine:
-    """Return an engine for a ledger's URL, or for the database of an engine of SQLAlchemy. Raises
-    LedgerUnavailable for a database that no installed driver opens.
+    """Return an engine for a ledger's URL, or for the database of an SQLAlchemy engine.
+
+    Raises: LedgerUnavailable for a database that no installed driver opens.
     """
     if isinstance(source, str):
         return Engine(url_of(source))
@@ -210,8 +219,10 @@ def open_engine(source: str | sa.Engine) -> Engine:
 
 
 def _write_ahead(cursor: Any) -> str:
-    """Change to write-ahead logging and return the journal mode. SQLite does not wait for others
-    that just do the same, so this does. Raises the driver's OperationalError.
+    """Change to write-ahead logging and return the journal mode. This function waits for other
+    processes that make the same change, because SQLite does not.
+
+    Raises: the driver's OperationalError.
     """
     until = time.monotonic() + sqlite_file.BUSY_TIMEOUT_MS / 1000
     while True:
@@ -224,11 +235,11 @@ def _write_ahead(cursor: Any) -> str:
 
 
 def _prepare(connection: Any) -> None:
-    """Set what each connection to a SQLite ledger needs."""
-    # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
+    """Apply the settings that each connection to a SQLite ledger needs."""
+    # The driver must not begin transactions, because reflector runs BEGIN IMMEDIATE.
     connection.isolation_level = None
     cursor = connection.cursor()
-    # NORMAL lost acknowledged commits in a power-loss model.
+    # With NORMAL, a simulated power loss lost acknowledged commits.
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
@@ -236,8 +247,9 @@ def _prepare(connection: Any) -> None:
 
 
 def _make_write_ahead(connection: Any, where: str) -> None:
-    """Let a new database, or a ledger that lost it, use a write-ahead log. Raises
-    LedgerUnavailable.
+    """Let a new database use a write-ahead log, or a ledger that lost this setting.
+
+    Raises: LedgerUnavailable.
     """
     cursor = connection.cursor()
     (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()
@@ -246,10 +258,10 @@ def _make_write_ahead(connection: Any, where: str) -> None:
     rows = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {name for (name,) in rows}
     if tables and not {"playbook", "event"} <= tables:
-        return  # another program's is refused later, with its journal mode as it was
-    cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
-    if not tables:  # the change of mode needs no journal beside a file that holds nothing
-        with suppress(sqlite_module().OperationalError):  # another process is just changing it
+        return  # another program's database is refused later, with its journal mode unchanged
+    cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # only for a new file; it cannot change later
+    if not tables:  # the change of mode needs no journal beside an empty file
+        with suppress(sqlite_module().OperationalError):  # another process is changing it
             cursor.execute("PRAGMA journal_mode=MEMORY")
     mode = _write_ahead(cursor)
     if mode.lower() not in {"wal", "memory"}:
@@ -260,16 +272,16 @@ def _make_write_ahead(connection: Any, where: str) -> None:
 
 
 def _options(url: sa.URL) -> dict[str, Any]:
-    """Return what the driver is told where the URL does not say it."""
-    # A machine that is gone without a word is noticed within a minute; the system's own limit is
-    # two hours.
+    """Return the driver's options that the URL does not set."""
+    # A server that disappears without closing the connection is noticed within a minute. The
+    # system's own limit is two hours.
     options: dict[str, Any] = {
         "keepalives_idle": 20,
         "keepalives_interval": 10,
         "keepalives_count": 3,
     }
     options["tcp_user_timeout"] = 50_000  # milliseconds
-    # several servers, each of which may be away, and one takes writes
+    # Of several servers, each may be away, and one accepts writes.
     if isinstance(url.query.get("host"), tuple):
         return {
             **options,
@@ -280,7 +292,7 @@ def _options(url: sa.URL) -> dict[str, Any]:
 
 
 def _detached(host: sa.Engine) -> Any:
-    """Return a new connection as a host program makes it, which is no longer the host's."""
+    """Return a new connection that the host program makes and that is removed from its pool."""
     pooled = host.raw_connection()
     driver: Any = pooled.driver_connection
     pooled.detach()
@@ -294,7 +306,7 @@ def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
 
     import sqlalchemy as sa
 
-    # The drivers also log the errors that they raise; a person sees the error itself.
+    # The drivers also log the errors that they raise, but the user sees the error itself.
     for name in ("psycopg", "sqlalchemy.pool"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     url = of.alchemy().set(drivername="postgresql+psycopg")
@@ -316,25 +328,26 @@ def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
             f"{install_command('postgres')}"
         ) from error
 
-    # Before SQLAlchemy's own first look at the server, which cannot read what a database without an
-    # encoding answers.
+    # This runs before SQLAlchemy's own first query, because SQLAlchemy cannot read the answer of a
+    # database without an encoding.
     @sa.event.listens_for(engine, "connect", insert=True)
     def _connect(connection: Any, _: Any) -> None:
         encoding = connection.info.parameter_status("server_encoding")
-        if encoding not in {"UTF8", None}:  # None: a pooler that does not pass it on
+        if encoding not in {"UTF8", None}:  # None: the pooler does not forward it
             raise LedgerUnavailable(
                 f"the database {of.shown} stores its text in {encoding}, but a ledger needs "
                 "UTF8; create another database with `createdb --encoding=UTF8 "
                 "--template=template0 NAME` and name it in the URL"
             )
-        # A pooler in front gives each transaction to any of its connections, so nothing may outlive
-        # one: it names another process than the one that answers.
+        # A pooler sends each transaction to any of its connections, so a setting must not outlive
+        # the transaction. With a pooler, the process id of the connection is not that of the
+        # answering process.
         connection.autocommit = True
         if (
             connection.execute("SELECT pg_backend_pid()").fetchone()[0]
             == connection.info.backend_pid
         ):
-            # Without it a process that was stopped while it changes the schema would stop every
+            # Without it, a process that is stopped while it changes the schema would block every
             # other one.
             connection.execute(f"SET lock_timeout = {sqlite_file.BUSY_TIMEOUT_MS}")
         elif not asked:
@@ -345,7 +358,7 @@ def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
 
 
 def _threshold(asked: str) -> int | None:
-    """Return after how many uses a statement is prepared, None for never, as a URL says it."""
+    """Return the number of uses after which a statement is prepared (None: never), from the URL."""
     if asked != "none" and not asked.isdecimal():
         raise LedgerUnavailable(
             f"prepare_threshold={asked} in the ledger URL is not a number; remove it, or write "
@@ -355,23 +368,22 @@ def _threshold(asked: str) -> int | None:
 
 
 def patience() -> str:
-    """Return the expression that bounds, for the transaction, how long PostgreSQL waits for a lock;
-    it is never NULL.
+    """Return the SQL expression that limits how long PostgreSQL waits for a lock in the
+    transaction. It is never NULL.
 
-    Without it a writer that was stopped while it held the playbook's row would stop every other
-    one. In the statement that waits it costs no round trip, and behind a pooler nobody else gets
-    the setting.
+    Without it, a stopped writer that holds the playbook's row would block every other one. Inside
+    the waiting statement it costs no round trip, and no other client of a pooler gets the setting.
     """
     return f"set_config('lock_timeout', '{sqlite_file.BUSY_TIMEOUT_MS}', true)"
 
 
 @contextmanager
 def write_transaction(engine: Engine, *, wait: bool = True) -> Iterator[Any]:
-    """A driver's connection inside a write transaction, the ledger's one lock held; commits when
-    the body ends well.
+    """A driver's connection inside a write transaction that holds the ledger's lock. It commits
+    after a successful body.
 
-    Who does not `wait` for the lock gets LedgerLocked where another process has it. Raises a
-    LedgerError for an error of the driver.
+    Raises: LedgerLocked if another process has the lock and `wait` is False, or a LedgerError for
+    an error of the driver.
     """
     engine.needs_own_transaction("a change of the schema")
     with (
@@ -388,10 +400,10 @@ def write_transaction(engine: Engine, *, wait: bool = True) -> Iterator[Any]:
 
 @contextmanager
 def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
-    """A write transaction in which a migration may put a copy in the place of a SQLite table.
+    """A write transaction in which a migration may replace a SQLite table by a copy.
 
-    Foreign keys are off inside, for the table that goes is pointed at; they are checked before the
-    commit.
+    Foreign keys are off inside, because other tables point to the replaced table. They are checked
+    before the commit.
     """
     if engine.dialect != "sqlite":
         with engine.alchemy().connect() as connection, connection.begin():
@@ -400,7 +412,7 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
         return
     with file_lock(engine.url), engine.alchemy().connect() as connection:
         pragma = connection.connection.cursor()
-        pragma.execute("PRAGMA foreign_keys=OFF")  # does nothing once a transaction has begun
+        pragma.execute("PRAGMA foreign_keys=OFF")  # has no effect inside a transaction
         try:
             with connection.begin():
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -415,9 +427,10 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
 
 
 def rewrite_file(engine: Engine) -> None:
-    """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no
-    write-ahead log. Raises LedgerLocked if another process still reads an older state, which SQLite
-    keeps for it.
+    """Rewrite a SQLite ledger's file, so that no free page and no write-ahead log contains an
+    erased text.
+
+    Raises: LedgerLocked if another process still reads an older state, which SQLite keeps for it.
     """
     if engine.dialect != "sqlite":
         return

@@ -1,7 +1,7 @@
-"""What can go wrong with a ledger, in the words of the person who has to mend it.
+"""The errors of a ledger, in words for the user who has to repair it.
 
 Driver errors are mapped once, in `translated`, at the boundary. A ledger error is always an error:
-nothing in this package swallows one.
+nothing in this package hides one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reflector.refusal import Refusal
 
 
 class LedgerError(Refusal):
-    """Base of every error a ledger raises; its text names the thing, the value and the way out."""
+    """Base of every error of a ledger. Its text names the thing, the value and the way out."""
 
 
 class Conflict(LedgerError):
-    """An event id came back with other data than the ledger holds for it, or a new bullet has the
-    name of another; the ledger has that since `position`.
+    """An event id came again with other data than the ledger has for it, or a new bullet has the
+    name of another one. `position` is that of the earlier event or bullet.
     """
 
     def __init__(self, text: str, event_id: str, position: int) -> None:
@@ -32,49 +32,47 @@ class Conflict(LedgerError):
 
 
 class NoSuchTarget(LedgerError):
-    """An event points to one that the ledger does not hold."""
+    """An event points to an event that the ledger does not contain."""
 
 
 class AlreadyRetracted(LedgerError):
-    """A target can be taken out of the count once; undoing that is a new event."""
+    """A target can be retracted once; undoing the retraction is a new event."""
 
 
 class LedgerMoved(LedgerError):
-    """The playbook went to another ledger, and this one accepts no event of it."""
+    """The playbook moved to another ledger, and this ledger accepts no more events of it."""
 
 
 class LedgerLocked(LedgerError):
-    """Another process held the ledger longer than the busy timeout."""
+    """Another process held the ledger for longer than the busy timeout."""
 
 
 class LedgerUnavailable(LedgerError):
-    """The database cannot be opened, read or written: missing, read-only, full, not a database,
-    not this person's.
+    """The database cannot be opened, read or written. For example, it is missing, read-only, full,
+    not a database, or not this user's.
     """
 
 
 class LedgerMisused(LedgerError):
-    """A connection on which nothing can be appended in its program's own transaction."""
+    """A connection that does not allow an append in its program's own transaction."""
 
 
 class LedgerStrange(LedgerUnavailable):
-    """A file in a ledger's place that this person's home has not noted, so nothing is answered
-    from it.
-    """
+    """A file in a ledger's place that this user's home has not noted. reflector does not use it."""
 
 
 class LedgerAway(LedgerUnavailable):
-    """The server of a ledger cannot be reached or takes no writes: after a failover it is back
-    by itself.
+    """The server of a ledger cannot be reached or accepts no writes. After a failover it returns on
+    its own.
     """
 
 
 class LedgerCorrupt(LedgerError):
-    """The database answers, but what it holds is not a sound ledger."""
+    """The database answers, but does not contain a sound ledger."""
 
 
 class LedgerGone(LedgerCorrupt):
-    """There was a ledger in this file, and it is missing or empty."""
+    """This file contained a ledger, and is now missing or empty."""
 
 
 class LedgerTooNew(LedgerError):
@@ -89,10 +87,10 @@ def translated(where: str) -> Iterator[None]:
     except LedgerError:
         raise
     except (UnicodeDecodeError, JSONDecodeError, binascii.Error) as error:
-        # What the ledger holds, or a driver that words an error with a part of the damaged schema.
+        # Damaged content of the ledger, or an error text of a driver with a part of the schema.
         raise _meant("11", str(error), where) from error
     except Exception as error:
-        met = getattr(error, "orig", None) or error  # SQLAlchemy wraps what it met
+        met = getattr(error, "orig", None) or error  # SQLAlchemy wraps the driver's error
         package = _package(met)
         if package not in (*_DRIVERS, "sqlalchemy"):
             raise
@@ -104,50 +102,48 @@ def translated(where: str) -> Iterator[None]:
 _DRIVERS = frozenset({"sqlite3", "pysqlite3", "psycopg"})
 
 
-#: SQLite's codes of what passes, or is the machine's: busy, locked, no memory, read-only, I/O,
-#: full, cannot open.
+#: SQLite's codes of errors that are temporary or of the machine: permission, busy, locked, no
+#: memory, read-only, I/O, full, cannot open.
 _PASSES = frozenset({3, 5, 6, 7, 8, 10, 13, 14})
 
 
 def is_out_of_reach(error: BaseException) -> bool:
-    """Return whether SQLite's error says that a file could not be reached, and nothing of what
-    the file holds.
-    """
+    """Return whether SQLite's error means that a file is out of reach, whatever it contains."""
     return _sqlite_code(error) in _PASSES
 
 
 def _sqlite_code(error: BaseException) -> int:
-    """Return SQLite's primary result code of an error, 0 for an error that has none."""
+    """Return the primary result code of a SQLite error, 0 for another error."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def _package(error: BaseException) -> str:
-    """Return the package that an error's class comes from: a driver before any other."""
+    """Return the package of an error's class: a driver is preferred to any other package."""
     packages = [cls.__module__.split(".")[0] for cls in type(error).__mro__]
     return next((name for name in packages if name in _DRIVERS), packages[0])
 
 
 def _meant(code: str, text: str, where: str) -> LedgerError:
-    """Return the error that a code and the words after it mean."""
+    """Return the ledger's error for a code and the text after it."""
     for pattern, kind, says in _MEANINGS:
         if re.match(pattern, f"{code} {text}", re.IGNORECASE):
             return kind(says.format(where=f"the ledger {where}", text=text, code=code))
     raise AssertionError("the last pattern fits everything")
 
 
-#: How a code begins where the database refuses a row: SQLite's of constraints and triggers, and
-#: PostgreSQL's.
+#: The codes of a refused row: SQLite's code of constraints and triggers, and PostgreSQL's codes.
 _REFUSED = "(?:19 |P0001|23...).*"
-#: What stands for the code of a connection that never came about, for which the driver keeps none.
+#: The codes used for a failed connection, because the driver gives none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
 HEAD_MISPLACED = (
     "the head of the playbook in {where} is not the playbook's last event, so nothing was "
     "appended; find out who moved the head with `reflector verify`, then run `reflector rebuild "
     "--fix`"
 )
-#: What codes and words mean; the first that fits. SQLite's primary result codes have
-#: two digits at most, and its words are the same everywhere. A server has SQLSTATEs (PostgreSQL's
-#: manual, appendix A), and its words, but for those of our triggers, come in its language.
+#: The errors for codes and texts; the first pattern that fits is used. SQLite's primary result
+#: codes have at most two digits, and its texts are always English. A server has SQLSTATEs
+#: (PostgreSQL's manual, appendix A). Its texts are in the server's language, except those of
+#: reflector's triggers.
 _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         "RF001",
@@ -248,8 +244,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     ),
 )
 
-#: Refusals that pass by themselves, in the words of libpq, of PgBouncer, and of a server that
-#: starts or is full.
+#: Texts of temporary refusals, from libpq, from PgBouncer, and from a server that starts or is
+#: full.
 _PASSING = (
     "read-only",
     "hot standby",
@@ -269,9 +265,10 @@ _PASSING = (
 
 
 def _code_of(error: BaseException) -> str:
-    """Return the code of an error. One met on the way to the server has none: it says that the
-    server is away, unless the server takes connections and refused this one, or libpq did not take
-    the URL.
+    """Return the code of an error.
+
+    An error of connecting has none. It means that the server is away, unless the server accepts
+    connections and refused this one, or libpq rejected the URL.
     """
     from psycopg import ProgrammingError, conninfo, errors, pq
 
@@ -282,7 +279,7 @@ def _code_of(error: BaseException) -> str:
         return _NOT_LET_IN if isinstance(error, ProgrammingError) else _AWAY
     if any(words in str(error) for words in _PASSING):
         return _AWAY
-    # Without the password, so that no server counts one more wrong one.
+    # Without the password, so that the server does not count another failed login.
     known = {
         one.keyword.decode(): one.val.decode()
         for one in tried.info

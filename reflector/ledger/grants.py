@@ -1,8 +1,9 @@
-"""What a role of PostgreSQL needs for its part: to read a ledger, to append to it, to own it.
+"""The rights that a role of PostgreSQL needs to read a ledger, to append to it, or to own it.
 
-Invariant: a reader writes nothing, and a writer appends and nothing else: it deletes, truncates and
-erases nothing, takes no trigger down and replaces no function. What it may change are tables that
-the events say again, and of a bullet's text there a trigger asks for the event that says it.
+Invariant: a reader writes nothing. A writer only appends: it cannot delete, truncate or erase
+anything, drop a trigger or replace a function. Besides the head, it can change only tables that a
+rebuild fills again from the events. For a bullet's text in such a table, a trigger requires an
+event with that text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from reflector.ledger.migration import VIEWS, triggers
 
 _TABLES = (*LEDGER_TABLES, "alembic_version")
 _HEAD = ("origin", "position", "chain", "recorded_at")
-#: What an append changes, besides the rows that it adds.
+#: The columns that an append changes, besides the rows that it adds.
 _CHANGED = {
     "playbook": _HEAD,
     "bullet": (
@@ -34,7 +35,7 @@ _CHANGED = {
 }
 #: The schema and the role, quoted if necessary.
 _NAMES = "SELECT quote_ident(current_schema()), quote_ident(%s)"
-#: What a SQLite ledger's file is told about, behind its path.
+#: The reason why a SQLite ledger is refused; follows its path.
 NO_ROLES = (
     "is a SQLite ledger, which does not have roles: the permissions of its folder decide "
     "who can read and write it. To use roles, move the playbook to a PostgreSQL server "
@@ -44,7 +45,8 @@ NO_ROLES = (
 
 def grant_statements(engine: Engine, role: str, to: str) -> Iterator[str]:
     """Yield the statements that make a role of the server a ledger's reader, writer or owner.
-    Raises LedgerUnavailable for an engine without roles, LedgerError.
+
+    Raises: LedgerUnavailable for an engine without roles, LedgerError.
     """
     if engine.dialect == "sqlite":
         raise LedgerUnavailable(f"{engine.url.shown} {NO_ROLES}")
@@ -73,8 +75,8 @@ def grant_statements(engine: Engine, role: str, to: str) -> Iterator[str]:
             f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in LEDGER_TABLES[1:])} "
             f"TO {name};"
         )
-        # The number is the database's: numbers to come that somebody took would let nobody begin a
-        # playbook.
+        # The database gives the number. If a role could take future numbers, no user could create
+        # a playbook.
         yield f"GRANT INSERT (name, {', '.join(_HEAD)}) ON {schema}.playbook TO {name};"
         for table, columns in _CHANGED.items():
             yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"

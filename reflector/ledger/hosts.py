@@ -17,7 +17,7 @@ from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerMisused
 from reflector.ledger.url import url_of_engine
 
-#: Changes nothing. SQLite takes the writers' lock for it, so that the head is read behind it.
+#: Changes nothing. SQLite takes the writers' lock for it, so the head is read after that.
 _TAKE_LOCK = "DELETE FROM retraction WHERE 0"
 _SERVER_SETTINGS = (
     "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
@@ -25,7 +25,7 @@ _SERVER_SETTINGS = (
 
 
 class HostEngine(Engine):
-    """The connection of a program in whose transaction a ledger is asked and appended to."""
+    """The connection of another program, in whose transaction a ledger is read and appended to."""
 
     def __init__(self, connection: sa.Connection) -> None:
         """Raise LedgerMisused for a closed connection, LedgerUnavailable for another database."""
@@ -38,7 +38,7 @@ class HostEngine(Engine):
 
     @property
     def snapshot_statement(self) -> None:
-        """None: the host's transaction decides which state a question sees."""
+        """None, because the host's transaction decides which state a question sees."""
         return
 
     def needs_own_transaction(self, act: str) -> None:
@@ -49,7 +49,7 @@ class HostEngine(Engine):
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
-        """The host's connection of the driver, inside its transaction."""
+        """The host's driver connection, inside its transaction."""
         if not self._host.in_transaction():
             self._host.begin()
         yield self._driver
@@ -60,8 +60,9 @@ class HostEngine(Engine):
 
     @contextmanager
     def appending(self, *, pipelined: bool) -> Iterator[Any]:
-        """The host's connection of the driver, inside a savepoint of its transaction. Raises
-        LedgerMisused, and the driver's errors.
+        """The host's driver connection, inside a savepoint of its transaction.
+
+        Raises: LedgerMisused, and the driver's errors.
         """
         if self.dialect == "sqlite":
             self._take_lock()
@@ -71,7 +72,10 @@ class HostEngine(Engine):
             yield self._driver
 
     def _take_lock(self) -> None:
-        """Take SQLite's lock of writers in the host's transaction. Raises LedgerMisused."""
+        """Take SQLite's lock of writers in the host's transaction.
+
+        Raises: LedgerMisused.
+        """
         self._refuse_bare_savepoint()
         checks_keys = self._host.exec_driver_sql("PRAGMA foreign_keys").scalar_one()
         if not checks_keys:
@@ -89,8 +93,9 @@ class HostEngine(Engine):
             )
 
     def _refuse_bare_savepoint(self) -> None:
-        """Raise LedgerMisused for a savepoint that may be the whole transaction: SQLite commits an
-        outermost one when it is released, and the driver begins no transaction for it.
+        """Raise LedgerMisused for a savepoint that may be the whole transaction. The driver begins
+        no transaction for a savepoint, and SQLite commits an outermost savepoint when it is
+        released.
         """
         begins = getattr(self._driver, "autocommit", None) is False
         has_listener = bool(self._host.engine.dispatch.begin)

@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
     from reflector.ledger.statements import Statements
 
-#: The newest revision under migrations/versions; a test holds the two equal.
+#: The newest revision under migrations/versions.
 HEAD_REVISION = max(
     path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py")
 )
-#: `made_digest` of each version that was released before this one, oldest first; "" of those
-#: without it.
+#: `made_digest` of each earlier released version, oldest first; "" for the versions without it.
 EARLIER = (
     "",
     "480686d6f7ad7fd9febe91a2e02d50f76f0de02f6100d90168694b1203b1e8a8",
     "cc1521d166d6d3decf945e7d2690a8cde6ac2b95702e912a059af24221dfea59",
 )
-#: In order of creation: the later ones read `repeated`, which is not documented for queries.
+#: In order of creation, because the others read `repeated`. That view is not documented for
+#: queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions")
 
-# Compiled where a schema is made: a current ledger needs none of them.
+# Compiled only when a schema is created, because a current ledger needs none of them.
 _DIFFERENT = r"(?s)\{sqlite\}(?P<sqlite>.*?)\{postgresql\}(?P<postgresql>.*?)\{both\}"
 _VALUE = (
     r"\{(?P<source>[\w.]+) (?P<arrow>->|=>) (?P<path>[\w.]+)(?: as "
@@ -60,13 +60,13 @@ _NAMES = {
 #: The name of the table or index that a statement creates.
 _CREATED = r"CREATE (?:UNIQUE )?\w+ (\w+)"
 
-#: Alembic keeps the migration that runs in variables of the process.
+#: Alembic keeps the running migration in variables of the process.
 _ALEMBIC = threading.Lock()
 
 
 class Upgraded(NamedTuple):
-    """An upgrade of a ledger's schema: the revision from before, and the copy of that, None for
-    none.
+    """An upgrade of a ledger's schema: the revision before it, and the copy of that ledger (or
+    None).
     """
 
     revision: str
@@ -74,12 +74,14 @@ class Upgraded(NamedTuple):
 
 
 def ensure_current(engine: Engine, *, keeps_copy: bool = False) -> Upgraded | None:
-    """Create or upgrade the schema if it is not at `HEAD_REVISION`; return the upgrade if there was
-    one.
+    """Create or upgrade the schema if it is not at `HEAD_REVISION`. Return the upgrade, None if
+    there was none.
 
-    With `keeps_copy` a SQLite ledger is copied beside it first, and not upgraded if it cannot be
-    copied. Raises LedgerTooNew for a newer revision, LedgerCorrupt for a database that holds
-    something else, LedgerUnavailable; the ledger is left untouched then.
+    With `keeps_copy` a SQLite ledger is first copied beside itself, and is not upgraded if the copy
+    fails.
+
+    Raises: LedgerTooNew for a newer revision, LedgerCorrupt for a database with other content,
+    LedgerUnavailable. The ledger is unchanged then.
     """
     driver: Any
     with engine.connection() as driver:
@@ -87,7 +89,7 @@ def ensure_current(engine: Engine, *, keeps_copy: bool = False) -> Upgraded | No
             return None
     with write_transaction(engine) as driver:
         if engine.dialect == "postgresql":
-            # Two first uses at once would both create the tables; appends never take this lock.
+            # Two concurrent first uses would both create the tables. Appends never take this lock.
             driver.execute(_FIRST_USE)
         revision = revision_of(engine, driver)
         if revision is None:
@@ -109,10 +111,12 @@ def ensure_current(engine: Engine, *, keeps_copy: bool = False) -> Upgraded | No
 
 
 def copied_before(engine: Engine, revision: str = HEAD_REVISION) -> Path | None:
-    """Copy a SQLite ledger beside it before its upgrade, and return the copy; None for any other
-    ledger. The writers' lock must be held. Raises LedgerUnavailable.
+    """Copy a SQLite ledger beside itself before its upgrade, and return the copy; None for any
+    other ledger. The caller must hold the writers' lock.
+
+    Raises: LedgerUnavailable.
     """
-    # A copy is made by the SQLite library of ours, whose close would drop the locks of a host's.
+    # reflector's SQLite library makes the copy, and its close would drop the locks of a host's.
     if not engine.url.is_file or engine.is_guest:
         return None
     from reflector.ledger.sqlite_copy import keep_before_upgrade
@@ -121,8 +125,8 @@ def copied_before(engine: Engine, revision: str = HEAD_REVISION) -> Path | None:
 
 
 def _refuse_taken_names(engine: Engine, driver: Any, *, is_new: bool) -> None:
-    """Raise LedgerCorrupt where another program, which may live beside a ledger on a server, has
-    the name of a view.
+    """Raise LedgerCorrupt if another program already uses the name of a view. On a server, such a
+    program may share the database.
     """
     there = driver.execute(_NAMES[engine.dialect]).fetchall()
     if taken := {name for name, is_table in there if is_table or is_new} & {*VIEWS}:
@@ -133,16 +137,16 @@ def _refuse_taken_names(engine: Engine, driver: Any, *, is_new: bool) -> None:
         )
 
 
-#: The name of a revision of ours.
+#: The form of the name of reflector's revisions.
 IS_REVISION = re.compile(r"\d{4}")
-#: As Alembic creates it.
+#: The table as Alembic creates it.
 VERSION = (
     "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
 _NO_LEDGER = "{where} does not contain a ledger; the first use creates one"
 _MAKES_VERSION = re.compile(r"CREATE TABLE alembic_version .*?;", re.DOTALL)
-#: The first script brings a ledger of any earlier revision there.
+#: The first script upgrades a ledger of any earlier revision to this one.
 _FIRST_SCRIPT = "0009"
 _FORGET_EARLIER = "DELETE FROM alembic_version WHERE version_num IN ('{}')".format(  # noqa: S608
     "', '".join(f"000{number}" for number in range(1, 9))
@@ -151,14 +155,15 @@ _FIRST_USE = "SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))"
 
 
 def revision_of(engine: Engine, driver: Any) -> str | None:
-    """Return a ledger's revision, None for an empty database. Raises for what must be left
-    alone.
+    """Return a ledger's revision, None for an empty database.
+
+    Raises: LedgerError for a database that must not be changed.
     """
     where = engine.url.shown
     found = driver.execute(_NAMES[engine.dialect]).fetchall()
     names = {name for name, is_table in found if is_table}
     if views := {name for name, is_table in found if not is_table} & {*LEDGER_TABLES}:
-        # It would be asked as if it were the table, and may never come to an end.
+        # A query on the view instead of the table may never end.
         raise LedgerCorrupt(
             f"in {where}, {min(views)} is a view instead of a table; restore a backup"
         )
@@ -183,8 +188,8 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
 
 def _refuse_other_tables(engine: Engine, names: set[str]) -> None:
     """Raise LedgerCorrupt for a database that is not a ledger and cannot become one."""
-    # A schema of a server and a program's database may be shared, as long as no name is taken; any
-    # other SQLite file is a ledger or it is not.
+    # A server's schema and a program's database can be shared if no name is taken. Any other SQLite
+    # file must contain only a ledger.
     is_shared = engine.dialect == "postgresql" or engine.is_guest
     taken = names & {*LEDGER_TABLES, "alembic_version"} if is_shared else names
     if taken:
@@ -196,7 +201,7 @@ def _refuse_other_tables(engine: Engine, names: set[str]) -> None:
 
 
 def has_other_tables(sql: Statements) -> bool:
-    """Return whether the database also holds tables of another program."""
+    """Return whether the database also contains tables of another program."""
     names = sql.execute(_NAMES["postgresql" if sql.postgres else "sqlite"]).fetchall()
     return bool(
         {name for name, is_table in names if is_table} - {*LEDGER_TABLES, "alembic_version"}
@@ -204,8 +209,10 @@ def has_other_tables(sql: Statements) -> bool:
 
 
 def _noted_revision(driver: Any, where: str) -> str:
-    """Return the revision that the database notes; another program may keep its own beside it.
-    Raises LedgerCorrupt for none, or several, of ours.
+    """Return the revision that the database notes. Another program may note its own revision beside
+    it.
+
+    Raises: LedgerCorrupt unless there is exactly one revision of reflector.
     """
     rows = driver.execute("SELECT version_num FROM alembic_version").fetchall()
     names = [name for (name,) in rows]
@@ -220,7 +227,7 @@ def _noted_revision(driver: Any, where: str) -> str:
 
 
 def _create(driver: Any, dialect: str) -> None:
-    """Make a new ledger on an open write transaction."""
+    """Create a new ledger in an open write transaction."""
     for statement in creating_statements(dialect):
         driver.execute(statement)
     driver.execute(VERSION)
@@ -229,7 +236,7 @@ def _create(driver: Any, dialect: str) -> None:
 
 
 def creating_statements(dialect: str) -> Iterator[str]:
-    """Yield the statements that make the tables and indexes of a new ledger."""
+    """Yield the statements that create the tables and indexes of a new ledger."""
     yield from schema(dialect).values()
     if dialect == "sqlite":
         sizes = (resource_dir("migrations") / "sizes.sqlite.sql").read_text(encoding="utf-8")
@@ -237,7 +244,7 @@ def creating_statements(dialect: str) -> Iterator[str]:
 
 
 def schema(dialect: str) -> dict[str, str]:
-    """Return the statement that makes each table and index of a new ledger, by name, in order of
+    """Return the statement that creates each table and index of a new ledger, by name, in order of
     creation.
     """
     text = (resource_dir("migrations") / f"schema.{dialect}.sql").read_text(encoding="utf-8")
@@ -248,7 +255,7 @@ def schema(dialect: str) -> dict[str, str]:
 
 @cache
 def made_digest() -> str:
-    """Return the digest of the triggers and views that this code makes."""
+    """Return the digest of the triggers and views that this code creates."""
     from hashlib import sha256
 
     texts = (
@@ -260,7 +267,7 @@ def made_digest() -> str:
 
 
 def upgrade(connection: sa.Connection) -> None:
-    """Run the migrations on an open write transaction."""
+    """Run the migrations in an open write transaction."""
     from alembic import command
 
     connection.exec_driver_sql(_FORGET_EARLIER)
@@ -269,8 +276,8 @@ def upgrade(connection: sa.Connection) -> None:
 
 
 def upgrade_sql(url: str) -> str:
-    """Return the statements that bring a ledger to `HEAD_REVISION`, for its database's own client;
-    "" for a ledger that is there.
+    """Return the statements that upgrade a ledger to `HEAD_REVISION`, for its database's own
+    client; "" for a current ledger.
 
     Raises:
         LedgerUnavailable: There is no ledger.
@@ -292,12 +299,12 @@ def upgrade_sql(url: str) -> str:
     text = output.getvalue()
     if is_known:
         return text
-    # The table is there, and its rows name revisions whose scripts are gone.
+    # The table exists, and its rows name revisions whose scripts were removed.
     return _MAKES_VERSION.sub(f"{_FORGET_EARLIER};", text)
 
 
 class Revision(NamedTuple):
-    """A revision of the schema, its purpose, and whether the ledger is there."""
+    """A revision of the schema, its purpose, and whether the ledger is at this revision."""
 
     number: str
     purpose: str
@@ -305,7 +312,7 @@ class Revision(NamedTuple):
 
 
 def revisions_of(url: str) -> list[Revision]:
-    """Return the revisions that this program knows, oldest first, and the one of a ledger.
+    """Return the revisions that this program supports and the ledger's own, oldest first.
 
     Raises:
         LedgerUnavailable: There is no ledger.
@@ -334,7 +341,7 @@ def _revision_in_force(url: str) -> str:
 
 @contextmanager
 def _looking_at(url: str) -> Iterator[Engine]:
-    """The engine of a ledger that is not changed, made or turned to write-ahead logging."""
+    """The engine of a ledger that is neither created nor changed, and keeps its journal mode."""
     with closing(open_engine(url)) as engine, translated(engine.url.shown):
         engine.is_guest = True
         if engine.url.is_file and not Path(engine.url.database).is_file():
@@ -343,7 +350,7 @@ def _looking_at(url: str) -> Iterator[Engine]:
 
 
 def alembic_config(connection: sa.Connection | None = None) -> Config:
-    """Return Alembic's settings for the scripts in migrations/, on an open connection if any."""
+    """Return Alembic's settings for the scripts in migrations/, on an open connection if given."""
     from alembic.config import Config
 
     config = Config()
@@ -354,8 +361,8 @@ def alembic_config(connection: sa.Connection | None = None) -> Config:
 
 def triggers(dialect: str, schema: str = "public") -> dict[str, str]:
     """Return the SQL of each trigger that an engine must have, by trigger name, in order of
-    creation. A function of PostgreSQL finds tables in `schema` (an identifier, quoted if necessary)
-    and in no other.
+    creation. A function of PostgreSQL searches for tables only in `schema` (an identifier, quoted
+    if necessary).
     """
     files = sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))
     texts = {path.stem: with_types(path.read_text(encoding="utf-8")) for path in files}
@@ -363,16 +370,17 @@ def triggers(dialect: str, schema: str = "public") -> dict[str, str]:
 
 
 def current_schema(connection: Any) -> str:
-    """Return the name of the schema that a connection to PostgreSQL is in, quoted if necessary."""
+    """Return the schema of a connection to PostgreSQL, quoted if necessary."""
     return str(connection.execute("SELECT quote_ident(current_schema())").fetchone()[0])
 
 
 def dropping_statements(dialect: str) -> Iterator[str]:
-    """Yield the statements that drop the views and SQLite's triggers: a view blocks every change to
-    the tables that it reads, and SQLite checks each trigger when a table is renamed. PostgreSQL's
-    triggers replace themselves.
+    """Yield the statements that drop the views and SQLite's triggers.
+
+    A view blocks every change of the tables that it reads. SQLite checks each trigger when a table
+    is renamed. PostgreSQL's triggers replace themselves.
     """
-    # revisions up to 0007 have `doubles`
+    # Revisions up to 0007 have `doubles`.
     for name in ("doubles", *reversed(VIEWS)):
         yield f"DROP VIEW IF EXISTS {name}"
     if dialect == "sqlite":
@@ -381,7 +389,7 @@ def dropping_statements(dialect: str) -> Iterator[str]:
 
 
 def making_statements(dialect: str, schema: str) -> Iterator[str]:
-    """Yield the statements that make the triggers and views of this code. A trigger of PostgreSQL
+    """Yield the statements that create the triggers and views of this code. A trigger of PostgreSQL
     finds its tables in `schema`.
     """
     yield from triggers(dialect, schema).values()
@@ -396,20 +404,20 @@ def noting_statement() -> str:
 
 
 def make_triggers_and_views(driver: Any, dialect: str) -> None:
-    """Drop and make every trigger and view, so that each is the one of this code."""
+    """Drop and create every trigger and view, so that all come from this code."""
     schema = current_schema(driver) if dialect == "postgresql" else ""
     for statement in (*dropping_statements(dialect), *making_statements(dialect, schema)):
         driver.execute(statement)
 
 
 def view_sql(dialect: str, name: str) -> str:
-    """Return the statement that makes a view on an engine, from the one text of the view in
+    """Return the statement that creates a view on an engine, from the one text of the view in
     migrations/views.
 
-    In that text `{sqlite}…{postgresql}…{both}` holds what differs. `{COLUMN -> PATH}` is a value of
-    the JSON text that a column holds, `{DOCUMENT => PATH}` one of JSON that was parsed before; `as
-    number` and `as fraction` say its type. `{windows}` is what the registry says (`with_types`).
-    What a line says of its column is no part of the statement.
+    In that text `{sqlite}…{postgresql}…{both}` contains the differing parts. `{COLUMN -> PATH}` is
+    a value of the JSON text in a column, and `{DOCUMENT => PATH}` a value of parsed JSON. `as
+    number` and `as fraction` give its type. `{windows}` comes from the registry (`with_types`). A
+    comment about a column is not part of the statement.
     """
     text = (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8")
     text = re.sub(r"  -- .*", "", text)
@@ -420,15 +428,15 @@ def view_sql(dialect: str, name: str) -> str:
 
 def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -> str:
     if dialect == "sqlite":
-        # As a function: SQLite before 3.38 does not know the operator, and reads nothing of a file
-        # whose schema has it.
+        # As a function, because SQLite before 3.38 lacks the operator, and cannot read a file whose
+        # schema contains it.
         found = f"\"->>\"({source}, '$.{path}')"
         return (
             found
             if kind is None
             else f"CAST({found} AS {'BIGINT' if kind == 'number' else 'DOUBLE'})"
         )
-    # PostgreSQL refuses a text with a NUL, which JSON can hold.
+    # PostgreSQL refuses a text with a NUL, which JSON can contain.
     document = source if arrow == "=>" else f"replace({source}, '\\u0000', '\\ufffd')::json"
     found = f"({document} #>> '{{{path.replace('.', ',')}}}')"
     if kind == "number":
@@ -439,8 +447,8 @@ def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -
 
 
 def with_types(sql: str) -> str:
-    """Return the SQL of a view, a trigger or an index with the types of events that it names, by
-    what they do.
+    """Return the SQL of a view, a trigger or an index with the event types in place of the
+    placeholders.
     """
     for place, names in _types().items():
         sql = sql.replace(place, names)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from reflector.ledger.statements import Statements
 
-#: Windows whose record names a model, or of which a merge brought one.
+#: Windows whose record names a model, or whose model came with a merge.
 _WITH_MODEL = (
     f"{of_types((ev.SESSION_RECORDED,))} AND position <= ? AND (meta LIKE ? OR event_id IN ?)"
 )
@@ -33,7 +33,7 @@ _MOST_CHARACTERS = 100
 class WorkedWindow:
     """A window with the models that its copies name.
 
-    session  its session's id, without one its own
+    session  the id of its session, or its own id if it has none
     agent    the agent that worked, "" for an unknown one
     """
 
@@ -45,7 +45,7 @@ class WorkedWindow:
 
 
 class WorkedSession(NamedTuple):
-    """A session: its agent, the model that worked in most of it, and when its first window was."""
+    """A session: its agent, the model of most of its windows, and the time of its first window."""
 
     agent: str
     model: str
@@ -82,7 +82,9 @@ def worked_sessions(windows: Iterable[WorkedWindow]) -> dict[str, WorkedSession]
 
 
 def windows_of_readings(sql: Statements, upto: int) -> dict[str, str]:
-    """Return the windows without a session's id by the ids of their readings, which votes have."""
+    """Return the windows without a session's id, by the ids of their reflections, which votes
+    contain.
+    """
     query = (
         "SELECT reflection_id, target_id FROM event "  # noqa: S608
         f"WHERE playbook_id = ? AND {of_types((ev.REFLECTION_COMPLETED,))} "

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 #: The tables that a rebuild empties and fills again.
 REBUILDABLE = ("bullet", "tag", "session_window", "retraction", "record")
-#: Called with the position reached, page by page.
+#: Called after each page with the position reached.
 Progress = Callable[[int], None]
-#: A row of the table of tags, as `TAG_COLUMNS` has it.
+#: A row of the table of tags, with the columns of `TAG_COLUMNS`.
 TagRow = tuple[int, str, int, str | None, str | None, int]
 TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active")
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
@@ -63,8 +63,8 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(slots=True)
 class _Window:
-    """A window that waits: to be inserted as a `row` of (position, event id, session id), or, where
-    it was appended earlier, to change its state.
+    """A change to write for a window: a new window if `row` (position, event id, session id) is
+    set, otherwise a change of its state.
     """
 
     state: str
@@ -73,8 +73,8 @@ class _Window:
     row: tuple[object, ...] = ()
 
     def move(self, state: str, attempts: int, changed_at: str) -> None:
-        """Bring it to a state. A judged window stays judged; one that was skipped or given up
-        may still be judged.
+        """Set the state. A judged window stays judged. A window that was skipped or given up can
+        still be judged.
         """
         if self.state != "completed":
             self.state = state
@@ -84,11 +84,11 @@ class _Window:
 
 @dataclass(slots=True)
 class _Waiting:
-    """What is to be written, folded, so that each row is written once.
+    """The rows to write, folded, so that each row is written once.
 
     windows    by event id
-    uncounted  names of bullets whose tags in the table count no more
-    counted    how many of `tags` count, by name and verdict
+    uncounted  names of bullets whose tags in the table do not count any more
+    counted    the number of `tags` that count, by name and verdict
     """
 
     windows: dict[str, _Window] = field(default_factory=dict)
@@ -106,12 +106,12 @@ class Projector:
         self.counters = Counters(statements, in_force)
         self._covers: dict[str | None, tuple[int, bool]] = {}
         self._waiting = _Waiting()
-        #: The bullets that the events at hand name: as they are, and as the table has them.
+        #: The bullets that the current events name: their state now, and their rows in the table.
         self._book = Playbook()
         self._stored: dict[str, Entry] = {}
 
     def project(self, events: Sequence[Event]) -> None:
-        """Fold events into the tables, in order; one that cannot be read changes nothing."""
+        """Fold events into the tables, in order. An unreadable event changes nothing."""
         readable = [event for event in events if not event.fault]
         updated_at = None
         self._read_bullets(readable)
@@ -131,7 +131,7 @@ class Projector:
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
 
     def _apply(self, event: Event, effect: Effect | None, data: Mapping[str, Any]) -> None:
-        """Fold the effect of an event that is not a tag into what waits, or into the tables."""
+        """Fold the effect of an event other than a tag into the waiting rows or the tables."""
         match effect:
             case None | ChangesNothing():
                 return
@@ -163,16 +163,14 @@ class Projector:
         return True
 
     def _is_covered(self, event: Event) -> bool:
-        """Return whether a retraction that came first covers this tag's reflection or its
-        window.
-        """
+        """Return whether an earlier retraction covers this tag's reflection or its window."""
         if event.reflection_id not in self._covers:
             self._covers[event.reflection_id] = self._completion(event.reflection_id)
         start, is_covered = self._covers[event.reflection_id]
         return is_covered and start < event.position <= start + MAX_TAGS
 
     def _write_waiting(self) -> None:
-        """Write what waits. Its bullets come before its tags, as their events do."""
+        """Write the waiting rows. Bullets come before tags, in the order of their events."""
         waiting, self._waiting = self._waiting, _Waiting()
         self._write_windows(waiting.windows)
         self.sql.insert_new("record", "key", waiting.keys)
@@ -184,7 +182,7 @@ class Projector:
             self.counters.increase(waiting.counted)
 
     def _write_windows(self, windows: Mapping[str, _Window]) -> None:
-        """Insert the new windows, and move those that are in the table."""
+        """Insert the new windows, and change those that are in the table."""
         opened: list[tuple[object, ...]] = []
         moved: list[tuple[object, ...]] = []
         for event_id, window in windows.items():
@@ -242,7 +240,7 @@ class Projector:
         return position, self.sql.run(query, event_ids).fetchone() is not None
 
     def _read_bullets(self, events: Sequence[Event]) -> None:
-        """Look up the bullets that events name, all at once."""
+        """Look up all bullets that events name, with one query."""
         names: set[str] = set()
         for event in events:
             if event.type in ADVICE:
@@ -263,7 +261,7 @@ class Projector:
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
 
     def _change_bullets(self, event: Event, effect: Effect, data: Mapping[str, Any]) -> None:
-        """Fold the effect into the bullets that the event names."""
+        """Fold the effect of an event into the bullets that it names."""
         book = self._book
         names = names_in(event.type, data)
         if isinstance(effect, UndoesMerge):
@@ -271,13 +269,13 @@ class Projector:
         before = {name: book.entries[name] for name in names if name in book.entries}
         effect.apply(book, event, data)
         recounted: list[str] = []
-        undone: list[str] = []  # a count set by hand was undone: tags before it may count again
+        undone: list[str] = []  # a count set by hand was undone, so tags before it may count again
         for name in sorted(names & book.entries.keys()):
             entry = book.entries[name]
             old = before.get(name)
             is_recounted = old is not None and _count_begin(entry) != _count_begin(old)
             if old is None or is_recounted:
-                # What was tagged before is not part of its count.
+                # Earlier tags are not part of its count.
                 self._uncount(name)
             if is_recounted:
                 recounted.append(name)
@@ -302,7 +300,7 @@ class Projector:
             self._reconsider_tags(reflection_id, only=position)
 
     def _merged_into(self, names: Collection[str]) -> set[str]:
-        """Return the bullets that were merged into these, having looked them up."""
+        """Look up the bullets that were merged into these, and return their names."""
         self._write_waiting()
         sources = self._entries("removed_into", names, " AND status = 'merged'")
         for name, entry in sources.items():
@@ -317,7 +315,7 @@ class Projector:
         return {row[0]: Entry(*row) for row in rows}
 
     def _uncount(self, name: str) -> None:
-        """Take every tag so far of a name out of the count."""
+        """Remove every tag so far of a name from the count."""
         waiting = self._waiting
         waiting.uncounted.add(name)
         if (name, 1) in waiting.counted or (name, -1) in waiting.counted:
@@ -345,7 +343,7 @@ class Projector:
         target = event.target_id
         if target is None:
             return
-        self._write_waiting()  # it looks at rows
+        self._write_waiting()  # the code below reads rows
         self.counters.forget()
         self._covers.clear()
         self.sql.run(
@@ -356,11 +354,13 @@ class Projector:
         self._reconsider(self._turn_retractions(event.event_id, target))
 
     def _turn_retractions(self, event_id: str, target: str) -> str:
-        """Turn off the retraction that a new one retracts, turn on the one that this retracts, and
-        so on; return the evidence at the end. Each is retracted once, so the way there is a line.
+        """Deactivate the retraction that a new one retracts, activate the retraction that this one
+        retracts, and so on. Return the evidence at the end.
+
+        Each event is retracted once, so they form a line.
         """
         active = 1
-        passed = {event_id}  # a forged ledger may hold a circle
+        passed = {event_id}  # a forged ledger may contain a circle
         query = "SELECT target_id FROM retraction WHERE playbook_id = ? AND event_id = ?"
         update = "UPDATE retraction SET active = ? WHERE playbook_id = ? AND event_id = ?"
         while target not in passed:
@@ -403,8 +403,8 @@ class Projector:
         where = "tag.position = ?"
         values: tuple[object, ...] = (only,)
         if only is None:
-            # A reflection's tags follow its completion, so this is a range of the key and no index
-            # is needed.
+            # A reflection's tags follow its completion, so this is a range of the key and needs no
+            # index.
             where = "tag.position BETWEEN ? AND ? AND tag.reflection_id = ?"
             values = (after + 1, last, reflection_id)
         rows = self.sql.run(f"{_RETRACTIONS_OF_TAGS} AND {where}", *values).fetchall()
@@ -421,7 +421,7 @@ class Projector:
 
     def _adopt_policy(self, data: Mapping[str, Any]) -> None:
         if is_counting(data.get("counting")):
-            self._write_waiting()  # it counts rows
+            self._write_waiting()  # the recount reads rows
             sql = "UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
             self.counters.forget()
@@ -429,18 +429,18 @@ class Projector:
 
 
 def _count_begin(entry: Entry) -> tuple[object, ...]:
-    """Return where and with which counts a bullet's own count begins."""
+    """Return the position and the counts at which a bullet's own count begins."""
     return entry.recounted_at, entry.baseline
 
 
 def storable(name: object) -> str:
-    """Return the name of a tag that never counts, as every engine can store it."""
+    """Return the name of a tag that never counts, in a form that every engine can store."""
     return name.replace("\0", "") if isinstance(name, str) else ""
 
 
 def odd_checkpoints(sql: Statements) -> list[str]:
-    """Return the names of checkpoints that no reflector writes. Writing a file is not an event, so
-    only the form of its checkpoint can be looked at.
+    """Return the names of checkpoints that no reflector writes. Only their form can be checked,
+    because writing a file is not an event.
     """
     query = (
         "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection"
@@ -460,8 +460,8 @@ def odd_checkpoints(sql: Statements) -> list[str]:
 
 
 def fill_tables(sql: Statements, progress: Progress | None = None) -> None:
-    """Empty the tables and fill them again from all events, within the caller's write transaction:
-    readers see the old rows until it commits, and a rebuild that is killed leaves them.
+    """Empty the tables and fill them again from all events, within the caller's write transaction.
+    Readers see the old rows until it commits. If a rebuild is killed, the old rows stay.
     """
     for table in (*REBUILDABLE, "cached_usage"):
         sql.run(f"DELETE FROM {table} WHERE playbook_id = ?")  # noqa: S608

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from reflector.playbook.bullet import Bullet, Counting
 
 _PAGE = 2000
-#: Of the newest events, of which few are asked for.
+#: The page size for the newest events, because callers need only a few.
 _FEW_EVENTS = 32
-#: Positions whose events are read, or counted, at once: memory stays flat.
+#: The number of positions whose events are read or counted at once, so that memory use stays
+#: constant.
 AT_ONCE = 20_000
-#: Literal conditions: the planners take a partial index only where they read its own condition.
+#: A literal condition, because a planner uses a partial index only if the query contains the
+#: index's own condition.
 NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
 _EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
 _BULLETS = (
@@ -67,18 +69,18 @@ _MAY_APPEND = (
 
 
 class Reader:
-    """The questions that a playbook's ledger answers."""
+    """The queries on a playbook's ledger."""
 
     def __init__(self, engine: Engine, playbook_id: int, name: str) -> None:
         self.engine = engine
         self.playbook_id = playbook_id
         self.name = name
-        #: Why nothing can be appended, "" where it can be: what is asked is a copy of a ledger that
-        #: cannot be written.
+        #: The reason why nothing can be appended, "" if events can be. It is set for the copy of a
+        #: ledger that cannot be written.
         self.only_reads = ""
-        #: The statements of the snapshot that is asked, None outside of one.
+        #: The statements of the open snapshot, None outside of one.
         self._held: Statements | None = None
-        #: The head in that snapshot, once it was asked.
+        #: The head in that snapshot, after the first question for it.
         self._held_head: Head | None = None
 
     def head(self) -> Head:
@@ -92,8 +94,8 @@ class Reader:
         return head
 
     def may_append(self) -> bool:
-        """Whether whoever asks may append: False for a role that may only read, on a server that is
-        a standby, and for a file that cannot be written.
+        """Return whether the caller may append: False for a role with read access only, for a
+        standby server, and for a read-only file.
         """
         if self.engine.dialect == "sqlite":
             return not self.only_reads
@@ -102,8 +104,8 @@ class Reader:
 
     @cached_property
     def schema(self) -> str:
-        """The schema that a ledger on PostgreSQL is in, "" of a file: a database may hold
-        several ledgers.
+        """The schema of a ledger on PostgreSQL, "" for a file. A database can contain several
+        ledgers in different schemas.
         """
         if self.engine.dialect == "sqlite":
             return ""
@@ -111,7 +113,7 @@ class Reader:
             return str(sql.execute("SELECT current_schema()").fetchone()[0])
 
     def moved(self) -> LedgerMoved | None:
-        """Return the error that says where the playbook went; None where it is here."""
+        """Return the error that names the new place of the playbook; None if it was not moved."""
         last = (
             "position = (SELECT playbook.position FROM playbook WHERE playbook.id = "
             "playbook_id) AND type = ?"
@@ -135,14 +137,14 @@ class Reader:
         types: Iterable[str] | None = None,
         session_id: str | None = None,
     ) -> Iterator[Event]:
-        """Events that can be read, in order, from position `after` + 1 to `upto`, page by page:
-        memory stays flat.
+        """Yield the readable events in order, from position `after` + 1 to `upto`. They are read
+        page by page, so that memory use stays constant.
         """
         asked, values = conditions(types, session_id, after, upto)
         where = " AND ".join(asked)
         first = list[object]()
         if NOT_A_TAG in asked and session_id is None:
-            # The plus keeps the planner from walking through all events because they are in order.
+            # Without the plus, the planner would read all events, because these are in order.
             inner = (
                 f"SELECT position FROM event WHERE playbook_id = ? AND {where}"  # noqa: S608
                 " ORDER BY "
@@ -161,8 +163,8 @@ class Reader:
             values[0] = page[-1].position
 
     def newest(self, type_: str) -> Iterator[Event]:
-        """Yield the events of a type that can be read, newest first, page by page; the type must
-        not be that of tags.
+        """Yield the readable events of a type, newest first, page by page. The type must not be
+        that of tags.
         """
         where = (
             f"type = ? AND {NOT_A_TAG} AND position < ? ORDER BY position DESC LIMIT {_FEW_EVENTS}"
@@ -177,8 +179,8 @@ class Reader:
             before = page[-1].position
 
     def history(self, upto: int = MAX_INT) -> Iterator[Event]:
-        """Yield every event up to a position, those that cannot be read as well, in order and
-        page by page.
+        """Yield every event up to a position, in order and page by page, including unreadable
+        events.
         """
         after: int | None = 0
         while after is not None:
@@ -188,28 +190,30 @@ class Reader:
             after = page[-1].position if page else None
 
     def event(self, event_id: str) -> Event | None:
-        """Return an event by its id; None where there is none that can be read."""
+        """Return an event by its id; None if there is no readable one."""
         return next(iter(self.having([event_id])), None)
 
     def has(self, type_: str) -> bool:
-        """Return whether there is an event of a type, which must not be that of tags."""
+        """Return whether there is an event of a type. The type must not be that of tags."""
         with self._reading() as sql:
             return sql.run(_HAS_TYPE, type_).fetchone() is not None
 
     def having(self, event_ids: Collection[str]) -> list[Event]:
-        """Those of these events that the ledger has, in order."""
+        """Return those of these events that the ledger has, in order."""
         with self._reading() as sql:
             return _readable(events_where(sql, "event_id IN ? ORDER BY position", event_ids))
 
     def targeting(self, event_id: str, types: Collection[str] = ()) -> list[Event]:
-        """Return the events whose target is this one, in order; of these types, if any is given."""
+        """Return the events whose target is this one, in order. If types are given, return only
+        events of those types.
+        """
         with self._reading() as sql:
             events = _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
         return [event for event in events if not types or event.type in types]
 
     def retracted(self, *event_ids: str) -> frozenset[str]:
-        """Return the ids of those of these events that are retracted now, each by a retraction of
-        its own that was not retracted in turn.
+        """Return the ids of those events that are retracted now by an active retraction of their
+        own.
         """
         if not event_ids:
             return frozenset()
@@ -221,24 +225,25 @@ class Reader:
             return frozenset(target_id for (target_id,) in sql.run(query, event_ids).fetchall())
 
     def retractions(self, event_id: str) -> list[Event]:
-        """Return the retraction of an event, the retraction of that one, and so on, in order: the
-        first takes the event out of the count, the second puts it back.
+        """Return the retraction of an event, the retraction of that one, and so on, in order. The
+        first removes the event from the count, the second restores it.
         """
         with self._reading() as sql:
             line = retraction_line(sql, event_id)
         return list(takewhile(lambda event: not event.fault, line))
 
     def at(self, positions: Collection[int], *, unreadable: bool = False) -> list[Event]:
-        """Return the events at these positions, in order; with `unreadable`, those that cannot
-        be read as well.
+        """Return the events at these positions, in order. With `unreadable`, include unreadable
+        events.
         """
         with self._reading() as sql:
             events = events_where(sql, "position IN ? ORDER BY position", positions)
         return events if unreadable else _readable(events)
 
     def all_at(self, positions: Collection[int]) -> dict[int, Event]:
-        """Return the event at each of these positions, which a table names. Raises LedgerCorrupt
-        where one cannot be read or is gone.
+        """Return the event at each of these positions, which come from a table.
+
+        Raises: LedgerCorrupt if one is unreadable or missing.
         """
         events = {event.position: event for event in self.at(positions)}
         if missing := sorted(set(positions) - events.keys()):
@@ -249,11 +254,11 @@ class Reader:
         return events
 
     def position_at(self, time: str) -> int:
-        """Return the last position recorded at or before a time (ISO 8601 in UTC, as the ledger
-        writes it); 0 for none.
+        """Return the last position recorded at or before a time (ISO 8601 in UTC, in the format of
+        the ledger); 0 for none.
 
-        Times grow with positions, so this halves its way there: about 20 look-ups by key in a
-        million events.
+        Times grow with positions, so this is a binary search: about 20 look-ups by key in a million
+        events.
         """
         head = self.head().position
         with self._reading() as sql:
@@ -266,11 +271,11 @@ class Reader:
             return bisect_right(range(1, head + 1), time, key=recorded_at)
 
     def rows(self) -> list[BulletRow]:
-        """Return every bullet in order of creation, tombstones included."""
+        """Return every bullet in order of creation, including tombstones."""
         return self._rows("1 = 1")
 
     def rows_by_name(self) -> dict[str, BulletRow]:
-        """Return every bullet in order of creation, tombstones included, by name."""
+        """Return every bullet by name in order of creation, including tombstones."""
         return {row.name: row for row in self.rows()}
 
     def counting_names(self) -> set[str]:
@@ -278,7 +283,7 @@ class Reader:
         return {row.name for row in self.rows() if row.counts}
 
     def row(self, name: str) -> BulletRow | None:
-        """One bullet, a tombstone too; None for a name that was never given."""
+        """Return one bullet, which can be a tombstone; None for a name that no bullet had."""
         return next(iter(self._rows("name = ?", name)), None)
 
     def _rows(self, condition: str, *values: object) -> list[BulletRow]:
@@ -299,8 +304,8 @@ class Reader:
         return tuple(row.bullet for row in self.rows() if row.status == "live")
 
     def open_windows(self) -> list[WindowRow]:
-        """Windows whose reflection is not finished, oldest first."""
-        # As the partial index on them has it.
+        """Return the windows whose reflection is not finished, oldest first."""
+        # The condition of the partial index on open windows.
         return self._windows("state IN ('pending', 'answered', 'failed')")
 
     def windows(self, session_id: str | None = None) -> list[WindowRow]:
@@ -312,7 +317,7 @@ class Reader:
         )
 
     def window_states(self) -> dict[str, int]:
-        """Return how many windows are in each state, in the order of their names."""
+        """Return the number of windows in each state, ordered by the state's name."""
         query = (
             "SELECT state, count(*) FROM session_window WHERE playbook_id = ? GROUP BY state "
             "ORDER BY state"
@@ -321,7 +326,7 @@ class Reader:
             return dict(sql.run(query).fetchall())
 
     def windows_in(self, *states: str) -> list[WindowRow]:
-        """Return the windows that are in one of some states, oldest first."""
+        """Return the windows in these states, oldest first."""
         return self._windows("state IN ?", states)
 
     def _windows(self, condition: str, *values: object) -> list[WindowRow]:
@@ -330,27 +335,27 @@ class Reader:
         return [WindowRow(*row) for row in rows]
 
     def seen(self, keys: Sequence[int]) -> set[int]:
-        """Return those of the record keys that a window already holds."""
+        """Return those record keys that a window already contains."""
         query = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?'
         with self._reading() as sql:
             return {key for (key,) in sql.run(query, keys).fetchall()}
 
     def updated_at(self) -> str | None:
-        """Return when a bullet or a count last changed: `recorded_at` of that event; None for an
-        empty playbook.
+        """Return the time of the last change of a bullet or a count, which is `recorded_at` of its
+        event; None for an empty playbook.
         """
         row = self._projection("updated_at", TABLES)
         return row[0] if row else None
 
     def counting(self) -> Counting:
-        """Return the counting policy in force."""
+        """Return the current counting policy."""
         from reflector.ledger.counters import Counters
 
         with self._reading() as sql:
             return Counters(sql).counting()
 
     def checkpoint(self, name: str) -> tuple[int, str] | None:
-        """Return (position, state hash) of a named projection, such as `playbook.json`; None
+        """Return (position, state hash) of a named projection, for example `playbook.json`; None
         before the first.
         """
         row = self._projection("position, state_hash", name)
@@ -366,10 +371,8 @@ class Reader:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all questions inside see one state of the ledger, however many statements they
-        take.
-        """
-        # nobody else writes there, and its one connection is the writer's too
+        """Let all questions inside see one state of the ledger, in any number of statements."""
+        # No other process writes there, and its one connection is the writer's too.
         if self.engine.url.in_memory:
             yield
             return
@@ -385,7 +388,7 @@ class Reader:
 
     @contextmanager
     def asking(self) -> Iterator[Statements]:
-        """Statements that all see one state of the ledger; they are for reading only."""
+        """Statements that all see one state of the ledger. They must only read."""
         if self._held is not None:
             yield self._again(self._held)
             return
@@ -409,16 +412,18 @@ class Reader:
         return Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
 
     def _again(self, held: Statements) -> Statements:
-        """Return statements in the same transaction, as an answer of others may be half read."""
+        """Return statements in the same transaction, with a new cursor, because an earlier answer
+        may not be read to its end yet.
+        """
         return self.statements(held.cursor.connection)
 
 
 def conditions(
     types: Iterable[str] | None, session_id: str | None, after: int, upto: int | None
 ) -> tuple[list[str], list[object]]:
-    """Return the conditions that events lie behind one position and up to another, are of some
-    types and of a session, and what to bind to them: `after` first. Of rare types they are those of
-    an index.
+    """Return the conditions for events after one position and up to another, of some types and of a
+    session. Return also the values to bind, `after` first. For rare types the conditions use an
+    index.
     """
     asked = ["position > ?"]
     values = list[object]([after])
@@ -441,8 +446,8 @@ def _readable(events: Iterable[Event]) -> list[Event]:
 
 
 def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
-    """Return the events of a condition, those that cannot be read as well; a redacted one with the
-    facts that its redaction kept.
+    """Return the events of a condition, including unreadable events. A redacted event has the facts
+    that its redaction kept.
     """
     rows = sql.run(
         f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}",  # noqa: S608
@@ -453,22 +458,22 @@ def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
 
 
 def of_types(types: Sequence[str]) -> str:
-    """Return the condition that an event is of one of these types, by the index of the types
-    that are rare.
+    """Return the condition that an event has one of these types, in the form that uses the index of
+    rare types.
     """
     return f"{NOT_A_TAG} AND type IN ({', '.join(map(repr, types))})"
 
 
 def whose(types: Sequence[str]) -> str:
-    """Return the same condition where the events of some session or target are looked for by
-    their own index.
+    """Return the same condition in a form that cannot use the index of types. The query then uses
+    the index of sessions or of targets.
     """
     return f"(type || '') IN ({', '.join(map(repr, types))})"
 
 
 def between(sql: Statements, types: Sequence[str], after: int, upto: int) -> Iterator[Event]:
-    """Yield the events of rare types between two positions, in order, those that cannot be read
-    as well.
+    """Yield the events of rare types between two positions, in order. Unreadable events are
+    included.
     """
     where = f"{of_types(types)} AND position > ? AND position <= ? ORDER BY position"
     for begin in range(after, upto, AT_ONCE):
@@ -476,12 +481,12 @@ def between(sql: Statements, types: Sequence[str], after: int, upto: int) -> Ite
 
 
 def retraction_line(sql: Statements, event_id: str) -> list[Event]:
-    """Return the retraction of an event, the retraction of that one, and so on, those that cannot
-    be read as well: an event is retracted once.
+    """Return the retraction of an event, the retraction of that one, and so on, including
+    unreadable events. An event is retracted once.
     """
     line: list[Event] = []
     retraction = f"target_id = ? AND {whose((EVIDENCE_RETRACTED,))} AND position > ?"
-    position = 0  # a retraction comes after its target: a forged ledger may hold a circle
+    position = 0  # a retraction comes after its target, but a forged ledger may contain a circle
     while more := events_where(sql, retraction, event_id, position):
         line.append(more[0])
         event_id = more[0].event_id
@@ -490,12 +495,12 @@ def retraction_line(sql: Statements, event_id: str) -> list[Event]:
 
 
 def redaction_line(sql: Statements, event_id: str) -> list[Event]:
-    """An event and the redactions of it so far, oldest first; the same line for each of them. []
-    for no event.
+    """Return an event and its redactions so far, oldest first; [] for a missing event. The line is
+    the same for each event in it.
     """
     line = events_where(sql, "event_id = ?", event_id)
     while line and line[0].type == EVENT_REDACTED and line[0].target_id is not None:
-        # Each stands behind its target; a forged ledger may hold a circle.
+        # Each comes after its target, but a forged ledger may contain a circle.
         before = events_where(
             sql, "event_id = ? AND position < ?", line[0].target_id, line[0].position
         )
@@ -511,14 +516,14 @@ def redaction_line(sql: Statements, event_id: str) -> list[Event]:
 
 
 def history_page(sql: Statements, after: int, upto: int) -> list[Event]:
-    """Return the next events behind a position, at most `_PAGE` and none behind `upto`."""
+    """Return the next events after a position, at most `_PAGE` and up to `upto`."""
     return events_where(
         sql, (f"position > ? AND position <= ? ORDER BY position LIMIT {_PAGE}"), after, upto
     )
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
-    """Return what the redactions of these events left of their data, by the redacted event's id."""
+    """Return the data that the redactions of these events kept, by the redacted event's id."""
     from reflector.ledger.redaction import what_is_left
 
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
 
 _PAGE = 1000
-#: SQLite's virtual machine looks at Ctrl-C each time it has done so many steps.
+#: SQLite's virtual machine checks for Ctrl-C after each N steps.
 _STEPS = 20_000
 _BLANK = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 _READS = frozenset(
@@ -34,14 +34,12 @@ _LOOKS = frozenset({"table_info", "table_xinfo", "index_list", "index_info", "fo
 
 
 class NotAQuestion(LedgerError):
-    """A query that is refused or not understood; its text says why."""
+    """A query that is refused or not understood; the text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query found: the names of its columns, and its rows page by page, read as they are
-    asked for.
-    """
+    """The result of a query: the names of its columns, and its rows in pages, read on demand."""
 
     columns: tuple[str, ...]
     pages: Iterator[list[tuple[Any, ...]]]
@@ -54,8 +52,10 @@ class Asker:
         self._cursor = cursor
 
     def ask(self, query: str) -> Answer:
-        """Ask; the answer before is over then. Raises NotAQuestion, KeyboardInterrupt, and
-        LedgerError, such as for a query that takes too long; so does reading its pages.
+        """Run a query, which ends the previous answer.
+
+        Raises: NotAQuestion, KeyboardInterrupt, and LedgerError, for example if a query takes too
+        long. Reading the pages of the answer raises the same errors.
         """
         if _BLANK.fullmatch(query):
             raise NotAQuestion("the query is empty; try: reflector sql 'SELECT * FROM bullets'")
@@ -106,7 +106,7 @@ def asking(ledger: Reader) -> Iterator[Asker]:
             driver.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield Asker(stack.enter_context(driver.cursor("question", scrollable=False)))
             return
-        if url.in_memory:  # the ledger is its one connection, which is written with again later
+        if url.in_memory:  # this one connection writes again later
             driver = stack.enter_context(ledger.engine.connection())
             stack.callback(driver.set_authorizer, lambda *_: sqlite3.SQLITE_OK)
             stack.callback(driver.set_progress_handler, None, 0)
@@ -117,22 +117,24 @@ def asking(ledger: Reader) -> Iterator[Asker]:
             driver.execute("PRAGMA query_only=ON")
             driver.execute("BEGIN")
         driver.text_factory = lambda text: text.decode("utf-8", "replace")
-        # Ctrl-C is raised in here, for SQLite comes back to Python nowhere else; SQLite makes
-        # "interrupted" of it.
+        # Ctrl-C is raised inside this handler, because SQLite calls Python nowhere else. SQLite
+        # reports it as "interrupted".
         driver.set_progress_handler(lambda: False, _STEPS)
         driver.set_authorizer(_allows)
         yield Asker(driver.cursor())
 
 
 def _allows(action: int, name: str | None, *_: str | None) -> int:
-    """SQLite's authorizer. Attaching a file, settings and transactions are not reading either."""
+    """SQLite's authorizer. It also denies attaching a file, settings and transactions, which are
+    not reading.
+    """
     if action in _READS or (action == sqlite3.SQLITE_PRAGMA and name in _LOOKS):
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
 
 
 def _refused(engine: str, text: str) -> NotAQuestion:
-    """Return what an engine's error about a query means."""
+    """Return the ledger's error for an engine's error about a query."""
     return NotAQuestion(
         f"{engine} refuses the query: {text}. `reflector sql` runs one statement that only "
         f"reads. Without a statement, it lists the views. To change the ledger, use "

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from reflector.events.event import Event
     from reflector.events.kinds import Field
 
-#: Whether a text goes.
+#: Returns whether a text is erased.
 Takes = Callable[[str], bool]
 
 
 def everything(_: str) -> bool:
-    """Takes every text."""
+    """Return True: every text is erased."""
     return True
 
 
 def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> tuple[str, ...]:
-    """Return the texts of an event's data that a redaction would erase, each once."""
+    """Return the texts of an event's data that a redaction would erase, without duplicates."""
     found: dict[str, None] = {}
 
     def note(text: str) -> bool:
@@ -47,8 +47,9 @@ def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> 
 def kept_facts(
     type_: str, data: Mapping[str, Any], takes: Takes = everything
 ) -> dict[str, Any] | None:
-    """What stays of an event's data, None where it is prose alone. Raises LedgerError where it
-    holds no prose.
+    """Return the facts of an event's data without its prose, None if it is only prose.
+
+    Raises: LedgerError if it contains no prose.
     """
     kind = EVENT_TYPES[type_]
     if kind.all_prose:
@@ -74,11 +75,12 @@ def _erasing(takes: Takes) -> Callable[[Field, object, Any], Any]:
 def redaction_of(
     line: Sequence[Event], event_id: str, reason: str, takes: Takes
 ) -> dict[str, Any] | None:
-    """The data of an event.redacted that erases texts of one event of a line; None where nothing is
-    left to erase.
+    """Return the data of an event.redacted that erases texts of one event of a line; None if
+    nothing is left to erase.
 
-    The line is an event and the redactions of it so far, oldest first. Raises LedgerError for an
-    event without prose.
+    The line is an event and the redactions of it so far, oldest first.
+
+    Raises: LedgerError for an event without prose.
     """
     event, *before = line
     if not before:
@@ -104,7 +106,7 @@ def redaction_of(
 def what_is_left(
     target_id: str, by_target: Mapping[str, tuple[str, Mapping[str, Any] | None]]
 ) -> Any:
-    """Return the data that replaces that of an erased event, None if there is none.
+    """Return the data that replaces the data of an erased event, None if there is none.
 
     `by_target` has the id and the data (None once it was erased) of each event.redacted, by the id
     of its target.

@@ -33,8 +33,8 @@ class Step:
 
     @cached_property
     def _readable(self) -> sa.Connection | None:
-        """The connection to the ledger; None if the SQL is printed for a ledger that is not at
-        hand.
+        """The connection to the ledger; None if the SQL is printed for a ledger that is not
+        available.
         """
         if not self._context.as_sql:
             return op.get_bind()
@@ -42,8 +42,8 @@ class Step:
         return config.attributes.get("connection") if config is not None else None
 
     def begin(self) -> None:
-        """Begin a transaction on SQLite if there is none: its driver begins none for a change of
-        the schema, and one that is interrupted must leave nothing behind.
+        """Begin a transaction on SQLite if there is none. Its driver begins none for a change of
+        the schema, and an interrupted change must not leave a part of it.
         """
         if self.dialect != "sqlite" or self._context.as_sql:
             return
@@ -52,7 +52,7 @@ class Step:
             driver.execute("BEGIN IMMEDIATE")
 
     def run(self, *statements: str) -> None:
-        """Run SQL texts as they are, or print them."""
+        """Run SQL texts unchanged, or print them."""
         for statement in statements:
             if self._context.as_sql:
                 self._context.impl.static_output(f"{statement.rstrip().rstrip(';')};\n")
@@ -61,7 +61,7 @@ class Step:
                 driver.execute(statement)
 
     def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns; none of a table that is missing."""
+        """Return the names of a table's columns; an empty set for a missing table."""
         if self._readable is None:
             return set()
         inspector = sa.inspect(self._readable)
@@ -76,16 +76,16 @@ class Step:
             self.run(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
     def create_ledger(self) -> None:
-        """Make the tables and indexes of a new ledger."""
+        """Create the tables and indexes of a new ledger."""
         self.run(*migration.creating_statements(self.dialect))
 
     def make(self) -> None:
-        """Make the triggers and the views of this code."""
+        """Create the triggers and the views of this code."""
         self.run(*migration.making_statements(self.dialect, self._schema()))
         self.run(migration.noting_statement())
 
     def _schema(self) -> str:
-        """Return the name of the schema, in which a trigger of PostgreSQL finds its tables."""
+        """Return the name of the schema in which a trigger of PostgreSQL finds its tables."""
         if self.dialect != "postgresql" or self._readable is None:
             return "public"
         return migration.current_schema(self._readable.connection.driver_connection)
@@ -93,7 +93,7 @@ class Step:
 
 @contextmanager
 def revision(number: str) -> Iterator[Step]:
-    """The step of a revision, without triggers and views, which the last one makes."""
+    """The step of a revision, without triggers and views, which the last revision creates."""
     step = Step()
     step.begin()
     step.run(*migration.dropping_statements(step.dialect))

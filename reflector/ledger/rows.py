@@ -31,14 +31,14 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Head(Anchor):
-    """Where a playbook's history ends: position 0 and the genesis chain before the first event."""
+    """The end of a playbook's history: position 0 and the genesis chain before the first event."""
 
     playbook: str
     origin: str
     recorded_at: str
 
 
-#: As the ledger writes a time.
+#: The format of times in the ledger.
 _TIME = re.compile(
     r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d"
     r"|2[0-3]):[0-5]\d:[0-5]\d"
@@ -46,7 +46,7 @@ _TIME = re.compile(
 
 
 class WindowRow(NamedTuple):
-    """A session window and how far its reflection came."""
+    """A session window and the state of its reflection."""
 
     position: int
     event_id: str
@@ -57,8 +57,8 @@ class WindowRow(NamedTuple):
 
 
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
-    """Return an event from the columns of its fields, in their order; `kept` replaces data that
-    was redacted.
+    """Return an event from the columns of its fields, in their order. `kept` replaces redacted
+    data.
     """
     data, fault = read_data(row[2], row[5], row[10], row[12], kept)
     meta, _ = _meta(row[12])
@@ -68,11 +68,12 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
 def read_data(
     type_: str, recorded_at: str, text: str | None, meta: str, kept: Mapping[str, Any] | None = None
 ) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the data of an event and "", or None and why the event cannot be read.
+    """Return the data of an event and "", or None and the reason why the event cannot be read.
 
-    `kept` is the data of an event whose own was redacted. This is the one check of an event that is
-    read: each was admitted when it was appended, but somebody with the database's whole powers can
-    change it since. An event that fails it changes nothing; `log` marks it, and `verify` names it.
+    `kept` is the data that remains of a redacted event. This is the only check of an event that is
+    read. Each event was admitted when it was appended, but a user with all rights on the database
+    can change it later. An event that fails the check changes nothing. `log` marks it, and `verify`
+    names it.
     """
     if not _TIME.match(recorded_at):
         return None, f"it was recorded at {recorded_at!r:.40}, which is not a time"
@@ -89,8 +90,8 @@ def read_data(
 
 @lru_cache(maxsize=64)
 def _meta(text: str) -> tuple[Mapping[str, Any], str]:
-    """Return `object_in` of an event's meta, not to be changed: most have that of the event
-    before.
+    """Return the object in an event's meta and its fault, "" for none. The object must not be
+    changed, because most events share the object of the previous event.
     """
     meta, fault = object_in(text)
     return meta, fault if all(
@@ -100,15 +101,17 @@ def _meta(text: str) -> tuple[Mapping[str, Any], str]:
 
 @lru_cache(maxsize=8192)
 def _tag(text: str) -> tuple[Mapping[str, Any] | None, str]:
-    """Return `read` of a tag's data, not to be changed: a history says the same again and again."""
+    """Return the data of a tag and its fault, as `read_data`. The data must not be changed, because
+    a history repeats the same tags.
+    """
     data, fault = object_in(text)
     fault = fault or EVENT_TYPES[BULLET_TAGGED].unreadable(data) or ""
     return (None, fault) if fault else (data, "")
 
 
 def object_in(text: str) -> tuple[dict[str, Any], str]:
-    """Return the JSON object in a column of an event and "", or an empty one and what the column
-    holds instead.
+    """Return the JSON object in a column of an event and "", or an empty object and the fault of
+    the column.
     """
     try:
         found = json.loads(text)
@@ -120,7 +123,7 @@ def object_in(text: str) -> tuple[dict[str, Any], str]:
 
 
 class Stored(NamedTuple):
-    """An event as the event table holds it: `data` (None once it was redacted) and `meta` are
+    """An event as the event table contains it. `data` (None once it was redacted) and `meta` are
     canonical texts.
     """
 

@@ -34,8 +34,8 @@ _HEADS = "SELECT name, origin, position, chain FROM playbook"
 
 
 class Before(NamedTuple):
-    """A ledger as it was before an upgrade, at an earlier revision of its schema, copied at a
-    time (seconds).
+    """A copy of a ledger from before an upgrade: its file, the earlier revision of its schema, and
+    the time of the copy (seconds).
     """
 
     file: Path
@@ -45,9 +45,7 @@ class Before(NamedTuple):
 
 @contextmanager
 def open_database(path: Path, mode: str = "rw") -> Iterator[Any]:
-    """A connection to an existing database file; errors inside name the file that was opened
-    last.
-    """
+    """A connection to an existing database file. Errors inside name the last opened file."""
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     with (
         translated(str(path)),
@@ -59,8 +57,10 @@ def open_database(path: Path, mode: str = "rw") -> Iterator[Any]:
 
 
 def copy_database(source: Path, to: Path, mode: str = "rw") -> None:
-    """Copy a database into a new file of its owner's: one state of it, without the free pages,
-    which could still hold an erased text. Raises LedgerError, OSError.
+    """Copy a database into a new file that only its owner can read. The copy is one state, without
+    the free pages, which could still contain an erased text.
+
+    Raises: LedgerError, OSError.
     """
     to.touch(mode=0o600, exist_ok=False)
     with open_database(source, mode) as connection:
@@ -68,7 +68,7 @@ def copy_database(source: Path, to: Path, mode: str = "rw") -> None:
 
 
 def settle_database(path: Path) -> None:
-    """Bring a database into its one file, on disk."""
+    """Move the whole content of a database into its one file, on disk."""
     with open_database(path) as connection:
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()
     with path.open("rb") as file:
@@ -76,14 +76,16 @@ def settle_database(path: Path) -> None:
 
 
 def before_upgrade(ledger: Path) -> Before | None:
-    """Return the copy that the newest upgrade of a ledger left beside it. Opens no file."""
+    """Return the copy that the newest upgrade of a ledger left beside it. No file is opened."""
     copies = _copies(ledger)
     return max(copies, key=lambda copy: copy.copied_at) if copies else None
 
 
 def keep_before_upgrade(ledger: Path, revision: str) -> Path:
-    """Copy a ledger beside it before its upgrade, and return the copy; earlier copies go. The
-    writers' lock must be held. Raises LedgerUnavailable; the ledger must not be upgraded then.
+    """Copy a ledger beside itself before its upgrade, remove earlier copies, and return the copy.
+    The caller must hold the writers' lock.
+
+    Raises: LedgerUnavailable; the ledger must not be upgraded then.
     """
     kept = ledger.with_name(f"{ledger.name}.revision-{revision}")
     staged = ledger.with_name(f".{ledger.name}{_UNFINISHED}")
@@ -109,7 +111,7 @@ def keep_before_upgrade(ledger: Path, revision: str) -> Path:
 
 
 def has_head(copied: Path, name: str, head: tuple[str, int, str]) -> bool:
-    """Return whether a copy ends where a playbook ends: (origin, position, chain)."""
+    """Return whether a copy ends at the same head as a playbook: (origin, position, chain)."""
     try:
         with looking(copied) as connection:
             return (name, *head) in connection.execute(_HEADS).fetchall()
@@ -118,8 +120,10 @@ def has_head(copied: Path, name: str, head: tuple[str, int, str]) -> bool:
 
 
 def drop_erased(ledger: Path, sql: Statements) -> Path | None:
-    """Remove the copy of an upgrade if it holds the data of an event that was erased since; return
-    its path then. Raises OSError.
+    """Remove the copy of an upgrade if it contains the data of an event that was erased since then.
+    Return its path, or None if nothing was removed.
+
+    Raises: OSError.
     """
     before = before_upgrade(ledger)
     if before is None:
@@ -136,8 +140,8 @@ def drop_erased(ledger: Path, sql: Statements) -> Path | None:
 
 
 def _holds(copied: Path, erased: list[str]) -> bool:
-    """Return whether a copy has the data of one of these events; of one that cannot be read
-    nobody knows, so True.
+    """Return whether a copy has the data of one of these events. For an unreadable copy this is
+    unknown, so True.
     """
     try:
         with looking(copied) as connection:
@@ -150,8 +154,10 @@ def _holds(copied: Path, erased: list[str]) -> bool:
 
 @contextmanager
 def looking(copied: Path) -> Iterator[Any]:
-    """A connection that only reads a ledger's copy, and trusts nothing of it: a repository may have
-    brought the file. Raises LedgerUnavailable for another file.
+    """A connection that only reads a ledger's copy and does not trust its content, because the file
+    may come from a repository.
+
+    Raises: LedgerUnavailable for another file.
     """
     with open_database(copied, "ro") as connection:
         connection.execute("PRAGMA trusted_schema = OFF")

@@ -28,19 +28,20 @@ from reflector.waiting import holder_of, wait_for
 if TYPE_CHECKING:
     from reflector.ledger.url import Url
 
-#: SQLite before this can lose a commit when a checkpoint races a writer (the WAL-reset bug).
+#: Earlier versions of SQLite can lose a commit when a checkpoint races a writer (the WAL-reset
+#: bug).
 SOUND_SQLITE = (3, 51, 3)
-#: SQLite's own limit is 512 bytes, with what it puts behind a name.
+#: SQLite's own limit is 512 bytes, including its suffixes.
 _LONGEST_PATH = 500
 
 BUSY_TIMEOUT_MS = 30_000
-#: What the system says of a file system on which no file can be locked.
+#: The system's errors for a file system without file locks.
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 @cache
 def sqlite_module() -> ModuleType:
-    """The wheel's SQLite (pysqlite3) where it is sound, else the newer one of it and the
+    """Return the wheel's SQLite (pysqlite3) if it is sound, else the newer one of it and the
     interpreter's.
     """
     wheel: ModuleType | None = None
@@ -56,15 +57,15 @@ def sqlite_module() -> ModuleType:
 
 
 def had_ledger(path: Path) -> bool:
-    """Return whether a SQLite ledger was used in this file, whether or not it is still there."""
+    """Return whether this file was ever used as a SQLite ledger, even if it is missing now."""
     return os.path.lexists(f"{path}.lock")
 
 
 def refuse_journal(path: Path) -> None:
-    """Raise LedgerUnavailable where a rollback journal lies beside a database file.
+    """Raise LedgerUnavailable if a rollback journal is beside a database file.
 
-    A ledger of ours writes ahead and leaves none, and SQLite does what a journal says, such as
-    remove another file.
+    reflector's ledgers use a write-ahead log and have no such journal. SQLite obeys a journal,
+    which can for example remove another file.
     """
     with folder_of(path) as folder:
         journal = _stat(folder, f"{path.name}-journal")
@@ -77,11 +78,14 @@ def refuse_journal(path: Path) -> None:
 
 
 def claim_file(path: Path) -> None:
-    """Create a missing ledger file for its owner only. Raises LedgerGone where there was a ledger
-    before: going on with an empty one would lose it silently.
+    """Create a missing ledger file for its owner only.
+
+    Raises: LedgerGone if there was a ledger before, because continuing with an empty one would lose
+    it silently.
     """
     with folder_of(path) as folder:
-        # Looked at before the file: a first use makes the lock after the database's first page.
+        # Checked before the file, because a first use creates the lock after the database's first
+        # page.
         was_used = _stat(folder, f"{path.name}.lock") is not None
         there = _stat(folder, path.name)
         if was_used and (there is None or (stat.S_ISREG(there.st_mode) and there.st_size == 0)):
@@ -95,8 +99,9 @@ def claim_file(path: Path) -> None:
 
 
 def connect_file(path: Path, **options: Any) -> Any:
-    """Return a driver's connection to a database file, which is made where it is missing. Raises
-    LedgerUnavailable, OSError, and the driver's errors.
+    """Return a driver's connection to a database file, which is created if it is missing.
+
+    Raises: LedgerUnavailable, OSError, and the driver's errors.
     """
     path = path.absolute()
     if "/.claude/" not in path.as_posix():  # the user's own choice of a place
@@ -114,19 +119,20 @@ def connect_file(path: Path, **options: Any) -> Any:
 
 
 def _make(folder: Folder, path: Path) -> None:
-    """Create the file in the folder if it is missing. Raises LedgerUnavailable for what is not a
-    regular file.
+    """Create the file in the folder if it is missing.
+
+    Raises: LedgerUnavailable unless it is a regular file.
     """
     if _stat(folder, path.name) is None:
         with suppress(FileExistsError):
-            # Not opened where it is there: closing it would let go of the locks that this process
-            # holds on it.
+            # An existing file is not opened, because closing it would release the locks that this
+            # process holds on it.
             os.close(folder.open(path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     _refuse_irregular(folder.stat(path.name), path)
 
 
 def _refuse_irregular(there: os.stat_result, path: Path) -> None:
-    """Raise LedgerUnavailable for what is not a regular file."""
+    """Raise LedgerUnavailable unless it is a regular file."""
     if not stat.S_ISREG(there.st_mode):
         what = "a link" if stat.S_ISLNK(there.st_mode) else "not a regular file"
         raise LedgerUnavailable(
@@ -143,8 +149,8 @@ def _stat(folder: Folder, name: str) -> os.stat_result | None:
 
 
 def can_be_written(path: Path) -> bool:
-    """Return whether a ledger's file can be written, or made where it is missing: SQLite writes two
-    files beside it, and we its lock.
+    """Return whether a ledger's file can be written, or created if it is missing. SQLite writes two
+    files beside it, and reflector its lock.
     """
     beside = [f"{path}{end}" for end in ("", "-wal", "-shm", ".lock")]
     there = [str(path.parent), *(one for one in beside if os.path.lexists(one))]
@@ -155,9 +161,10 @@ def can_be_written(path: Path) -> bool:
 
 
 def copy_of(path: Path, folder: Path) -> Path:
-    """Return a copy in a folder of a ledger's file that cannot be written, with what its -wal
-    holds: one state of it, also where others write it by another path. Raises LedgerUnavailable,
-    LedgerLocked, OSError.
+    """Copy the file of a read-only ledger to a folder, with the content of its -wal, and return the
+    copy. It is one state of the ledger, even if others write to it by another path.
+
+    Raises: LedgerUnavailable, LedgerLocked, OSError.
     """
     refuse_journal(path)
     until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
@@ -172,8 +179,8 @@ def copy_of(path: Path, folder: Path) -> Path:
                     ):
                         while part := original.read(1 << 20):
                             copy.write(part)
-                # A process that ends moves what the -wal holds into the file, and takes no lock of
-                # ours for that.
+                # A process that ends moves the content of the -wal into the file, without a lock of
+                # reflector.
                 if _states(source, path) == before:
                     return folder / path.name
             if time.monotonic() >= until:
@@ -183,8 +190,9 @@ def copy_of(path: Path, folder: Path) -> Path:
 
 
 def _states(folder: Folder, path: Path) -> dict[str, tuple[int, ...]]:
-    """Return what changes with the files that hold a ledger, the main one first. Raises
-    LedgerUnavailable.
+    """Return values that change if the files of a ledger change, by file name, the main file first.
+
+    Raises: LedgerUnavailable.
     """
     found: dict[str, tuple[int, ...]] = {}
     for name in (path.name, f"{path.name}-wal"):
@@ -196,7 +204,10 @@ def _states(folder: Folder, path: Path) -> dict[str, tuple[int, ...]]:
 
 @contextmanager
 def _writers_kept_out(folder: Folder, path: Path, until: float) -> Iterator[None]:
-    """Hold the lock of a ledger's writers shared, where it can be opened. Raises LedgerLocked."""
+    """Hold the lock of a ledger's writers as a shared lock, if the lock file can be opened.
+
+    Raises: LedgerLocked.
+    """
     try:
         handle = folder.open(f"{path.name}.lock")
     except OSError:
@@ -226,8 +237,10 @@ def _locked_shared(handle: int) -> bool:
 
 @contextmanager
 def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a SQLite ledger's writers, and nothing for other ledgers. Who waits for it
-    does not wait forever, for its holder may be stopped. Raises LedgerLocked, LedgerUnavailable.
+    """Hold the lock of a SQLite ledger's writers. Other ledgers need none. The wait is limited,
+    because the holder may be a stopped process.
+
+    Raises: LedgerLocked, LedgerUnavailable.
     """
     if url.dialect != "sqlite" or url.in_memory:
         yield
@@ -238,7 +251,7 @@ def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
         try:
             with folder_of(file) as folder:
                 handle = folder.open(file.name, os.O_RDWR | os.O_CREAT)
-            stack.callback(os.close, handle)  # which lets go of the lock
+            stack.callback(os.close, handle)  # closing releases the lock
             doing = "locked"
             _take(url.database, handle, BUSY_TIMEOUT_MS / 1000 if wait else 0.0)
         except OSError as error:

@@ -15,12 +15,13 @@ from reflector.ledger.columns import NUMBER_COLUMNS
 
 
 def _arrays(columns: Sequence[str]) -> str:
-    """Return the placeholders for one array a column."""
+    """Return the placeholders, one array for each column."""
     types = ("bigint" if column in NUMBER_COLUMNS else "text" for column in columns)
     return ", ".join(f"%b::{type_}[]" for type_ in types)
 
 
-#: A row where a table has rows of a playbook whose own row is gone: one look-up for each playbook.
+#: Returns a row if a table has rows of a playbook whose own row is missing. It needs one look-up
+#: for each playbook.
 OWNERLESS = (
     "WITH RECURSIVE owner(id) AS (SELECT min(playbook_id) FROM {table} UNION ALL"
     " SELECT (SELECT min(playbook_id) FROM {table} WHERE playbook_id > owner.id) FROM owner WHERE "
@@ -28,12 +29,12 @@ OWNERLESS = (
     " SELECT 1 FROM owner WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE playbook.id = owner.id)"
     " AND owner.id IS NOT NULL LIMIT 1"
 )
-#: Raised when the projector writes other rows for the same events; a ledger with an older one is
-#: rebuilt.
+#: Increased when the projector writes other rows for the same events. The tables of a ledger with
+#: an older version are rebuilt.
 CODE_VERSION = 2
-#: The name of the row of `projection` that says where the tables are.
+#: The name of the row of `projection` that contains the position of the tables.
 TABLES = "tables"
-#: So many rows at once go to PostgreSQL by COPY.
+#: The number of rows from which PostgreSQL gets them by COPY.
 COPIED = 500
 
 
@@ -46,12 +47,12 @@ class Statements:
         self.id = playbook_id
 
     def run(self, sql: str, *values: object) -> Any:
-        """Execute with `?` placeholders; the first is always the playbook's id."""
+        """Execute with `?` placeholders; the first value is always the playbook's id."""
         return self.execute(sql, self.id, *values)
 
     def execute(self, sql: str, *values: object) -> Any:
-        """Execute with `?` placeholders, one for each value; the cursor that has the answer. That
-        of `IN ?` is a collection, however large.
+        """Execute with `?` placeholders, one for each value, and return the cursor with the answer.
+        The value of `IN ?` is a collection of any size.
         """
         if " IN ?" in sql:
             sql = sql.replace(
@@ -64,8 +65,8 @@ class Statements:
         if not self.postgres:
             self.cursor.execute(sql, values)
             return self.cursor
-        # In a pipeline a cursor takes the first answer that arrives for it, which may be that of
-        # the statement before: a question gets a cursor of its own there.
+        # In a pipeline a cursor takes the first answer that arrives, which may be that of the
+        # previous statement. So each question gets its own cursor there.
         cursor = self.cursor.connection.cursor()
         cursor.execute(sql.replace("?", "%s"), values)
         return cursor
@@ -74,11 +75,11 @@ class Statements:
         return list(values) if self.postgres else json.dumps(list(values))
 
     def data_field(self, name: str) -> str:
-        """Return the expression for a field of an event's data: a text, a number as the engine
-        gives it, a list or an object as JSON text; NULL for no value.
+        """Return the expression for a field of an event's data: a text, a number in the engine's
+        form, a list or an object as JSON text; NULL for no value.
         """
         if self.postgres:
-            # PostgreSQL refuses to read any field beside a NUL, which an answer may hold.
+            # PostgreSQL refuses to read any field beside a NUL, which an answer may contain.
             return f"(replace(data, '\\u0000', '\\ufffd')::json ->> '{name}')"
         return f"json_extract(data, '$.{name}')"
 
@@ -129,7 +130,7 @@ class Statements:
             return
         names = ", ".join(f'"{column}"' for column in columns)
         into = f"{table} (playbook_id, {names})"
-        # In a pipeline, where statements are sent without waiting for answers, COPY is refused.
+        # A pipeline, which sends statements without waiting for answers, refuses COPY.
         if (
             self.postgres
             and len(rows) >= COPIED
@@ -146,13 +147,13 @@ class Statements:
         self._run_for(f"INSERT INTO {into} {values}", rows)
 
     def insert_new(self, table: str, column: str, values: Sequence[int]) -> None:
-        """Insert a row of one number for each of these values that the playbook does not have."""
+        """Insert a row for each of these numbers that the playbook does not have yet."""
         if not values:
             return
         if self.postgres:
             source = "SELECT %s, unnest(%b::bigint[])"
         else:
-            # `true` keeps ON CONFLICT from being read as the condition of a join
+            # With `true`, ON CONFLICT is not read as the condition of a join.
             source = "SELECT ?, value FROM json_each(?) WHERE true"
         self.cursor.execute(
             f'INSERT INTO {table} (playbook_id, "{column}") {source} ON CONFLICT DO NOTHING',
@@ -168,9 +169,10 @@ class Statements:
 
 
 def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
-    """Record that a named projection is at a position, with this hash. Of one that is there
-    already, the version of the code stays: it says who filled the tables, and a writer on a server
-    may not set it.
+    """Record that a named projection is at a position, with this hash.
+
+    An existing row keeps its code version. It names the version that filled the tables, and a
+    writer on a server may not set it.
     """
     columns = ("policy_id", "position", "state_hash", "updated_at")
     values = ", ".join(f"{column} = excluded.{column}" for column in columns)

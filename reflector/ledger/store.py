@@ -64,18 +64,18 @@ _FIND = (
 
 
 class Ledger(Reader):
-    """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it.
+    """One playbook's ledger in a database. Use `Ledger.open`, or a context manager to close it.
 
     on_close  called with the ledger before its connections are released
     file      the (device, inode) of a project's ledger when it was opened
-    draw      returns a new transaction id for a command; a project's ledger has ids that its user's
-              own folder knows
+    draw      returns a new transaction id for a command; for a project's ledger, an id that only
+              its user's own folder can recognise
     """
 
     on_close: Callable[[Ledger], None] | None = None
     file: tuple[int, int] = (0, 0)
     draw: Callable[[], str] = staticmethod(drawn)
-    #: The folder of the copy that is asked, None of the ledger itself.
+    #: The folder of the copy if this reads a copy, otherwise None.
     _copy: TemporaryDirectory[str] | None = None
 
     @classmethod
@@ -87,13 +87,14 @@ class Ledger(Reader):
         mends: bool = False,
         keeps_copy: bool = True,
     ) -> Self:
-        """Open a ledger by its SQLAlchemy URL, or in the database of an engine of SQLAlchemy;
-        create or upgrade it on first use.
+        """Open a ledger by its SQLAlchemy URL, or in the database of an SQLAlchemy engine. Create
+        or upgrade it on first use.
 
-        A new SQLite file is readable by its owner only, and an older one is copied beside itself
-        before its upgrade, unless it is a copy itself (`keeps_copy`). With `mends`, tables that say
-        that a newer version filled them keep nobody out, until `mend_triggers` has them filled
-        again. Raises LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
+        Only its owner can read a new SQLite file. With `keeps_copy`, an older SQLite ledger is
+        copied beside itself before its upgrade. With `mends`, tables with the mark of a newer
+        version do not prevent opening, until `mend_triggers` accepts them.
+
+        Raises: LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
         """
         engine = open_engine(database)
         try:
@@ -120,11 +121,13 @@ class Ledger(Reader):
     def _bring_up_to_date(
         self, known: _Known, upgraded: Upgraded | None, *, keeps_copy: bool
     ) -> None:
-        """Fill tables of an older version again and replace its triggers, with a copy from before
-        either; say that the ledger was upgraded. Raises a LedgerError.
+        """Fill the tables of an older version again, replace its triggers, and report the upgrade.
+        With `keeps_copy` the ledger is copied first.
+
+        Raises: a LedgerError.
         """
         is_older = known.code_version is None or known.code_version < CODE_VERSION
-        # on a server they are the owner's
+        # On a server only the owner may replace them.
         has_earlier_triggers = known.digest in EARLIER and self.engine.dialect == "sqlite"
         revision = HEAD_REVISION
         kept = None
@@ -144,9 +147,11 @@ class Ledger(Reader):
             reflector.ledger.tell(_upgraded(kept, revision))
 
     def _copied_before(self) -> Path | None:
-        """Copy a SQLite ledger before its tables or triggers are made anew, and return the copy;
-        None for a ledger without events, or if the copy of the upgrade that was begun has them all.
-        Raises LedgerUnavailable.
+        """Copy a SQLite ledger before its tables or triggers are created again, and return the
+        copy. Return None for a ledger without events, or if the copy of an unfinished upgrade has
+        them all.
+
+        Raises: LedgerUnavailable.
         """
         from reflector.ledger.sqlite_copy import before_upgrade, has_head
 
@@ -164,12 +169,14 @@ class Ledger(Reader):
 
     @classmethod
     def on(cls, connection: sa.Connection, playbook: str = "default") -> Self:
-        """Return the ledger in the database of a connection of SQLAlchemy. What is appended is part
-        of the connection's transaction: commit and rollback are the host program's, and other
-        writers wait until then. `Ledger.open` makes the ledger before.
+        """Return the ledger in the database of an SQLAlchemy connection.
+
+        Appended events are part of the connection's transaction. The host program commits it or
+        rolls it back, and other writers wait until then. `Ledger.open` must have created the
+        ledger.
 
         Raises:
-            LedgerMisused: The connection commits each statement by itself, may only read, has
+            LedgerMisused: The connection commits each statement on its own, may only read, has
                 another isolation level, or does not check foreign keys (SQLite).
             LedgerUnavailable: There is no ledger, no such playbook, or an older or newer ledger.
         """
@@ -196,9 +203,7 @@ class Ledger(Reader):
     def open_file(
         cls, path: Path, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True
     ) -> Self:
-        """Open the SQLite ledger in a file; a new file and its folder are readable by their
-        owner only.
-        """
+        """Open the SQLite ledger in a file. Only their owner can read a new file and its folder."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -212,9 +217,12 @@ class Ledger(Reader):
     def open_copy(
         cls, path: Path, playbook: str = "default", *, mends: bool = False, rebuilds: bool = False
     ) -> Self:
-        """Open a copy of the SQLite ledger in a file that cannot be written, to ask it and nothing
-        more; the copy is this process's own and goes when it is closed. With `rebuilds`, its tables
-        are filled again from the events, because only these were proved. Raises as `open` does.
+        """Open a copy of a SQLite ledger whose file cannot be written, only to read it.
+
+        The copy belongs to this process and is removed when it is closed. With `rebuilds`, its
+        tables are filled again from the events, because only the events were proved.
+
+        Raises: as `open`.
         """
         from tempfile import TemporaryDirectory
 
@@ -259,10 +267,11 @@ class Ledger(Reader):
     def append(self, events: Sequence[NewEvent], *, tx: str | None = None) -> list[Appended]:
         """Append events in order, all or none; return the position of each.
 
-        An id the ledger has with the same data is answered with its first position and added once
-        only. `tx` is the transaction id of the command that appends them, from `draw`. Raises
-        Conflict for an id with other data or a new bullet with an old name, AlreadyRetracted,
-        NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
+        If the ledger has an id with the same data, the answer is its first position, and nothing is
+        added. `tx` is the transaction id of the command that appends the events, from `draw`.
+
+        Raises: Conflict for an id with other data or a new bullet with an old name,
+        AlreadyRetracted, NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
         from reflector.ledger.append import append, prepare
 
@@ -274,14 +283,17 @@ class Ledger(Reader):
     def redact(
         self, event_ids: Collection[str], *, reason: str, actor: str, takes: Takes | None = None
     ) -> list[Appended]:
-        """Erase texts of events forever, as one operation: data becomes NULL, its hash, facts and
-        counts stay.
+        """Erase texts of events permanently, as one operation. Data becomes NULL; its hash, facts
+        and counts stay.
 
-        `takes` says which texts go of an event that holds more than prose. Appends an
-        event.redacted for each, with the facts that have to stay, and rebuilds the tables. What was
-        erased before adds nothing. On SQLite the file is rewritten, so that the text is gone from
-        it; a server's own copies (write-ahead log, dead rows) end with its vacuum. Raises
-        NoSuchTarget, LedgerError for an event without text.
+        `takes` chooses the texts of an event that contains more than prose. Appends an
+        event.redacted for each event, with the facts that must stay, and rebuilds the tables. A
+        text that was erased before adds nothing.
+
+        On SQLite the file is rewritten, so that the text is removed from it. A server's own copies
+        (write-ahead log, dead rows) remain until its vacuum.
+
+        Raises: NoSuchTarget, LedgerError for an event without text.
         """
         self.engine.needs_own_transaction("redact")
         from reflector.ledger.append import redact
@@ -298,8 +310,10 @@ class Ledger(Reader):
         return answers
 
     def forget_erased(self) -> None:
-        """Rewrite the file of a SQLite ledger without the erased texts, and remove the copy from
-        before the last upgrade if it holds one, and say so. Raises LedgerError.
+        """Rewrite the file of a SQLite ledger without the erased texts. If the copy from before the
+        last upgrade contains one, remove it and report this.
+
+        Raises: LedgerError.
         """
         with translated(self.engine.url.shown):
             rewrite_file(self.engine)
@@ -322,11 +336,12 @@ class Ledger(Reader):
             )
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:
-        """Pin a bullet's counters at this position: `verify` proves from then on that the events
+        """Record a bullet's counters at this position. From then on `verify` proves that the events
         gave these.
 
-        Compared and appended under one lock, so that no other append comes between. Raises
-        NoSuchTarget for a name that was never given, LedgerError if the counters differ.
+        The comparison and the append are under one lock, so that no other append comes between.
+
+        Raises: NoSuchTarget for a name that no bullet had, LedgerError if the counters differ.
         """
         from reflector.ledger.append import assert_counters
 
@@ -336,8 +351,10 @@ class Ledger(Reader):
     def rebuild(self, progress: Progress | None = None) -> None:
         """Fill the projected tables again from the events, in one transaction.
 
-        Appends nothing and calls no backend. Readers see the old rows until the commit; writers
-        wait. `progress` is called with the position reached, page by page. Raises LedgerError.
+        Appends nothing and calls no backend. Readers see the old rows until the commit, and writers
+        wait. `progress` is called with the position reached, page by page.
+
+        Raises: LedgerError.
         """
         from reflector.ledger.projection import fill_tables
 
@@ -345,14 +362,15 @@ class Ledger(Reader):
             fill_tables(writing.sql, progress)
 
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
-        """Remember that a named projection was written at a position, with this hash."""
+        """Record that a named projection was written at a position, with this hash."""
         with self.writing() as writing:
             set_checkpoint(writing.sql, name, "", position, state_hash)
 
     def mend_triggers(self) -> None:
-        """Create the append-only triggers and the views again, as this code has them, and let
-        tables that say that a newer version filled them count as this one's: on a server its
-        owner's right. Raises LedgerError.
+        """Create the append-only triggers and the views of this code again, and mark tables of a
+        newer version as this version's. On a server only the owner may do this.
+
+        Raises: LedgerError.
         """
         if self.only_reads:
             raise LedgerUnavailable(self.only_reads)
@@ -367,8 +385,9 @@ class Ledger(Reader):
 
     @contextmanager
     def writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
-        """A write transaction with the head locked; `event_ids` are looked up in it. Raises a
-        LedgerError.
+        """A write transaction with the head locked, in which `event_ids` are looked up.
+
+        Raises: a LedgerError.
         """
         from reflector.ledger.append import transaction
 
@@ -385,7 +404,7 @@ class Ledger(Reader):
 
 
 def _upgraded(kept: Path, revision: str) -> str:
-    """Return the line about an upgrade, with the command of the older version that goes back."""
+    """Return the message about an upgrade, with the command of the older version that undoes it."""
     from shlex import quote
 
     command = "restore" if revision < "0008" else "ledger restore"
@@ -395,9 +414,7 @@ def _upgraded(kept: Path, revision: str) -> str:
 
 
 class _Known(NamedTuple):
-    """A playbook's id, the code version of its tables, and the digest of the triggers and views
-    that were made for them.
-    """
+    """A playbook's id, the code version of its tables, and the digest of its triggers and views."""
 
     playbook_id: int
     code_version: int | None
@@ -417,7 +434,7 @@ def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:
 
 
 def _playbook(engine: Engine, name: str) -> _Known:
-    """Return a playbook, which is created where it is missing."""
+    """Return a playbook, which is created if it is missing."""
     with engine.connection() as connection:
         known = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
     if known is not None:
@@ -432,17 +449,17 @@ def _playbook(engine: Engine, name: str) -> _Known:
     with write_transaction(engine) as connection:
         sql = Statements(connection.cursor(), engine.dialect, 0)
         known = _find_playbook(sql, name)
-        if known is not None:  # another process has just made it
+        if known is not None:  # another process has just created it
             return known
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
-            # The new one could be given the number of the other, and its events.
+            # The new playbook could get the number of the missing one, and thus its events.
             raise LedgerCorrupt(
                 f"{engine.url.shown} contains events of the playbook {name!r}, but lacks the "
                 "playbook itself, so nothing was created; run `reflector verify`, and restore a "
                 "backup"
             )
-        # The number is the database's. On a server, who comes second waits for the first at the
-        # name alone.
+        # The database gives the number. On a server, a second process waits for the first only if
+        # both create the same name.
         inserted = sql.execute(
             "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES (?, ?, 0, "
             "?, ?)"

@@ -26,9 +26,9 @@ from reflector.events.registry import ONCE_PER_TARGET
 metadata = sa.MetaData()
 views = sa.MetaData()
 
-#: A whole number of 64 bits; each of SQLite's is.
+#: A 64-bit whole number, like every whole number of SQLite.
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-#: SQLite keeps these tables in the order of their key.
+#: SQLite stores these tables in the order of their key.
 _KEYED: dict[str, Any] = {"sqlite_with_rowid": False, "sqlite_strict": True}
 
 
@@ -194,7 +194,7 @@ cached_usage = sa.Table("cached_usage", metadata, CachedUsageColumns, _belongs()
 
 
 def _index(name: str, *columns: Column[Any], where: str = "", unique: bool = False) -> None:
-    """Give a table an index, of the rows that a condition is true of."""
+    """Give a table an index of the rows that fulfil a condition."""
     condition = sa.text(where) if where else None
     sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
 
@@ -212,7 +212,7 @@ _index(
     *(event.c.playbook_id, event.c.target_id, event.c.position),
     where="target_id IS NOT NULL",
 )
-# Tags are most events and have a table of their own; without them the rest is found by its type.
+# Without tags, because these are most events and have their own table. The rest is found by type.
 _index(
     "event_by_type",
     *(event.c.playbook_id, event.c.type, event.c.position),
@@ -224,9 +224,9 @@ _index(
     where=f"type IN ({_ONCE})",
     unique=True,
 )
-# Of most playbooks empty: every append asks whether any bullet was merged.
+# Empty for most playbooks. Every append checks whether any bullet was merged.
 _index("bullet_merged", bullet.c.playbook_id, bullet.c.removed_into, where="status = 'merged'")
-# In this order GROUP BY name, active, tag reads the index alone.
+# With this order GROUP BY name, active, tag reads only the index.
 _index("tag_count", tag.c.playbook_id, tag.c.name, tag.c.active, tag.c.tag)
 _index(
     "window_open",

@@ -17,14 +17,14 @@ from reflector.ledger.errors import LedgerUnavailable
 
 Dialect = Literal["sqlite", "postgresql"]
 _FILE = "sqlite:///"
-#: A new ledger that leaves nothing behind.
+#: A new ledger in memory, which ends with its connection.
 _IN_MEMORY = "sqlite://"
 #: libpq's spelling of several servers: postgresql://user@host:port,host:port/name?option=value
 _SEVERAL = (
     r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,"
     r"]*)+)(/[^?#]*)?(?:\?(.*))?"
 )
-#: Parameters of a URL that say which server, database or schema it is.
+#: Parameters of a URL that name the server, database or schema.
 _OF_PLACE = frozenset({"host", "port", "dbname", "options", "service"})
 _DRIVERS: Final[dict[str, Dialect]] = {
     "sqlite": "sqlite",
@@ -36,7 +36,7 @@ _DRIVERS: Final[dict[str, Dialect]] = {
 class Url(NamedTuple):
     """A ledger's URL.
 
-    text      as SQLAlchemy takes it, with its password
+    text      in SQLAlchemy's form, with its password
     dialect   the engine
     database  SQLite's file, "" or ":memory:" for none; the name of a server's database
     """
@@ -47,7 +47,7 @@ class Url(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """True for a SQLite ledger in a file that is named by its plain path."""
+        """True for a SQLite ledger in a file that the URL names by its plain path."""
         return (
             self.dialect == "sqlite"
             and not self.in_memory
@@ -56,13 +56,13 @@ class Url(NamedTuple):
 
     @property
     def in_memory(self) -> bool:
-        """True for a SQLite ledger in no file, which ends with its connection."""
+        """True for a SQLite ledger in memory, which ends with its connection."""
         return self.dialect == "sqlite" and self.database in {"", ":memory:"}
 
     @property
     def shown(self) -> str:
-        """The database as messages name it: a SQLite file by its path, any other URL without its
-        passwords.
+        """The database in the form for messages: a SQLite file by its path, any other URL without
+        its passwords.
         """
         if self.dialect == "sqlite":
             return self.database or ":memory:"
@@ -76,8 +76,8 @@ class Url(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where the ledger is, as everybody who uses it can name it: without users, passwords
-        and how to connect.
+        """The place of the ledger in a form that is the same for all its users: without user names,
+        passwords and options of the connection.
         """
         if self.dialect == "sqlite":
             return sqlite_url(Path(self.database).absolute()) if self.is_file else self.text
@@ -99,8 +99,9 @@ class Url(NamedTuple):
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of a SQLite ledger in a file. Raises LedgerUnavailable for a path that is not
-    UTF-8, or that is not read as UTF-8.
+    """Return the URL of a SQLite ledger in a file.
+
+    Raises: LedgerUnavailable for a path that is not UTF-8, or that Python does not read as UTF-8.
     """
     try:
         return _FILE + quote(str(path), safe=" +/")
@@ -119,7 +120,10 @@ def sqlite_url(path: Path) -> str:
 
 
 def url_of(text: str) -> Url:
-    """Return a ledger's URL. Raises LedgerUnavailable for one that no engine takes."""
+    """Return a ledger's URL.
+
+    Raises: LedgerUnavailable for one that no engine accepts.
+    """
     if "\0" in unquote(text):
         raise LedgerUnavailable("the ledger URL contains a null character; remove it")
     if text.startswith(_FILE) and "?" not in text:
@@ -132,8 +136,8 @@ def url_of(text: str) -> Url:
     try:
         parsed = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
-        # Neither the URL nor the parser's message is shown: what cannot be parsed may be a
-        # password.
+        # Neither the URL nor the parser's message is shown, because the part that cannot be parsed
+        # may be a password.
         raise LedgerUnavailable(
             f"the ledger URL, which begins with {text.split(':')[0][:20]!r}, cannot be used; "
             "write sqlite:////path/to/ledger.db or postgresql://user@host/name, and "
@@ -149,8 +153,10 @@ def url_of(text: str) -> Url:
 
 
 def url_of_engine(engine: Any) -> Url:
-    """Return the ledger's URL for the database of an engine of SQLAlchemy. Raises LedgerUnavailable
-    for a database in memory, which no second connection reaches, and for a driver that is not ours.
+    """Return the ledger's URL for the database of an SQLAlchemy engine.
+
+    Raises: LedgerUnavailable for a database in memory, which a second connection cannot reach, and
+    for an unsupported driver.
     """
     url = engine.url
     if url.get_backend_name() == "sqlite":
@@ -165,8 +171,8 @@ def url_of_engine(engine: Any) -> Url:
 
 
 def _one_spelling(text: str) -> str:
-    """Return a URL with several servers as SQLAlchemy spells it,
-    `?host=host:port&host=host:port`; others unchanged.
+    """Return a URL with several servers in SQLAlchemy's form, `?host=host:port&host=host:port`;
+    other URLs unchanged.
     """
     found = re.fullmatch(_SEVERAL, text)
     if found is None:

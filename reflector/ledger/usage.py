@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
 
 _T = TypeVar("_T")
-#: Raised when the same events come to other counts, or a price of a model changes.
+#: Increased when the same events give other counts, or the price of a model changes.
 _VERSION = 8
-#: After so many events the row is written again; fewer are counted at each question.
+#: The row is written again after N events; fewer are counted at each question.
 _STEP = 1000
 _HEAD_AND_ROW = (
     "SELECT playbook.position, cached_usage.position, state FROM playbook"
@@ -60,8 +60,8 @@ _WRITE_ROW = (
     " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"
     " position = excluded.position, state = excluded.state"
 )
-#: What the event of a tag has, by its canonical JSON: that it is neutral, that it does not count
-#: because the bullet was not followed, and whether it was.
+#: Patterns of a tag's canonical JSON: a neutral verdict, a verdict that does not count because the
+#: bullet was not followed, and a bullet that was or was not followed.
 _FACTS = (
     '%"disposition":"neutral"%',
     '%"disposition":"not_followed"%',
@@ -81,15 +81,15 @@ _OF_SESSIONS = _TAGS.format(tags="event JOIN tag USING (playbook_id, position)")
 _RETRACTED = f"{whose(WINDOW_TYPES)} AND event_id IN ? AND position <= ?"
 _WINDOWS_OF_SESSIONS = f"{whose(WINDOW_TYPES)} AND session_id IN ? AND position <= ?"
 #: Whether any bullet was merged up to a position: by hand, or by a merge of ledgers, whose removals
-#: say that the evidence `follows`. An erased removal may have said so.
+#: record that the evidence `follows`. An erased removal may have recorded it too.
 _MERGES = (
     "SELECT 1 FROM event WHERE playbook_id = ?"  # noqa: S608
     f" AND {of_types((BULLET_MERGED, BULLET_REMOVED))} AND position <= ?"
     f" AND (type = '{BULLET_MERGED}' OR data IS NULL OR data LIKE ?) LIMIT 1"
 )
-#: (what a session did, the bullet's name, the session).
+#: (the deed of a session, the bullet's name, the session).
 _Deed = tuple[str, str, str]
-#: The bullets that have the evidence of a merged one besides themselves, by its name.
+#: The other bullets that have the evidence of each merged bullet, by its name.
 _Heirs = Mapping[str, Collection[str]]
 
 
@@ -97,17 +97,17 @@ _Heirs = Mapping[str, Collection[str]]
 class Used:
     """A bullet's counts, in sessions.
 
-    told        sessions that were told it, with its name
+    told        sessions to which reflector showed it, with its name
     cited       sessions whose agent cited it
-    judged      sessions with a verdict on it, neutral included
+    judged      sessions with a verdict on it, including neutral verdicts
     decided     sessions with a helpful or harmful verdict on it
     undecided   sessions that cited it and have no verdict on it
     followed    sessions whose judge found that it was followed, and never that it was not
     broken      sessions whose judge found that it was not followed
-    last_cited  when the latest window that cites it was, as the ledger writes time
+    last_cited  time of the latest window that cites it, in the format of the ledger
     helped      the position of its last helpful verdict, retracted or not
-    told_then   sessions that had been told it by that position
-    shown       sessions that were told it, or whose client loaded it from your file
+    told_then   sessions to which reflector had shown it by that position
+    shown       sessions of `told`, and sessions whose client loaded it from your file
     """
 
     told: int = 0
@@ -124,19 +124,19 @@ class Used:
 
     @property
     def neither(self) -> int:
-        """How many sessions have neutral verdicts on it alone."""
+        """The number of sessions whose verdicts on it are all neutral."""
         return self.judged - self.decided
 
 
 @dataclass(slots=True)
 class Usage:
-    """The counts of every bullet, and how many texts were told."""
+    """The counts of every bullet, and the number of texts that reflector showed."""
 
     texts: int = 0
     bullets: dict[str, Used] = field(default_factory=lambda: defaultdict(Used))
 
     def dump(self) -> list[Any]:
-        """Return the counts as JSON holds them."""
+        """Return the counts as JSON values."""
         return [
             self.texts,
             {name: astuple(used) for name, used in sorted(self.bullets.items()) if used != Used()},
@@ -144,19 +144,23 @@ class Usage:
 
     @property
     def told(self) -> dict[str, int]:
-        """How many sessions were told each bullet that any was told, by its name."""
+        """The number of sessions to which each bullet was shown, by its name. Bullets without such
+        a session are omitted.
+        """
         return {name: used.told for name, used in self.bullets.items() if used.told}
 
     @property
     def idle(self) -> dict[str, int]:
-        """How many of them were told it since its last helpful verdict; without one, all."""
+        """The number of the sessions of `told` after each bullet's last helpful verdict, by its
+        name. Without such a verdict, all sessions count.
+        """
         return {
             name: used.told - used.told_then for name, used in self.bullets.items() if used.told
         }
 
     @classmethod
     def load(cls, state: Any) -> Usage:
-        """Return the counts that `dump` gave."""
+        """Return the counts from a result of `dump`."""
         texts, bullets = state
         usage = cls(texts)
         usage.bullets.update({name: Used(*counts) for name, counts in bullets.items()})
@@ -164,7 +168,7 @@ class Usage:
 
 
 class _FirstDeeds(dict[_Deed, int]):
-    """The position at which each session first did each deed; events are added oldest first."""
+    """The position at which each session first did each deed. Events are added oldest first."""
 
     def __init__(self, heirs: _Heirs) -> None:
         self.heirs = heirs
@@ -186,7 +190,7 @@ class _FirstDeeds(dict[_Deed, int]):
     def add_tellings(self, tellings: Iterable[Event]) -> None:
         for telling in tellings:
             session = telling.session_id or telling.target_id
-            if session is not None:  # else it told a task of an embedder
+            if session is not None:  # otherwise it was shown to a task of an embedder
                 names = telling.facts.get("bullets", ())
                 self.add("shown", names, session, telling.position)
                 if not _is_of_file(telling):
@@ -209,7 +213,7 @@ class _FirstDeeds(dict[_Deed, int]):
 
 
 def _is_of_file(telling: Event) -> bool:
-    """Return whether a client loaded rules from your file: no session can cite them."""
+    """Return whether a client loaded rules from your file. No session can cite these."""
     return bool(telling.facts.get("via") == "file")
 
 
@@ -233,7 +237,7 @@ def _tags(sql: Statements, query: str, *values: object) -> list[_Tag]:
 
 
 def _cited(window: Event) -> list[str]:
-    """Return the names that a window cites, or that an earlier one left to it."""
+    """Return the names that a window cites, including those that an earlier window left to it."""
     if window.fault:
         return []
     keys = ("cited", "carried") if window.type == SESSION_RECORDED else ("cited",)
@@ -241,7 +245,7 @@ def _cited(window: Event) -> list[str]:
 
 
 def _sums(deeds: Collection[_Deed]) -> Counter[tuple[str, str]]:
-    """Return in how many sessions each deed was done, by (field of `Used`, bullet)."""
+    """Return the number of sessions of each deed, by (field of `Used`, bullet)."""
     sums = Counter((verb, bullet) for verb, bullet, _ in deeds)
     for verb, bullet, session in deeds:
         if verb == "cited" and ("judged", bullet, session) not in deeds:
@@ -252,7 +256,7 @@ def _sums(deeds: Collection[_Deed]) -> Counter[tuple[str, str]]:
 
 
 def _replace(usage: Usage, before: Collection[_Deed], after: Collection[_Deed]) -> None:
-    """Count the sessions after a change in place of those before it."""
+    """Subtract the sessions from before a change, and add the sessions after it."""
     sums = _sums(after)
     sums.subtract(_sums(before))
     for (verb, bullet), number in sums.items():
@@ -263,7 +267,7 @@ def _replace(usage: Usage, before: Collection[_Deed], after: Collection[_Deed]) 
 def count_usage(sql: Statements, upto: int, after: int = 0, state: Any = (0, {})) -> Usage:
     """Return the usage by the events up to a position.
 
-    state  the dump of the usage up to the position `after`, to count on from
+    state  the dump of the usage up to the position `after`, from which the count continues
     """
     usage = Usage.load(state)
     heirs = heirs_at(sql, upto)
@@ -273,7 +277,9 @@ def count_usage(sql: Statements, upto: int, after: int = 0, state: Any = (0, {})
 
 
 def _count_page(sql: Statements, after: int, upto: int, usage: Usage, heirs: _Heirs) -> None:
-    """Add the events after one position and up to another to the usage up to the first."""
+    """Count the events after one position and up to another, and add them to the usage up to the
+    first position.
+    """
     events = between(sql, TELLING_TYPES, after, upto)
     tellings = [telling for telling in events if telling.data is not None]
     tags = _tags(sql, _OF_PAGE, after, upto)
@@ -297,7 +303,7 @@ def _count_page(sql: Statements, after: int, upto: int, usage: Usage, heirs: _He
 
 
 def _note_last(usage: Usage, windows: Iterable[Event], heirs: _Heirs) -> None:
-    """Note when bullets were cited last."""
+    """Note the time of the last citation of each cited bullet."""
     for window in windows:
         time = as_written(window.occurred_at)
         for name in _cited(window):
@@ -323,7 +329,7 @@ def _deeds_of(
     sessions: Collection[str],
     upto: int,
 ) -> _FirstDeeds:
-    """Return what these sessions had done up to a position."""
+    """Return the deeds of these sessions up to a position."""
     deeds = _FirstDeeds(heirs)
     if upto == 0 or not sessions:
         return deeds
@@ -334,14 +340,14 @@ def _deeds_of(
 
     deeds.add_windows(events(WINDOW_TYPES, "session_id"))
     deeds.add_tellings(events(TELLING_TYPES, "session_id"))
-    # A telling without a session is known by its window.
+    # A telling without a session is identified by its window.
     deeds.add_tellings(events(TELLING_TYPES, "target_id", " AND session_id IS NULL"))
     deeds.add_tags(_tags(sql, _OF_SESSIONS, sessions, upto))
     return deeds
 
 
 def take_back(sql: Statements, usage: Usage, past: Past) -> None:
-    """Subtract the windows and verdicts that retractions cover from the usage at a moment."""
+    """Subtract the windows and verdicts that retractions cover from the usage at a position."""
     retracted = events_where(sql, _RETRACTED, past.retracted, past.position)
     without = {*past.covered(), *(window.position for window in retracted)}
     if not without:
@@ -351,7 +357,7 @@ def take_back(sql: Statements, usage: Usage, past: Past) -> None:
     heirs = {name: past.heirs(name) for name in past.entries}
     before = _FirstDeeds(heirs)
     after = _FirstDeeds(heirs)
-    # A window without a session is a session of its own.
+    # A window without a session counts as a session.
     before.add_windows(window for window in retracted if not window.session_id)
     for window in events_where(sql, _WINDOWS_OF_SESSIONS, sessions, past.position):
         before.add_windows([window])
@@ -368,7 +374,7 @@ def take_back(sql: Statements, usage: Usage, past: Past) -> None:
 
 
 def _find_last(sql: Statements, usage: Usage, name: str, past: Past) -> None:
-    """Find when a bullet was cited last, by the windows that count."""
+    """Find the time of the last citation of a bullet in the windows that count."""
     names = past.family(name) if name in past.entries else {name: 0}
     cites = " OR ".join(["data LIKE ?"] * len(names))
     where = f"{of_types(WINDOW_TYPES)} AND position <= ? AND ({cites})"
@@ -382,8 +388,8 @@ def _find_last(sql: Statements, usage: Usage, name: str, past: Past) -> None:
 
 
 def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
-    """Return the bullets that have the evidence of a merged one besides themselves, by its name,
-    at a position.
+    """Return the other bullets that have the evidence of each merged bullet at a position, by its
+    name.
     """
     if sql.run(_MERGES, upto, '%"follows":true%').fetchone() is None:
         return {}
@@ -419,7 +425,9 @@ def _counted_at(
     load: Callable[[Any], _T],
     count: Callable[[Statements, int, int, Any], _T],
 ) -> _T:
-    """Return one part of the state at a position: now, counted on from the row."""
+    """Return one part of the state at a position. For the current position, the count continues
+    from the row.
+    """
     with ledger.asking() as sql:
         if upto is not None:
             return count(sql, upto, 0, EMPTY[part])
@@ -432,7 +440,7 @@ def _counted_at(
 
 
 def told_texts(ledger: Reader) -> int:
-    """Return how many texts were told, each resume and compaction with its own.
+    """Return the number of texts that reflector showed. Each resume and compaction counts.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -458,7 +466,7 @@ class Row(NamedTuple):
 def count_state(
     sql: Statements, upto: int, after: int = 0, state: Sequence[Any] = EMPTY
 ) -> list[Any]:
-    """Return the state of the row for a position, counted on from that of an earlier one."""
+    """Return the state of the row for a position, continuing from the state of an earlier one."""
     from reflector.ledger.answers import count_answers
 
     usage = count_usage(sql, upto, after, state[0])
@@ -467,7 +475,7 @@ def count_state(
 
 
 def is_row_sound(sql: Statements) -> bool:
-    """Return whether the row equals a count from the first event; a playbook may have none of this
+    """Return whether the row equals a count from the first event; True if there is no row of this
     version.
     """
     head, position, state = sql.execute(_HEAD_AND_ROW, _VERSION, sql.id).fetchone()
@@ -483,11 +491,11 @@ def _as_json(state: list[Any]) -> str:
 
 
 def _head_and_row(sql: Statements) -> tuple[int, Row]:
-    """Return the head, and the row if counting can go on from it, else one before the first
+    """Return the head, and the row if the count can continue from it, else a row before the first
     event.
     """
     head, position, state = sql.execute(_HEAD_AND_ROW, _VERSION, sql.id).fetchone()
-    # Counting on costs more than counting if most of the events are new.
+    # If most of the events are new, continuing costs more than counting again.
     is_near = position is not None and head // 2 < position <= head
     if is_near and heirs_at(sql, position) == heirs_at(sql, head):
         return head, Row(position, json.loads(state))
@@ -495,10 +503,9 @@ def _head_and_row(sql: Statements) -> tuple[int, Row]:
 
 
 def _write_row(ledger: Reader, head: int, state: list[Any]) -> None:
-    """Write the row, if that can be done at once and no event came since the counts were made.
+    """Write the row, if this is possible at once and no event was added since the count.
 
-    A redaction removes the row, and a row that was counted before it would bring an erased text
-    back.
+    A redaction removes the row. A row that was counted before it would bring an erased text back.
     """
     with suppress(LedgerError), write_transaction(ledger.engine, wait=False) as driver:
         sql = ledger.statements(driver)

@@ -1,3 +1,3 @@
-"""Evidence that a ledger is what was appended: verification, drift, anchors, signatures and
-merge proofs.
+"""Proof that a ledger contains exactly the appended events: verification of events, tables and
+schema, and published heads as anchors.
 """

@@ -39,22 +39,24 @@ _LAST = (
     "DESC LIMIT 1"
 )
 _HEAD = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
-#: How each signature of a signed note (C2SP) begins, in which an earlier version published heads.
+#: The beginning of each signature in a signed note (C2SP). An earlier version published heads in
+#: such notes.
 _SIGNATURE = "\N{EM DASH} "
-#: Where a ref's heads are looked for when no path is named, from the project's folder.
+#: The paths of a ref's heads if no path is given, from the project's folder.
 USUAL_PATHS = (".claude/playbook.head.json", ".claude/playbook.head", "heads.txt")
 _NEITHER = "it is neither POSITION:CHAIN nor a file"
 
 
 class NoAnchor(ValueError):
-    """A text that holds no head, or a ref of git's that names no file; its own text says what
-    was found instead.
+    """A text without a head, or a ref of git without such a file. The error's text names the actual
+    content.
     """
 
 
 def head_at(ledger: Reader, position: int) -> Head:
-    """Return the head as it was after the event at a position; 0 is the genesis. Raises NoAnchor
-    for one to come.
+    """Return the head as it was after the event at a position; 0 is the genesis.
+
+    Raises: NoAnchor for a position after the end.
     """
     head = ledger.head()
     if position == 0:
@@ -74,8 +76,10 @@ def is_head(text: str) -> bool:
 
 
 def anchors_in(text: str) -> tuple[Anchor, ...]:
-    """The heads of a text: one a line, empty lines and lines that begin with # aside, or the JSON
-    of `head --json`. Raises NoAnchor for a text without a head, or with anything else.
+    """Return the heads of a text: one on each line, or the JSON of `head --json`. Empty lines and
+    lines that begin with # are ignored.
+
+    Raises: NoAnchor for a text without a head, or with any other content.
     """
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
@@ -111,11 +115,11 @@ def _anchor(line: str) -> Anchor:
 
 def published(project: Path, spec: str, limit: int) -> bytes:
     """Return the content of `REV:PATH` in git's own syntax, or of a ref's file at one of
-    `USUAL_PATHS`.
+    `USUAL_PATHS`. `limit` is in bytes.
 
-    `limit` is in bytes. Raises NoAnchor.
+    Raises: NoAnchor.
     """
-    from reflector.git import GitUnavailable, ask_git  # most anchors are heads and files
+    from reflector.git import GitUnavailable, ask_git  # most anchors do not need git
 
     names = [spec] if ":" in spec else [f"{spec}:./{path}" for path in USUAL_PATHS]
     is_of_git = spec.isprintable() and spec and not spec.startswith("-")
@@ -137,13 +141,15 @@ def published(project: Path, spec: str, limit: int) -> bytes:
 
 
 def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
-    """Return the repairs that were made, in words: a head that was moved is set to the last event,
-    the tables are rebuilt, and events that change nothing are put aside.
+    """Repair a moved head, put aside events that change nothing, and return the repairs in words.
 
-    Put aside, with a reason, is each event that cannot be read, and a last one that moves the
-    playbook elsewhere. Where any event is not what was appended, nothing changes: a new head must
-    not make a history look sound that the chain does not prove. The trigger that lets the head only
-    move forward is down meanwhile, which on a server is the owner's right.
+    A moved head is set to the last event, and the tables are rebuilt. With a reason `why`, these
+    events are put aside: each unreadable event, each event with a wrong time, and a last event that
+    moves the playbook elsewhere.
+
+    If any event is not as it was appended, nothing changes, because a new head must not hide a
+    history that the chain does not prove. The trigger that lets the head only move forward is
+    dropped during the repair. On a server only the owner may do this.
 
     Raises:
         LedgerCorrupt: the events are not sound.
@@ -173,7 +179,9 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
 
 
 def _refuse_unsound(findings: Iterable[Finding], place: str) -> None:
-    """Raise LedgerCorrupt for a finding of an event that no putting aside removes."""
+    """Raise LedgerCorrupt for a finding about an event, unless putting the event aside removes the
+    finding.
+    """
     for finding in findings:
         is_of_events = finding.code in {"chain", "order", "data", "database"}
         if is_of_events and finding.remedy != SET_ASIDE:
@@ -186,8 +194,8 @@ def _refuse_unsound(findings: Iterable[Finding], place: str) -> None:
 def _events_to_put_aside(
     ledger: Ledger, findings: Iterable[Finding], *, with_move: bool
 ) -> list[Event]:
-    """Return the events that are found to change nothing; `with_move`, a last one that moves the
-    playbook elsewhere too.
+    """Return the events of the findings with the remedy `SET_ASIDE`. With `with_move`, include a
+    last event that moves the playbook elsewhere.
     """
     positions = {finding.position for finding in findings if finding.remedy == SET_ASIDE}
     with ledger.asking() as sql:
@@ -198,13 +206,13 @@ def _events_to_put_aside(
 
 
 def _last_moves(sql: Statements) -> list[Event]:
-    """Return the last event if it moves the playbook elsewhere, also if it cannot be read."""
+    """Return the last event if it moves the playbook elsewhere, even if it cannot be read."""
     return [event for event in events_where(sql, _END) if event.type == ev.LEDGER_MOVED]
 
 
 def _putting_aside(ledger: Ledger, put_aside: Sequence[Event], why: str) -> list[NewEvent]:
-    """Return the events that put others aside: a playbook that went elsewhere arrives here, and
-    each one is retracted, behind its retractions so far.
+    """Return the events that put others aside. A playbook that moved elsewhere arrives here again.
+    Each event is retracted, after its retractions so far.
     """
     place = ledger.engine.url.shown
     with ledger.asking() as sql:
@@ -219,7 +227,7 @@ def _putting_aside(ledger: Ledger, put_aside: Sequence[Event], why: str) -> list
 def _about(
     type_: str, target: Event, data: dict[str, str], meta: dict[str, str] | None = None
 ) -> NewEvent:
-    """Return a person's event about another one."""
+    """Return a user's event about another event."""
     event_id = identity(type_, target.event_id)
     return NewEvent(type_, event_id, data, ev.HUMAN, target_id=target.event_id, meta=meta or {})
 

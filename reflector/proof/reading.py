@@ -12,7 +12,7 @@ from typing import Any
 
 from reflector.ledger.statements import Statements
 
-#: What to do about a finding.
+#: The remedies of findings.
 RESTORE = "restore a backup, or compare with an export from before the change"
 REBUILD = "run `reflector rebuild`"
 MEND_HEAD = "find out who moved the head, then run `reflector rebuild --fix`"
@@ -21,9 +21,9 @@ SET_ASIDE = (
 )
 _BATCH = 1000
 _numbers = count()
-#: Words of errors that say that a database holds what no ledger does. The drivers' errors have no
-#: class in common, and "no such column" of a changed table is an error of the statement. PostgreSQL
-#: has a class of codes for values, too.
+#: Words of errors about damaged content of a database. The drivers' errors have no common class,
+#: and "no such column" of a changed table is an error of the statement. PostgreSQL also has a class
+#: of codes for values.
 _UNREADABLE = (
     "malformed",
     "not a database",
@@ -34,7 +34,7 @@ _UNREADABLE = (
     "unsupported",
 )
 _VALUES = "22"
-#: What Python raises for values that no event or row has.
+#: Python's errors for values that no event or row has.
 MALFORMED = (
     TypeError,
     ValueError,
@@ -48,13 +48,13 @@ MALFORMED = (
 def stream(
     sql: Statements, table: str, columns: str, where: str = "", order: str = "position"
 ) -> Iterator[Any]:
-    """Yield a playbook's rows of a table in order, as the driver gives them."""
+    """Yield a playbook's rows of a table in order, as the driver returns them."""
     query = (
         f"SELECT {columns} FROM {table}"  # noqa: S608
         f" WHERE playbook_id = {sql.id:d}{where} ORDER BY {order}"
     )
     connection = sql.cursor.connection
-    # On PostgreSQL only a named cursor leaves the rest at the server.
+    # On PostgreSQL only a named cursor leaves the remaining rows on the server.
     cursor = connection.cursor(f"{table}_{next(_numbers)}") if sql.postgres else connection.cursor()
     try:
         cursor.execute(query)
@@ -66,7 +66,9 @@ def stream(
 
 @contextmanager
 def savepoint(sql: Statements) -> Iterator[None]:
-    """A statement that fails ends PostgreSQL's transaction, but not what was before this block."""
+    """Run a block in a savepoint of PostgreSQL's transaction, which is rolled back at its end. So a
+    failed statement inside does not end the transaction.
+    """
     if not sql.postgres:
         yield
         return
@@ -79,8 +81,8 @@ def savepoint(sql: Statements) -> Iterator[None]:
 
 
 def unreadable(error: Exception) -> bool:
-    """Return whether an error says that a database holds what no ledger does, and not that it
-    cannot be reached.
+    """Return whether an error means that the content of a database is damaged, and not that the
+    database cannot be reached.
     """
     if isinstance(error, MALFORMED):
         return True

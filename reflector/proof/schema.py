@@ -20,13 +20,13 @@ from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
 from reflector.proof.reading import savepoint
 
-#: Said of a thing that another program made.
+#: The fault of an object that another program created.
 _STRANGE = "does not belong to the ledger"
 _MEND = "find out who changed it, then run `reflector rebuild --fix`"
 
 
 def schema_findings(sql: Statements) -> Iterator[Finding]:
-    """Yield everything in the schema and in its version that is not as it was made."""
+    """Yield a finding for each part of the schema and its version that was changed."""
     for name, (what, table) in wrong_triggers(sql).items():
         if what == _STRANGE:
             which = name
@@ -40,7 +40,7 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
     yield from _server_findings(sql) if sql.postgres else _sqlite_findings(sql)
     rows = sql.execute("SELECT version_num FROM alembic_version").fetchall()
     versions = [name for (name,) in rows]
-    if migration.has_other_tables(sql):  # of a program that may keep its own revisions there
+    if migration.has_other_tables(sql):  # their program may keep its own revisions there
         versions = [name for name in versions if migration.IS_REVISION.fullmatch(name)]
     if versions != [migration.HEAD_REVISION]:
         yield _changed(
@@ -56,7 +56,7 @@ def _changed(kind: str, name: str, what: str) -> Finding:
 
 
 class _Trigger(NamedTuple):
-    """An enabled trigger, as the catalogue shows it; the last two are those of PostgreSQL's
+    """An enabled trigger as the catalogue shows it. The last two fields are those of PostgreSQL's
     function.
     """
 
@@ -67,8 +67,8 @@ class _Trigger(NamedTuple):
 
 
 def wrong_triggers(sql: Statements) -> dict[str, tuple[str, str]]:
-    """Return (what is wrong, its table) of each trigger that is missing, disabled, changed, or not
-    the ledger's, by name: a look at the schema, no event is read.
+    """Return (fault, table) of each trigger that is missing, disabled, changed, or not the
+    ledger's, by name. Only the schema is read, not the events.
     """
 
     schema = migration.current_schema(sql) if sql.postgres else ""
@@ -90,15 +90,15 @@ def _differing_triggers(
         elif one.statement != _squeezed(statement) or (body and one.body != _squeezed(body[1])):
             wrong[name] = "was changed", one.table
         elif one.settings != settings:
-            # A table of the same name elsewhere on the search path would be looked at in the place
-            # of the ledger's.
+            # A table of the same name elsewhere on the search path would be used instead of the
+            # ledger's.
             wrong[name] = f"searches its tables in more schemas than {schema}", one.table
     return wrong | {
         name: (_STRANGE, standing[name].table) for name in standing.keys() - ours.keys()
     }
 
 
-#: The body of a trigger's function; it may be one that another trigger defines.
+#: The body of a trigger's function, which another trigger may define.
 _BODY = re.compile(r"\$\$(.*)\$\$", re.DOTALL)
 #: (name, statement, body, settings, table) of each enabled trigger in a schema.
 _TRIGGERS = (
@@ -152,14 +152,14 @@ def _is_same(statement: str, other: str) -> bool:
 
 
 def _words(statement: str) -> list[str]:
-    """Return the words of a statement: a table that got a column from a revision has other
-    spaces than a new one.
+    """Return the words of a statement, without spaces. A table that got a column from a revision
+    has other spaces than a new table.
     """
     return re.findall(r"'[^']*'|[^\s(),]+|[(),]", statement)
 
 
 _TABLES = frozenset((*LEDGER_TABLES, "alembic_version"))
-#: What is compared of the tables in a schema of PostgreSQL: (table, kind, name, description).
+#: The compared parts of the tables in a schema of PostgreSQL: (table, kind, name, description).
 _PARTS = (
     "WITH ours AS (SELECT oid, relname FROM pg_class WHERE relkind IN ('r', 'p') AND relname = "
     "ANY(?)"
@@ -183,12 +183,11 @@ _PARTS = (
 
 
 def _server_findings(sql: Statements) -> Iterator[Finding]:
-    """Compare the catalogue with that of the same tables and views, made as temporary ones in a
-    savepoint that is rolled back: PostgreSQL keeps no text of a view, and describes both in its own
-    words.
+    """Compare the catalogue with that of the same tables and views, created as temporary ones in a
+    savepoint that is rolled back.
 
-    Where the server refuses that (a standby, a role that may only read), tables and views that are
-    there pass.
+    PostgreSQL keeps no text of a view, and describes both in its own form. If the server refuses
+    this (a standby, a role that may only read), existing tables and views pass.
     """
     from psycopg import Error
 
@@ -223,8 +222,8 @@ def _part_changed(part: tuple[str, str, str], what: str) -> Finding:
 
 
 def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
-    """Rules, row security and invalid indexes: with these PostgreSQL does or shows something
-    else.
+    """Yield a finding for each rule, row security and invalid index. With these, PostgreSQL does or
+    shows something other than the statement.
     """
     ours = "relnamespace = current_schema()::regnamespace"
     rules = "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"

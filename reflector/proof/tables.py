@@ -1,8 +1,8 @@
-"""Whether the tables match the events: the projector fills the tables of a scratch database from
+"""Compares the tables with the events: the projector fills the tables of a scratch database from
 the same events, and the two are compared row by row.
 
 Invariant: a ledger without a finding equals its own rebuild. The scratch database is a file in the
-folder for temporary files, which has no name any more when it gets its first content. Nothing is
+folder for temporary files. The file's name is removed before the file gets any content. Nothing is
 written to the ledger.
 """
 
@@ -31,10 +31,10 @@ from reflector.playbook.bullet import DEFAULT
 from reflector.proof.reading import REBUILD, stream
 
 _PAGE = 4000
-#: The most differences of a table that are named: a table that was emptied is one trouble, not a
-#: million.
+#: The maximum number of differences that are named for a table. An emptied table is one problem,
+#: not a million.
 _MOST = 20
-#: What the projector asks of events.
+#: The columns of events that the projector reads.
 _HEADER = ("position", "event_id", "type", "session_id", "reflection_id", "target_id")
 _EVENTS = (
     f"CREATE TABLE event (playbook_id INTEGER, {', '.join(_HEADER)}, PRIMARY KEY (playbook_id, "
@@ -60,10 +60,10 @@ _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Rebuilt:
-    """The tables as a rebuild would leave them; takes each event once, in order."""
+    """The tables as a rebuild would fill them. It takes each event once, in order."""
 
     def __init__(self, ledger: Statements) -> None:
-        # SQLite's own temporary database is one in memory, as the wheel is built.
+        # The wheel's SQLite is built to keep its own temporary database in memory.
         handle, path = mkstemp(prefix="reflector-")
         try:
             os.close(handle)
@@ -86,19 +86,21 @@ class Rebuilt:
         for statement in _EVENTS:
             self._connection.execute(statement)
         self.sql = Statements(self._connection.cursor(), "sqlite", ledger.id)
-        #: Tags are most events, and only what counts tags again looks for theirs.
+        #: Whether the events of tags are needed. These are most events, and only counting tags
+        #: again reads them.
         self._counts_again = ledger.run(_COUNTS_AGAIN).fetchone() is not None
         set_checkpoint(self.sql, TABLES, DEFAULT, 0, "")
         self._projector = Projector(self.sql)
         self._page: list[Event] = []
 
     def close(self) -> None:
-        """Let the scratch database go."""
+        """Close the scratch database, which removes it."""
         self._connection.close()
 
     def take(self, event: Event) -> Finding | None:
-        """Take an event; return what is wrong with an assertion. Raises for data that no event
-        has.
+        """Take an event, and return the finding about a wrong assertion.
+
+        Raises: one of `MALFORMED` for data that no event has.
         """
         self._page.append(event)
         if event.type == ev.BULLET_ASSERTED and event.data:
@@ -165,7 +167,7 @@ class Rebuilt:
 
 
 def _order(sql: Statements, key: str) -> str:
-    """Return the order of a key, of texts that of their bytes."""
+    """Return the SQL order of a key; texts are ordered by their bytes."""
     is_text = key not in NUMBER_COLUMNS
     return f'"{key}" COLLATE "C"' if is_text and sql.postgres else f'"{key}"'
 
@@ -190,8 +192,8 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
 def _differences(
     table: str, columns: Sequence[str], left: Iterator[Any], right: Iterator[Any]
 ) -> Iterator[tuple[int | None, str]]:
-    """Yield (position, what) of each row that is in one of two sorted streams only, or differs
-    in a column: `left` is of the table, `right` of the events.
+    """Yield (position, message) of each row that is in only one of two sorted streams, or that
+    differs in a column. `left` has the rows of the table, `right` those of the events.
     """
     got = next(left, None)
     wanted = next(right, None)

@@ -44,12 +44,13 @@ __all__ = ["Anchor", "Finding", "Verified", "verify", "verify_opening"]
 
 
 def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
-    """Every finding of a ledger: its file, schema, chain and order, its tables, and each of the
-    anchors that is not in its history.
+    """Yield every finding of a ledger: of its file, schema, chain, order and tables, and of each
+    anchor that is not in its history.
 
-    SQLite checks its own file on a second connection meanwhile: that is a third of the work and
-    needs no Python. A ledger that cannot be read is a finding; a LedgerError is raised for one that
-    cannot be reached.
+    SQLite checks its own file on a second connection meanwhile, because that is a third of the work
+    and needs no Python. A ledger that cannot be read is a finding.
+
+    Raises: a LedgerError for a ledger that cannot be reached.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -79,15 +80,17 @@ _ENDS = (
 
 
 def _other_playbooks(sql: Statements, but: int) -> Iterator[Finding]:
-    """Playbooks whose name, origin and head are not those of their first and last event, and rows
-    of none: one that was renamed, or whose rows were given to another one, is found from every
-    playbook of the database.
+    """Yield the playbooks whose name, origin and head do not match their first and last event, and
+    rows without a playbook.
+
+    So a renamed playbook, or one whose rows were given to another, is found from every playbook of
+    the database.
     """
     for row in sql.execute(_ENDS, but).fetchall():
         finding = _end_finding(Head(*row[:5]), row[5:8], Stored(*row[8:]))
         if finding is not None:
             yield finding
-    if not sql.postgres:  # SQLite finds the rest with its references
+    if not sql.postgres:  # SQLite's check of references finds the rest
         return
     for table in LEDGER_TABLES[1:]:
         if sql.execute(OWNERLESS.format(table=table)).fetchone() is not None:
@@ -97,8 +100,8 @@ def _other_playbooks(sql: Statements, but: int) -> Iterator[Finding]:
 
 
 def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | None:
-    """Return what is wrong with another playbook's head, by (position, chain, time) of its last
-    event and by its first one; their fields are None if it has no event.
+    """Return the finding about another playbook's head. `last` has (position, chain, time) of its
+    last event. The fields of `last` and `first` are None without an event.
     """
     begin = genesis(head.playbook, head.origin)
     is_empty = last[0] is None
@@ -124,7 +127,7 @@ def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | No
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The findings, in order, and the head; None where it cannot be read."""
+    """The findings, in order, and the head; None if the head cannot be read."""
 
     findings: tuple[Finding, ...]
     head: Head | None
@@ -135,10 +138,11 @@ def verify_opening(
     *anchors: Anchor,
     seen: Callable[[Ledger], Anchor | None] = lambda _: None,
 ) -> Verified:
-    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out
-    of reach.
+    """Open a ledger that may be too damaged to be opened, and verify it.
 
-    `seen` finds one more anchor, which only an open ledger tells.
+    seen  returns one more anchor, which only an open ledger has
+
+    Raises: a LedgerError for a ledger that cannot be reached.
     """
     findings: list[Finding] = []
     head = None
@@ -146,7 +150,7 @@ def verify_opening(
         with open_ledger() as ledger:
             named = (*anchors, *filter(None, [seen(ledger)]))
             findings += verify(ledger, *named)
-            with suppress(LedgerCorrupt):  # a finding says the same
+            with suppress(LedgerCorrupt):  # a finding already reports it
                 head = ledger.head()
     except LedgerCorrupt as error:
         message, _, way_out = str(error).partition("; ")
@@ -176,8 +180,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _damage(engine: Engine) -> list[Finding]:
-    """Return everything wrong that SQLite finds in its own file; a database in memory is this
-    process's own.
+    """Return the damage that SQLite finds in its own file. A database in memory is not checked,
+    because it belongs to this process.
     """
     if engine.dialect != "sqlite" or engine.url.in_memory:
         return []
@@ -206,33 +210,34 @@ _COLUMNS = ", ".join(Stored._fields)
 _HEAD = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
 _TARGETS = (
     "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"  # noqa: S608
-    # The literal lets the planner take the index of the rare types; without it every event is read
-    # once more.
+    # With the literal, the planner uses the index of the rare types. Without it, every event is
+    # read once more.
     f" AND type <> '{ev.BULLET_TAGGED}'"
 )
 
 
 class Walk:
-    """One pass over the events: each is read once, in order, and found sound or named with what is
-    wrong. No row is trusted: one that cannot be read is a finding, and the walk continues.
+    """One pass over the events. Each event is read once, in order, and is sound or gets a finding.
+
+    No row is trusted. An unreadable row is a finding, and the walk continues.
     """
 
     def __init__(self, sql: Statements, anchors: Sequence[Anchor]) -> None:
         self.sql = sql
         self.anchors = anchors
-        #: The position of the event that is looked at.
+        #: The position of the current event.
         self.position = 0
-        #: The tables as the events make them, where all of them can be read.
+        #: The tables that result from the events, if all events can be read.
         self.rebuilt: Rebuilt | None = None
-        #: Of the event before: its chain as stored and as computed, its time, its meta and the
-        #: hash of that, and its id if the playbook moved to another ledger with it.
+        #: Of the previous event: its chain as stored and as computed, its time, its meta and the
+        #: meta's hash, and its id if it moved the playbook to another ledger.
         self._chain = ""
         self._link = b""
         self._recorded_at = ""
         self._meta = "{}"
         self._meta_hash = digest("{}")
         self._moved: str | None = None
-        #: The ids of the events that were erased, and of those that were put aside.
+        #: The ids of the erased events, and of the events that were put aside.
         self._erased: set[str] = set()
         self._set_aside: set[Any] = set()
         self._anchored_positions = {anchor.position for anchor in anchors}
@@ -276,7 +281,7 @@ class Walk:
             self.rebuilt = tables
 
     def _begin(self, head: Head) -> None:
-        """Stand before the first event, knowing which events were erased and which put aside."""
+        """Start before the first event, and look up the events that were erased or put aside."""
         self._chain = genesis(head.playbook, head.origin)
         self._link = _bytes_of(self._chain)
         self._passed.add(Anchor(0, self._chain))
@@ -329,21 +334,21 @@ class Walk:
         return Finding("data", event.position, message, RESTORE)
 
     def _check_chain(self, event: Stored) -> Finding | None:
-        """Compute the link of the chain, from which a changed event is told."""
+        """Compute the next chain, which reveals a changed event."""
         if event.meta != self._meta:  # most events have the meta of the event before
             self._meta = event.meta
             self._meta_hash = digest(event.meta)
         header = leaf(event[:10], event.data_hash, self._meta_hash)
         self._link = sha256(b"\x03" + self._link + header).digest()
         self._chain = event.chain
-        # An absent field is hashed as an empty text, which no field is.
+        # An absent field is hashed like an empty text, which no field may contain.
         has_empty_field = "" in (event.session_id, event.reflection_id, event.target_id)
         finding = None
         if has_empty_field or f"{PREFIX}{self._link.hex()}" != event.chain:
             message = f"this {event.type} or the event before it was changed"
             finding = Finding("chain", event.position, message, RESTORE)
             if isinstance(event.chain, str) and CHAIN.fullmatch(event.chain) is not None:
-                self._link = _bytes_of(event.chain)  # so that the next event can be told sound
+                self._link = _bytes_of(event.chain)  # so that the next event can be found sound
         if event.position in self._anchored_positions:
             self._passed.add(Anchor(event.position, f"{PREFIX}{self._link.hex()}"))
         return finding
@@ -357,8 +362,9 @@ class Walk:
         return Finding("order", event.position, message, SET_ASIDE)
 
     def _fold(self, stored: Stored, tables: Rebuilt) -> Iterator[Finding]:
-        """Read the data of an event, and fold it; yield everything wrong. Raises for a row that no
-        event has.
+        """Read the data of an event and fold it, and yield its faults.
+
+        Raises: one of `MALFORMED` for a row that no event has.
         """
         kept = None
         if stored.data is None:
@@ -393,10 +399,10 @@ class Walk:
                 yield Finding("anchor", anchor.position, message, RESTORE)
 
     def unreadable_from(self) -> int | None:
-        """Return the position of the first event that SQLite cannot give; None if it is unknown.
+        """Return the position of the first event that SQLite cannot read; None if it is unknown.
 
-        A batch is given whole or not at all, and a driver reads one row ahead, so this asks for
-        them one by one.
+        A batch is read completely or not at all, and a driver reads one row ahead, so this reads
+        the events one by one.
         """
         if self.sql.postgres or not isinstance(self.position, int):
             return None
@@ -418,5 +424,5 @@ _AGAIN = "find out who restored the text; then restore a backup from after the r
 
 @lru_cache(maxsize=8192)
 def _digest_of_tag(text: str) -> str:
-    """Return the digest of a tag's data, most of which were met before."""
+    """Return the digest of a tag's data, which is cached because most data repeats."""
     return digest(text)
