@@ -24,20 +24,20 @@ from reflector.ledger.reader import events_where, whose
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-#: The reason why a tag does not count whose bullet a merge recounted.
+#: The reason why a tag does not count if a merge recounted its bullet.
 IN_A_MERGE = "a merged rule's counters include this verdict, or you set the counters by hand"
 
 
 class UnknownBullet(LookupError):
-    """No bullet of this name was ever in the ledger."""
+    """The ledger never had a bullet of this name."""
 
 
-# Not frozen: these are printed once, and a frozen class takes three times as long to define at each
-# start.
+# Not frozen, because these are printed once and a frozen class takes three times as long to define
+# at each start.
 @dataclass
 class Cause:
-    """The event because of which a tag is not in the count: a retraction, a recount, the tag
-    that counts instead.
+    """The event because of which a tag does not count: a retraction, a recount, or the tag that
+    counts instead.
     """
 
     position: int
@@ -49,8 +49,11 @@ class Cause:
 
 @dataclass
 class Evidence:
-    """Where to read on: positions of the window and of the judge's answer, and the transcript
-    that the window is of.
+    """The places of a tag's evidence.
+
+    window      the position of the window
+    answer      the position of the judge's answer
+    transcript  the transcript of the window
     """
 
     window: int | None
@@ -60,27 +63,28 @@ class Evidence:
 
 @dataclass(kw_only=True)
 class Step:
-    """One event that set, moved or failed to move a bullet's counters.
+    """One event that set or changed a bullet's counters, or failed to change them.
 
     name        the bullet that the event is about: this one, or one that was merged into it
     tag         helpful, harmful, neutral, or None for a baseline (imported, added with counts,
                 recounted)
-    counted     whether it is in the count today
-    followed    whether the agent did as the bullet says: yes, no, unclear; None if no judge
-                answered that
-    words       whose words the judge quotes: person, run; of a dropped verdict also those that
-                prove nothing. `turn` counts the turns that the judge was shown, `sure` is its word
-                for how sure it is
-    unquoted    whether it counts without a quote, since the person's own template asked for none
-    disposition counted, neutral, unknown_bullet, … as in the event; checked for a finding of
+    counted     whether it counts today
+    followed    whether the agent followed the bullet: yes, no, unclear; None if no judge answered
+    words       the source of the judge's quote: person, run; of a dropped verdict also words that
+                prove nothing
+    turn        the number of the quoted turn among the turns that the judge was shown
+    sure        the judge's word for how sure it is
+    unquoted    whether it counts without a quote, because the user's own template does not ask
+                for one
+    disposition  counted, neutral, unknown_bullet, … as in the event; checked for a finding of
                 `reflector check` that does not count; retracted, recounted or double for a counted
-                tag that is not in the count today; baseline for a start value, undone for one that
-                was undone, undo for the change that undid it
+                tag that does not count today; baseline for a start value, undone for an undone
+                start value, undo for the change that undid it
     helpful, harmful   the totals after this step
     prompt_sha256, template_sha256   of the judge's question; None if the judge has no prompt
     uncounted_by       None for a tag that counts and for one that never could
-    said_wrong  why the agent called the bullet wrong in that window, "" without a reason; None if
-                it did not
+    said_wrong  the agent's reason for calling the bullet wrong in that window; "" without a reason,
+                None if the agent did not call it wrong
     """
 
     position: int
@@ -112,7 +116,7 @@ class Step:
 
     @property
     def uncounted(self) -> str:
-        """The reason why it does not count; "" of one that does, and of a neutral one."""
+        """The reason why it does not count; "" if it counts or is neutral."""
         if self.counted or self.disposition == "neutral":
             return ""
         reason = DROPPED.get(self.disposition) or self.disposition.replace("_", " ")
@@ -129,20 +133,20 @@ def blame_bullet(ledger: Ledger, name: str, past: Past | None = None) -> list[St
     """Return the steps of a bullet's counters, oldest first, as of now or of a moment.
 
     Raises:
-        UnknownBullet: no bullet had this name then.
+        UnknownBullet: no bullet had this name at the moment.
         LedgerError: the ledger cannot be read.
     """
     with ledger.snapshot():
         then = past or Past(ledger)
         if then.row(name) is None:
             if past is None and ledger.row(name) is not None:
-                then.family(name)  # raises: a table alone has the bullet
+                then.family(name)  # raises, because only the table has the bullet
             raise UnknownBullet(name)
         return blame_bullets(ledger, [name], then)[name]
 
 
 def blame_bullets(ledger: Ledger, names: Collection[str], then: Past) -> dict[str, list[Step]]:
-    """Return the steps of each of these bullets, which must have been there at the moment.
+    """Return the steps of each of these bullets, which must have existed at the moment.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -152,12 +156,13 @@ def blame_bullets(ledger: Ledger, names: Collection[str], then: Past) -> dict[st
 
 
 class _History:
-    """What the ledger has about the bullets of some families, read at once: a query for each bullet
-    would be a hundred.
+    """The data of the ledger about the bullets of some families.
 
-    tags      the verdicts, and the answers of checks that have no verdict, by bullet
+    It is read in a few queries, because one query for each bullet would be a hundred.
+
+    tags      the verdicts, and the answers of checks without a verdict, by bullet
     recounts  the events that set a bullet's counters by hand, by bullet
-    events    those that brought the bullets, and of the tags, by position
+    events    the events of the tags and those that added the bullets, by position
     imported  the entries of each import by name, by the position of the import
     """
 
@@ -171,7 +176,7 @@ class _History:
         self.births = {name: then.entries[name].position for name in members}
         self.tags = self._read_tags(ledger)
         self.recounts = self._read_recounts(ledger)
-        # In one query; an import may hold as many bytes as the tags together and is read once.
+        # Read them in one query, because an import may have as many bytes as all tags together.
         positions = {tag.position for tags in self.tags.values() for tag in tags}
         self.events = ledger.all_at(positions | {*self.births.values()})
         imports = [event for event in self.events.values() if event.type == ev.PLAYBOOK_IMPORTED]
@@ -192,7 +197,7 @@ class _History:
                 tags[tag.name].append(tag)
         for event in ledger.events(types=[ev.BULLET_CHECKED], upto=self.then.position):
             name = _name_in(event)
-            # One that counts has a tag of its own.
+            # An answer that counts has its own tag.
             if name in self.births and event.facts.get("disposition") != "counted":
                 tags[name].append(
                     Verdict(event.position, name, 0, event.session_id, event.reflection_id)
@@ -210,14 +215,15 @@ class _History:
         return recounts
 
     def values_in(self, event: Event, name: str) -> Mapping[str, Any] | None:
-        """Return the fields that an event has of a bullet, None if it has none."""
+        """Return the fields of an event about a bullet; None if it has none."""
         bullets = self.imported.get(event.position, {_name_in(event): event.facts})
         return bullets.get(name)
 
 
 class _Blame:
-    """The steps of a bullet, and of all whose evidence counts for it because they were merged
-    into it.
+    """The steps of a bullet and of all bullets that were merged into it.
+
+    The evidence of the merged bullets counts for this bullet.
     """
 
     def __init__(self, history: _History, name: str) -> None:
@@ -283,8 +289,9 @@ class _Blame:
         )
 
     def _standing_of(self, verdict: Verdict) -> tuple[str, Event | None]:
-        """Return the disposition of a verdict that was given to be counted, and the event by which
-        it does not count.
+        """Return the disposition of a verdict that was given to be counted.
+
+        If it does not count, also return the event that is the reason.
         """
         if not verdict.tag:
             return "malformed", None
@@ -308,11 +315,12 @@ class _Blame:
             for event in recounts
             if event.position > verdict.position and not self._is_undone(event)
         ]
-        # A merge's last recount has both machines' tags in it; else the first recount did it.
+        # The last recount of a merge includes the tags of both machines. Without a merge, the first
+        # recount is the reason.
         return later[-1] if RESTATED in later[-1].meta else later[0]
 
     def _is_undone(self, recount: Event) -> bool:
-        """Return whether a recount was undone: a bullet counts from the last one that was not."""
+        """Return whether a recount was undone. A bullet counts from its last valid recount."""
         return recount.position > self.then.entries[_name_in(recount)].recounted_at
 
     def _baseline(self, event: Event, name: str) -> Step | None:
@@ -327,7 +335,7 @@ class _Blame:
         if is_recount and self._is_undone(event):
             return self._undoing(event, name, values)
         if is_recount:
-            # It holds the counts of before, its sources' baselines included.
+            # It contains the earlier counts, including the baselines of its sources.
             for member in self.then.family(name):
                 self.baselines.pop(member, None)
         self.baselines[name] = baseline
@@ -339,7 +347,7 @@ class _Blame:
         )
 
     def _undoing(self, event: Event, name: str, data: Mapping[str, Any]) -> Step:
-        """Return the step of counters that were set by hand and undone since, or of the undoing."""
+        """Return the step of an undone recount, or of the undoing."""
         is_undo = "since" in data
         reason = f"set by hand with {data.get('helpful')} helpful, {data.get('harmful')} harmful"
         if is_undo:
@@ -374,7 +382,7 @@ def _name_in(event: Event) -> str:
 
 
 def _origin(event: Event) -> str:
-    """Return where a start value comes from, in words."""
+    """Return the origin of a start value in words."""
     if RESTATED in event.meta:
         return "counted again after a merge of two ledgers,"
     if event.type == ev.PLAYBOOK_IMPORTED:
@@ -385,7 +393,7 @@ def _origin(event: Event) -> str:
 
 
 class _Judged(NamedTuple):
-    """A reflection: the data of its completion, its answer and its window, and where to read on."""
+    """A reflection: the data of its completion, its answer and its window, and its evidence."""
 
     completed: dict[str, Any]
     answer: dict[str, Any]
@@ -396,8 +404,11 @@ class _Judged(NamedTuple):
     def of_reading(
         cls, completed: Event, window: Event | None, answers: Sequence[Event]
     ) -> _Judged:
-        """Return the reflection of a reading; `answers` are its judge's about the window."""
-        # A reading of an old answer by a newer parser has an id of its own: it is of the last
+        """Return the reflection of a reading.
+
+        answers  the answers of its judge about the window
+        """
+        # A reading of an old answer by a newer parser has its own id. It belongs to the last
         # answer before it.
         earlier = [answer for answer in answers if answer.position < completed.position]
         answer = earlier[-1] if earlier else None
@@ -413,7 +424,7 @@ class _Judged(NamedTuple):
 
 
 def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
-    """Return the tags' reflections, by their id."""
+    """Return the reflections of tags, by their id."""
     completions = ledger.having(
         {identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
     )

@@ -48,18 +48,20 @@ if TYPE_CHECKING:
 
 TOO_FEW = "too few to tell"
 FOLLOWED_BEFORE = "followed before this line existed"
-#: A share is high from as many sessions and from this share on.
+#: A share is high if it has at least this many sessions and at least this share of yes.
 _LEAST_SESSIONS = 5
 _HIGH_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How many sessions answered one question with yes and with no.
+    """The numbers of sessions that answered one question with yes and with no.
 
-    share      of yes; of help corrected for cases that the judge misses, if that was measured, as
-               are `low` and `high`, the ends of its 90 % interval; null without an answer
-    evidence   how much likelier these answers are than at even chances; a result from 50 on
+    share      of yes; null without an answer. The share of help is corrected for the cases that the
+               judge misses, if that was measured
+    low        the lower end of the share's 90 % interval, corrected in the same way
+    high       the upper end of that interval
+    evidence   how much more likely these answers are than at even chances; a result from 50 on
     """
 
     yes: int
@@ -76,8 +78,10 @@ class Answered:
         undecided: int = 0,
         rates: FindingRates | None = None,
     ) -> Answered:
-        """Return the counts of these answers, with their evidence: of help and harm, with the
-        sessions that are undecided and the finding rates of the judge.
+        """Return the counts of these answers, with their evidence.
+
+        undecided  the number of undecided sessions, for help and harm
+        rates      the finding rates of the judge, for help and harm
         """
         yes = sum(answers)
         votes = Votes(yes, len(answers) - yes, undecided, rates)
@@ -86,12 +90,12 @@ class Answered:
 
     @property
     def is_high(self) -> bool:
-        """Return whether nearly all answers, of enough sessions, are yes."""
+        """Return whether there are enough sessions and nearly all answers are yes."""
         number = self.yes + self.no
         return number >= _LEAST_SESSIONS and self.yes >= _HIGH_SHARE * number
 
     def words(self, yes: str, no: str) -> str:
-        """Return the result in words, "" if there are too few answers for one."""
+        """Return the result in words; "" if there are too few answers for a result."""
         if self.share is None or self.evidence < HARMS:
             return ""
         side = f"{yes} {self.yes}" if self.share > 0.5 else f"{no} {self.no}"
@@ -104,7 +108,7 @@ class QuotedVerdict:
 
     verdict  helped, harmed or `not followed`
     quote    the evidence
-    at       when it was recorded
+    at       the time at which it was recorded
     """
 
     verdict: str
@@ -116,16 +120,17 @@ class QuotedVerdict:
 class CheckedLine:
     """One bullet of the playbook, or a watched line of a file.
 
-    file      of a watched line, None for another
+    file      of a watched line; None for a bullet of the playbook
     sessions  that started with it and whose judge was asked about it
-    relevant  those in which it came up
-    followed  yes or no in those, and `helped`: yes for helpful, no for harmful
+    relevant  the sessions in which it came up
+    followed  yes or no in the relevant sessions
+    helped    yes for helpful, no for harmful, in the relevant sessions
     before    yes or no for followed, in sessions that started without it
-    unknown   how many sessions may have started with or without it; they count nowhere
+    unknown   the number of sessions that may have started with or without it; they do not count
     dropped   answers without evidence
-    tokens    of context at each start, about
+    tokens    the approximate number of tokens of context at each start
     result    in words; TOO_FEW if there is none
-    newest_verdict  that has a quote; null if there is none
+    newest_verdict  the newest verdict with a quote; null if there is none
     follows, helps, followed_before  the last answer of each session
     """
 
@@ -151,9 +156,11 @@ class CheckedLine:
 class Checked:
     """The findings of checks.
 
-    alike     lines that say the same or the opposite
-    sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in
-              USD is of those whose price is known, `unpriced` how many others there are
+    alike     pairs of lines with the same or the opposite meaning
+    sessions  the number of judged sessions
+    requests  the number of all questions, which used these `tokens`
+    cost      USD, of the questions with a known price
+    unpriced  the number of questions without a known price
     """
 
     lines: tuple[CheckedLine, ...]
@@ -175,7 +182,7 @@ def checked_lines(
     """Return the findings of checks about each live and watched bullet, as of now or of a moment.
 
     lines   only about these lines, by the names of their bullets
-    births  when lines were in force; of others nothing is known
+    births  the times since when lines were in force; unknown for other lines
     rates   of the judge, if they were measured
 
     Raises:
@@ -218,7 +225,7 @@ def _tally_of(ledger: Ledger, then: Past, upto: int | None) -> _Tally:
 
 @dataclass(slots=True)
 class _Seen:
-    """What checks saw of one line.
+    """The observations of checks about one line.
 
     asked     the sessions whose judge was asked about it
     findings  about it, by arrival
@@ -237,7 +244,7 @@ class _Seen:
 
     @property
     def followed(self) -> Mapping[str, bool]:
-        """Return by session whether it was followed: the last finding replaces earlier ones."""
+        """Return by session whether it was followed. The last finding replaces earlier ones."""
         return {
             _session_of(event): event.facts["followed"] == "yes"
             for event in self.proven
@@ -258,12 +265,12 @@ class _Seen:
         return self.asked | set(map(_session_of, self.findings))
 
     def only(self, sessions: Set[str]) -> _Seen:
-        """Return the same of these sessions alone."""
+        """Return the observations in these sessions only."""
         findings = [event for event in self.findings if _session_of(event) in sessions]
         return replace(self, asked=self.asked & sessions, findings=findings)
 
 
-#: What checks saw of one line, by how it stood when the sessions started.
+#: The observations of checks about one line, by its standing when the sessions started.
 _Columns = Mapping[Standing, _Seen]
 
 
@@ -303,7 +310,7 @@ class _Tally:
             seen.asked.add(session)
 
     def take_finding(self, event: Event) -> None:
-        """Add what an answer says of a line, if it counts."""
+        """Add the finding of an answer about a line, if the answer counts."""
         completion_id = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
         if all(map(self.then.is_active, (event.event_id, event.target_id, completion_id))):
             reading = self._readings.get(completion_id)
@@ -313,8 +320,9 @@ class _Tally:
                 seen.quotes[event.event_id] = evidence.get("quote", "")
 
     def columns(self, row: BulletRow, line: Line | None, births: Births) -> _Columns:
-        """Return what checks saw of a line; each session started with a bullet that is in no
-        file.
+        """Return the observations of a line by its standing in each session.
+
+        Each session started with a bullet that is not in any file.
         """
         seen = self.lines[row.name]
         if line is None and row.status == "watched":
@@ -328,7 +336,7 @@ class _Tally:
         return {standing: seen.only(those) for standing, those in sessions.items()}
 
     def _counts(self, answer: Event) -> bool:
-        """Return whether an answer's window and one of its readings are in the count."""
+        """Return whether an answer's window and one of its readings count."""
         is_read = any(
             self.then.is_active(reading.event_id) and is_sound_reading(answer, reading)
             for reading in readings(answer, self._readings)
@@ -336,7 +344,7 @@ class _Tally:
         return is_read and self.then.is_active(answer.target_id)
 
     def _lines_of(self, names: Iterable[str]) -> Iterator[_Seen]:
-        """Yield the lines with these names, and those into which they were merged."""
+        """Yield the lines with these names, and the lines into which they were merged."""
         for name in names:
             if name in self.then.entries:
                 for line in {name, *self.then.heirs(name)}:

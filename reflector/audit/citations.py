@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from reflector.ledger.usage import Usage, Used
     from reflector.playbook.entry import BulletRow
 
-#: How many sessions `recent` has, and the mark of one: even, for the bullet, against it.
+#: The number of sessions of `recent`, and the marks of a session: even, for, against the bullet.
 _RECENT = 8
 _MARKS = ".+-"
 _SIGNS = {"helpful": 1, "harmful": -1}
 
 
 def use(ledger: Ledger, then: Past) -> Usage:
-    """Return the use of each bullet at a moment, without evidence that was taken back.
+    """Return the use of each bullet at a moment, without retracted evidence.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -43,8 +43,9 @@ def use(ledger: Ledger, then: Past) -> Usage:
 
 
 def recent(steps: Iterable[Step], past: Past) -> str:
-    """Return the votes of the last eight sessions in the steps of a bullet, oldest first: `+` if a
-    session's verdicts are more often helpful, `-` if harmful, `.` for neither.
+    """Return the votes of the last eight sessions in the steps of a bullet, oldest first.
+
+    A vote is `+` if a session's verdicts are mostly helpful, `-` if mostly harmful, else `.`.
     """
     balances: dict[str, int] = defaultdict(int)
     for step in steps:
@@ -63,8 +64,10 @@ def observed(
     *,
     rates: FindingRates | None = None,
 ) -> dict[str, Votes]:
-    """Return the votes on each bullet: each session has one, which its verdicts share. Every share,
-    order and removal comes from here. `past` was read after the rows, so it has each.
+    """Return the votes on each bullet. Each session has one vote, which its verdicts share.
+
+    Every share, order and removal uses these votes. `past` must be read after the rows, so that it
+    has each of them.
 
     rates  of the judge, if they were measured
 
@@ -84,8 +87,10 @@ def observed(
 
 
 def _votes_by_counters(row: BulletRow, past: Past, used: Used | None) -> tuple[float, float] | None:
-    """Return the votes on a bullet if each session gave it one verdict that counts, as most do: the
-    counters without their baseline. None if the verdicts have to be read.
+    """Return the votes on a bullet from its counters without their baseline.
+
+    They are right if each session gave one verdict that counts, as most do. Return None if the
+    verdicts must be read.
     """
     start_helpful, start_harmful = past.baseline(row.name)
     helpful = row.helpful - start_helpful
@@ -98,8 +103,11 @@ def _votes_by_counters(row: BulletRow, past: Past, used: Used | None) -> tuple[f
 
 @dataclass
 class Due:
-    """A bullet that is to be removed, and why; how many sessions were told it and cited it; `state`
-    is that of its removal, null for a dry run.
+    """A bullet to remove, with the reason.
+
+    told   the number of sessions that were shown it
+    cited  the number of sessions that cited it
+    state  of its removal; null for a dry run
     """
 
     name: str
@@ -120,13 +128,13 @@ def due(
     rates: FindingRates | None = None,
     status: str = "live",
 ) -> list[Due]:
-    """Return the bullets of a status that are to be removed, the most harmful first.
+    """Return the bullets of a status that are due for removal, the most harmful first.
 
-    Only evidence against a bullet puts it there; never a bullet that no session was shown, or that
-    is pinned.
+    A bullet is due only if there is evidence against it. It is never due if it is pinned or if no
+    session was shown it.
 
-    after   sessions that were shown a bullet, none of which cited it, after which it is to be
-            removed; 0 for never
+    after   the number of sessions that were shown a bullet without a citation, after which it is
+            due; 0 for never
     pinned  the setting of this name
 
     Raises:

@@ -30,7 +30,7 @@ _OF_THIS_YEAR = r"\d\d-\d\d( \d\d:\d\d)?"
 _AGO = r"(\d{1,4}|an?) (minute|hour|day|week|month|year)s?( ago)?"
 _SPAN = r"(this|last) (week|month|year)"
 _DAY_AND_CLOCK = r"(?P<day>.+?)(?:,? (?:at )?(?P<clock>\d{1,2}:\d\d))?"
-#: 28.11.2026, 28 Nov 2026, Nov 28, 2026; the names may have no year.
+#: 28.11.2026, 28 Nov 2026, Nov 28, 2026; with the name of a month, the year is optional.
 _DOTTED = r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})"
 _NAMED = (
     r"(?P<day>\d{1,2})\.? (?P<name>[a-z]{3,9})(?: (?P<year>\d{4}))?",
@@ -39,7 +39,7 @@ _NAMED = (
 
 
 class NotATime(Mistake):
-    """A text that looks like a time and is not one."""
+    """A text that looks like a time but is not a time."""
 
 
 class Period(NamedTuple):
@@ -50,12 +50,12 @@ class Period(NamedTuple):
 
 
 def period_of(text: str, now: datetime | None = None) -> Period | None:
-    """Return the period that a time names, or None for a text that does not look like a time.
+    """Return the period that a time names, or None if a text does not look like a time.
 
     `now` is the local time, without a zone.
 
     Raises:
-        NotATime: the text looks like a time, but there is no such time.
+        NotATime: the text looks like a time, but the time does not exist.
     """
     now = now or datetime.now()
     text = text.strip()
@@ -96,9 +96,7 @@ def _in_words(words: str, now: datetime) -> Period | None:
 
 
 def _ago(now: datetime, number: int, unit: str) -> Period:
-    """Return the instant that is so many minutes or hours ago, or the day that is so many days,
-    weeks, months or years ago.
-    """
+    """Return the instant N minutes or hours ago, or the day N days, weeks, months or years ago."""
     if unit in ("minute", "hour"):
         instant = now - timedelta(**{f"{unit}s": number})
         return _period(instant, instant + _INSTANT)
@@ -113,7 +111,7 @@ def _ago(now: datetime, number: int, unit: str) -> Period:
 
 
 def _calendar_span(today: date, unit: str, *, back: bool) -> Period:
-    """Return this week, month or year, or with `back` the one before."""
+    """Return the current week, month or year, or with `back` the previous one."""
     if unit == "week":
         monday = today - timedelta(days=today.weekday() + 7 * back)
         return _days(monday, monday + timedelta(days=6))
@@ -128,13 +126,13 @@ def _whole_month(day: date) -> Period:
 
 
 def _month(day: date, back: int) -> date:
-    """Return the first day of the month that is `back` months before that of a day."""
+    """Return the first day of the month `back` months before the month of a day."""
     year, month = divmod(day.year * 12 + day.month - 1 - back, 12)
     return date(year, month + 1, 1)
 
 
 def _day(words: str, today: date) -> date | None:
-    """Return the day that words name, None if they name none."""
+    """Return the day that words name; None if they do not name a day."""
     if words in ("today", "yesterday"):
         return today - timedelta(days=words == "yesterday")
     name = words.removeprefix("last ")
@@ -155,7 +153,7 @@ def _day(words: str, today: date) -> date | None:
 
 
 def _days(first: date, last: date) -> Period:
-    """Return the period from the beginning of a day to the end of another."""
+    """Return the period from the beginning of one day to the end of another."""
     after = datetime.combine(last, time()) + _DAY
     return _period(datetime.combine(first, time()), after)
 
@@ -163,15 +161,15 @@ def _days(first: date, last: date) -> Period:
 def _period(first: datetime, after: datetime) -> Period:
     """Return the period from a local time until just before another.
 
-    A local day has 23 or 25 hours twice a year; an hour that occurs twice ends with its second
-    time.
+    A local day has 23 or 25 hours twice a year. An hour that occurs twice ends with its second
+    occurrence.
     """
     last = (after - _INSTANT).replace(fold=1)
     return Period(first.astimezone(UTC), last.astimezone(UTC))
 
 
 def _unit(parts: re.Match[str]) -> timedelta:
-    """Return how long the smallest part of a time is."""
+    """Return the length of the smallest unit that a time names."""
     if parts["fraction"]:
         return timedelta(microseconds=10 ** (7 - len(parts["fraction"])))
     if parts["second"]:

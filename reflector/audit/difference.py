@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Moved:
-    """By how much a bullet counts more for a session's tags (or, below 0, less)."""
+    """The change of a bullet's counts by the tags of one session; negative if they count less."""
 
     session_id: str | None
     helpful: int = 0
@@ -31,13 +31,13 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A bullet in which two playbooks differ; `before` or `after` is null where it is not there.
+    """A bullet in which two playbooks differ. `before` or `after` is null if a playbook lacks it.
 
-    change     the most that happened to it: added, restored, removed, merged …, revised, moved,
+    change     the largest change of the bullet: added, restored, removed, merged …, revised, moved,
                counted, or came and went
-    recounted  the baseline was set by hand in between
-    sessions   whose tags count for more or for less, each side under its own policy; with what the
-               baselines differ by they add up to what the counters moved
+    recounted  whether the baseline was set by hand between the playbooks
+    sessions   those whose tags count more or less, each side under its own policy. Together with
+               the difference of the baselines, they add up to the change of the counters
     """
 
     name: str
@@ -58,10 +58,11 @@ class BeforeAfter:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How the playbook changed between two positions: the policies in force, and the bullets in
-    order of creation.
+    """The changes of a playbook between two positions.
 
-    lessons  those whose worth or state differs, where they were asked for
+    counting  the policies in force
+    bullets   in order of creation
+    lessons   those whose worth or state differs, if the caller asked for lessons
     """
 
     from_: int
@@ -72,7 +73,7 @@ class Difference:
 
 
 def difference(ledger: Ledger, first: int, last: int) -> Difference:
-    """Return how the playbook changed from one position to another, which may be an earlier one.
+    """Return the changes of the playbook from one position to another, which may be earlier.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -100,7 +101,7 @@ def difference(ledger: Ledger, first: int, last: int) -> Difference:
 
 
 def _set_by_hand(side: Past, name: str) -> int:
-    """Return the position at which a bullet's counters were set by hand, 0 where they were not."""
+    """Return the position at which a bullet's counters were set by hand; 0 if they were not."""
     entry = side.entries.get(name)
     return entry.recounted_at if entry is not None and entry.recounted_at > entry.position else 0
 
@@ -122,9 +123,7 @@ def _change(before: BulletRow | None, after: BulletRow | None) -> str:
 
 
 def _stand_alike(earlier: Past, later: Past) -> bool:
-    """Return whether the later playbook counts each tag that the earlier one has as the earlier
-    one does.
-    """
+    """Return whether the later playbook counts each tag of the earlier one in the same way."""
     if not (earlier.counting == later.counting == "as_applied"):
         return False
     covered = {position for position in later.covered() if position <= earlier.position}
@@ -140,7 +139,7 @@ def _stand_alike(earlier: Past, later: Past) -> bool:
 def _moved(
     ledger: Ledger, past: Past, then: Past, names: Collection[str]
 ) -> Mapping[str, dict[str | None, Moved]]:
-    """Return by bullet and session the tags that count in one playbook and not in the other."""
+    """Return by bullet and session the tags that count in only one of the playbooks."""
     earlier, later = sorted((past, then), key=lambda side: side.position)
     start = earlier.position if _stand_alike(earlier, later) else 0
     family: set[str] = set()

@@ -39,7 +39,7 @@ _MAX_EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A bullet's tags that are one double."""
+    """The tags of a bullet that form one double."""
 
     name: str
     tag: str
@@ -49,7 +49,7 @@ class Example:
 
 @dataclass(slots=True)
 class Doubles:
-    """A class of doubles: surplus tags, how many bullets have them, and the first few."""
+    """A class of doubles: the numbers of surplus tags and of their bullets, and the first few."""
 
     code: str
     title: str
@@ -81,7 +81,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A session that begins with records of another one under new ids. They count once."""
+    """A session that begins with the records of another session under new ids. They count once."""
 
     session: str
     of: str
@@ -90,7 +90,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class DoubleCounts:
-    """The doubles by class, the totals of each bullet, and the copies that did not count again."""
+    """The doubles by class, the totals of each bullet, and the copies, which were counted once."""
 
     counting: Counting
     classes: tuple[Doubles, ...]
@@ -101,7 +101,7 @@ class DoubleCounts:
 def find_double_counts(
     ledger: Ledger, name: str | None = None, past: Past | None = None
 ) -> DoubleCounts:
-    """Return the doubles of a bullet, or of all, as of now or of a moment.
+    """Return the doubles of a bullet, or of all bullets, as of now or of a moment.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -149,7 +149,10 @@ class _Completion(NamedTuple):
 
 
 class _Surplus(NamedTuple):
-    """A tag that repeats another one, by class; `first` is the position of the first of them."""
+    """A tag that repeats another one, by class.
+
+    first  the position of the first of the equal tags
+    """
 
     position: int
     code: str
@@ -160,7 +163,7 @@ class _Surplus(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """Two reflections in which the same verdict is a double of a class."""
+    """Two reflections in which the same verdict is a double of one class."""
 
     code: str
     first: str
@@ -168,11 +171,11 @@ class _Pair(NamedTuple):
 
 
 class _Reflections:
-    """The reflections of a ledger up to a position, and the tags that one repeats of another.
+    """The reflections of a ledger up to a position, and the tags that repeat another tag.
 
     tags       every tag, in order
     sessions   of the reflections, by their id
-    several    the sessions that have more than one reflection; most have one
+    several    the sessions with more than one reflection; most have one
     positions  of the tags that count, in order, by reflection, then by bullet and verdict
     """
 
@@ -184,7 +187,7 @@ class _Reflections:
         self.sessions = {done.reflection_id: done.session_id for done in self.completions}
         counts = Counter(self.sessions.values())
         self.several = {session for session, count in counts.items() if session and count > 1}
-        #: Read once, while the pairs are looked for: a window may name thousands of records.
+        #: Read once, during the search for pairs, because a window may name thousands of records.
         self.windows = between(sql, (SESSION_RECORDED,), 0, upto)
         self.positions: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(
             lambda: defaultdict(list)
@@ -197,7 +200,7 @@ class _Reflections:
                     self.tagged_in[tag.reflection_id] = tag.session_id
 
     def surplus(self) -> Iterator[_Surplus]:
-        """Yield the tags that repeat another one; one tag may be in several classes."""
+        """Yield the tags that repeat another one. One tag may be in several classes."""
         for reflection, verdicts in self.positions.items():
             yield from _repeated(reflection, verdicts)
             yield from _contradicted(reflection, verdicts)
@@ -229,7 +232,7 @@ class _Reflections:
                     yield _Surplus(position, code, name, _WORD[verdict], first, reflection)
 
     def _same_lists(self) -> Iterator[_Pair]:
-        """Yield D3: pairs of reflections on one session that gave the same tags in order."""
+        """Yield D3: pairs of reflections on one session with the same tags in the same order."""
         lists: dict[str, list[tuple[str, int]]] = defaultdict(list)
         for tag in self.tags:
             session = self.sessions.get(tag.reflection_id or "")
@@ -289,12 +292,12 @@ def _sharing_windows(windows: Iterable[Event]) -> set[tuple[tuple[str, str], ...
 
 
 def _grouped(code: str, surplus: Sequence[_Surplus], sessions: Mapping[int, str | None]) -> Doubles:
-    """Return a class of doubles, of all surplus tags in order of position."""
+    """Return one class of doubles from all surplus tags, which are in order of position."""
     surplus = [tag for tag in surplus if tag.code == code]
     doubles: dict[tuple[str, str, object], set[int]] = {}
     for tag in surplus:
-        # Of D1 and D4 one tag is the first of all others; of the rest each reflection is one
-        # double.
+        # In D1 and D4, all tags with the same first tag are one double. In the other classes,
+        # each reflection is one double.
         double = tag.first if code in ("D1", "D4") else tag.reflection
         doubles.setdefault((tag.name, tag.tag, double), set()).update((tag.first, tag.position))
     examples: list[Example] = []

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 MOST = 100
 
 
-# Not frozen: it is printed once, and a frozen class takes three times as long to define.
+# Not frozen, because it is printed once and a frozen class takes three times as long to define.
 @dataclass
 class DroppedJson:
-    """A helpful or harmful verdict that does not count, and why."""
+    """A helpful or harmful verdict that does not count, and the reason."""
 
     position: int
     session_id: str | None
@@ -34,7 +34,7 @@ class DroppedJson:
 
 
 def dropped(ledger: Ledger, since: str) -> list[DroppedJson]:
-    """Return the dropped verdicts that were recorded since a time, newest first, at most `MOST`.
+    """Return the dropped verdicts recorded since a time, newest first, at most `MOST`.
 
     Raises:
         LedgerError: the ledger cannot be read.

@@ -36,19 +36,17 @@ def select(
     """Return the events that meet every condition, in order: all, or the N newest.
 
     bullet      events that add, change, remove, cite or tag the bullet of this name
-    after       a position, which is not included; `upto` one that is
-    begin, end  times by the session's own clock: an old session may be recorded today
-
-    Raises:
-        LedgerError: the ledger cannot be read.
+    after       a position, which is not included
+    upto        a position, which is included
+    begin, end  times by the session's own clock, because an old session may be recorded today
     """
     where, values = conditions(types or None, session_id, after, upto)
-    # Of one type they are in order; of several, the plus keeps the planner from walking through all
-    # events for that.
+    # Events of one type are in order. For several types, the plus prevents the planner from reading
+    # all events in order.
     is_of_several_types = len(types) > 1 and NOT_A_TAG in where
     plus = "+" * (is_of_several_types and session_id is None)
     is_timed = bool(begin or end)
-    # To the second: a time in another form than the limits may be in another order.
+    # Only to the second, because a time in a form other than the limits' may sort differently.
     if is_timed:
         where.append("(occurred_at BETWEEN ? AND ? OR occurred_at NOT LIKE ?)")
         values += [begin[:19], f"{end[:19] or '9999'}Z", "____-__-__T%Z"]
@@ -85,7 +83,7 @@ def _positions_about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TY
         doubtful = [row[0] for row in sql.run(candidates, f'"{name}"').fetchall()]
     naming = [event for event in ledger.at(doubtful) if name in names_in(event.type, event.facts)]
     merges = {event.facts["name"] for event in naming if name in event.facts.get("sources", ())}
-    if merges:  # the undoing of a merge is about its sources too
+    if merges:  # undoing a merge is also about its sources
         unmerged = ledger.events(types=[ev.BULLET_UNMERGED])
         naming += [event for event in unmerged if event.facts.get("name") in merges]
     return [*positions, *(event.position for event in naming)]
@@ -102,8 +100,8 @@ def summary(event: Event) -> str:
 
 
 def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event]:
-    """Return every event about one bullet: those that added, changed and removed it, and its
-    tags.
+    """Return every event about one bullet: its tags, and the events that added, changed or removed
+    it.
     """
     types = [type_ for type_ in NAMING_TYPES if "name" in EVENT_TYPES[type_].fields]
     events = ledger.at({row.position, *_positions_about(ledger, row.name, types)})

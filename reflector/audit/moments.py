@@ -28,16 +28,19 @@ if TYPE_CHECKING:
 Kind = Literal["session", "reflection", "event"]
 #: The most candidates that an error names.
 _MAX_CANDIDATES = 6
-#: The characters of an id that screens show.
+#: The number of first characters of an id that screens show.
 _ID_CHARACTERS = 8
 
 
 class UnknownReference(Mistake):
-    """A text that names nothing of the ledger, or several things."""
+    """A text that does not name a thing of the ledger, or names several things."""
 
 
 class Target(NamedTuple):
-    """A named thing: its kind, its whole id, and its events in order; of a session, its windows."""
+    """A named thing: its kind, its whole id, and its events in order.
+
+    events  of a session only its windows
+    """
 
     kind: Kind
     id: str
@@ -45,7 +48,7 @@ class Target(NamedTuple):
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:
-    """Return a session's whole id, from it or from the unique beginning of it.
+    """Return a session's whole id from the id or its unique beginning.
 
     Raises:
         UnknownReference: no session or several have an id that begins so.
@@ -65,7 +68,9 @@ def _several(beginning: str, sessions: Sequence[str]) -> UnknownReference:
 
 
 def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
-    """Return the first sessions, by id, whose id begins so; itself first, if it is one."""
+    """Return the first sessions, by id, whose id begins so; only the session of this id if it
+    exists.
+    """
     if not beginning or "\0" in beginning:
         return []
     query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND "
@@ -77,8 +82,8 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
         where = "session_id >= ? AND session_id < ?"
         values = [beginning, beginning + chr(0x10FFFF)]
         if sql.postgres:
-            # Its index is in the order of the database's language, in which a beginning is not a
-            # range.
+            # The index is in the order of the database's language. In that order, ids with the same
+            # beginning are not a range.
             where = "starts_with(session_id, ?)"
             values = [beginning]
         rows = sql.run(f"{query}{where} ORDER BY 1 LIMIT ?", *values, _MAX_CANDIDATES).fetchall()
@@ -86,12 +91,14 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
 
 
 def target_named(ledger: Ledger, text: str) -> Target:
-    """Return the session, reflection or event of an id, of the unique beginning of one, or of a
-    position. A reflection is the event that completed it. A number of fewer digits than a shown id
-    has is only a position, so that a slip of the finger does not name another event.
+    """Return the session, reflection or event that a text names.
+
+    The text is an id, the unique beginning of one, or a position. A reflection is the event that
+    completed it. A number with fewer digits than a shown id is only a position, so that a typing
+    error does not name another event.
 
     Raises:
-        UnknownReference: the text names nothing, or several things.
+        UnknownReference: the text does not name a thing, or names several.
         LedgerError: the ledger cannot be read.
     """
     text = text.strip()
@@ -126,7 +133,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
 
 
 def _candidates(ledger: Ledger, text: str) -> list[tuple[Kind, str]]:
-    """Return the things with an id that begins so, or the one whose id is the text."""
+    """Return the things with an id that begins so, or only the thing with exactly this id."""
     candidates: list[tuple[Kind, str]] = [("session", id) for id in _sessions_like(ledger, text)]
     candidates += _like(ledger, text)
     return [candidate for candidate in candidates if candidate[1] == text] or candidates
@@ -141,7 +148,7 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
         f"{of_types([ev.REFLECTION_COMPLETED])}"
         " AND substr(reflection_id, 1, ?) = ? ORDER BY position LIMIT ?"
     )
-    # Ids are hex digits, so this is a range of their index in the order of every language.
+    # Ids are hex digits, so ids with this beginning are a range of the index in every language.
     events = (
         "SELECT event_id FROM event WHERE playbook_id = ? AND event_id >= ? AND event_id < ? "
         "ORDER BY 1 LIMIT ?"
@@ -159,11 +166,13 @@ _WAYS = f"write a date or time ({FORMS}), a position (42) or the id of a session
 def position_of(ledger: Ledger, moment: str) -> int:
     """Return the position of the last event that a moment includes; 0 before the first.
 
-    A moment is a position; a date or a time, in ISO 8601 or in words, local without a zone; or a
-    session's id or the beginning of one, which means its last event so far.
+    A moment is a position, a time or a session:
+
+    - A time is a date or a time in ISO 8601 or in words. It is local if it has no zone.
+    - A session is an id or the beginning of one. It means the session's last event so far.
 
     Raises:
-        UnknownReference: the text names no moment, or several.
+        UnknownReference: the text does not name a moment, or names several.
     """
     text = moment.strip()
     if text.isdecimal() and text.isascii():
@@ -174,8 +183,9 @@ def position_of(ledger: Ledger, moment: str) -> int:
 
 
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
-    """Return the positions of `A..B`; without A it is the beginning, without B it is now. A time as
-    A means where it begins, so its events are in the span.
+    """Return the positions of `A..B`. Without A it starts at the beginning, without B it ends now.
+
+    A time as A means the start of that time, so that its events are in the span.
 
     Raises:
         UnknownReference: the text is not a span.
@@ -197,8 +207,10 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
 
 
 class Bounds(NamedTuple):
-    """The events between two moments: those of positions after `after` and up to `upto` that
-    occurred from `begin` until `end`, which are "" for no limit.
+    """The events between two moments.
+
+    after, upto  positions; `after` is not included, `upto` is begin, end   times between which the
+    events occurred; "" for no limit
     """
 
     after: int
@@ -208,11 +220,12 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(ledger: Ledger, since: str | None, until: str | None) -> Bounds:
-    """Return the bounds of two moments, None for no bound. A time bounds when events occurred: an
-    old session may be recorded today.
+    """Return the bounds of two moments. Without a moment, there is no bound.
+
+    A time limits when events occurred, because an old session may be recorded today.
 
     Raises:
-        UnknownReference: a text names no moment, or several.
+        UnknownReference: a text does not name a moment, or names several.
     """
     first = _period_of(since) if since is not None else None
     last = _period_of(until) if until is not None else None
@@ -225,11 +238,12 @@ def bounds_of(ledger: Ledger, since: str | None, until: str | None) -> Bounds:
 
 
 def position_before(ledger: Ledger, moment: str) -> int:
-    """Return the position of the last event before a moment: a day, a session or a position begins
-    after it.
+    """Return the position of the last event before a moment.
+
+    A day, a session or a position begins after this position.
 
     Raises:
-        UnknownReference: the text names no moment, or several.
+        UnknownReference: the text does not name a moment, or names several.
     """
     text = moment.strip()
     if (named := _period_of(text)) is not None:
@@ -241,7 +255,7 @@ def position_before(ledger: Ledger, moment: str) -> int:
 
 
 def _period_of(text: str) -> Period | None:
-    """Return the period that a time names; None for a text that names no time."""
+    """Return the period that a time names; None if a text does not name a time."""
     try:
         return period_of(text)
     except NotATime as error:
@@ -250,7 +264,7 @@ def _period_of(text: str) -> Period | None:
 
 def _position(ledger: Ledger, text: str) -> int:
     head = ledger.head().position
-    # Longer digits are not a position of any ledger, and int() refuses thousands of them.
+    # No ledger has a position with more digits, and int() refuses thousands of digits.
     position = int(text) if len(text) < 19 else None
     if position is not None and position <= head:
         return position

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def judged_by_person(ledger: Ledger, then: Past) -> list[str]:
-    """Return the rules on which a person gave a verdict.
+    """Return the rules on which the user gave a verdict.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -32,7 +32,7 @@ def judged_by_person(ledger: Ledger, then: Past) -> list[str]:
 
 
 def overruled_judges(ledger: Ledger, then: Past) -> Counter[str]:
-    """Return how many verdicts of each judge a person overruled.
+    """Return the number of verdicts of each judge that the user overruled.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -42,13 +42,14 @@ def overruled_judges(ledger: Ledger, then: Past) -> Counter[str]:
 
 
 def by_judge(steps: Iterable[Step]) -> Counter[str]:
-    """Return how many of these verdicts each judge gave, by its model."""
+    """Return the number of these verdicts by the model of their judge."""
     return Counter(step.model or step.backend or "" for step in steps)
 
 
 def overruled(steps: Mapping[str, Sequence[Step]]) -> list[Step]:
-    """Return the verdicts of judges that a person replaced by another one, the newest first; a
-    verdict that counts for several rules is one.
+    """Return the verdicts of judges that the user replaced, newest first.
+
+    A verdict that counts for several rules occurs once.
     """
     by_position = {
         step.position: step for of_rule in steps.values() for step in _overruled(of_rule)
@@ -67,7 +68,7 @@ def _overruled(steps: Sequence[Step]) -> list[Step]:
         cause = step.uncounted_by
         if step.backend == ev.HUMAN or step.disposition != "retracted" or cause is None:
             return False
-        # A judge that read the session again took its own verdict back.
+        # A judge that read the session again replaced its own verdict.
         is_own = cause.actor in (step.backend, "reparse")
         present = by_person.get((step.name, step.session_id), step.tag)
         return not is_own and present != step.tag

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tagged:
-    """A tag, and whether it counts under the policy in force; null if it never could. An `unquoted`
-    one has no quote, because the person's own template asked for none.
+    """A tag, and whether it counts under the policy in force; null if it never could.
+
+    unquoted  whether it lacks a quote because the user's own template does not ask for one
     """
 
     position: int
@@ -46,8 +47,9 @@ class Tagged:
 
 @dataclass(slots=True)
 class Reflection:
-    """One judge's reflection on a window; `completed` is the position of the event that read its
-    answer.
+    """One judge's reflection on a window.
+
+    completed  the position of the event that read its answer
     """
 
     reflection_id: str
@@ -68,11 +70,13 @@ class Window:
     """A recorded window, with its reflections.
 
     state     pending, answered, completed, skipped, failed or given_up
-    cited     the bullets that it cites; `carried` those that an earlier window left undecided
-    retired   names of bullets that are gone; `unknown` names that no bullet has
-    said_wrong  why the agent called bullets wrong, by name
-    gate      why it was not judged
-    failures  what went wrong, oldest first
+    cited     the bullets that it cites
+    carried   citations that an earlier window left undecided
+    retired   names of bullets that no longer exist
+    unknown   names that no bullet has
+    said_wrong  the agent's reasons for calling bullets wrong, by name
+    gate      the reason why it was not judged
+    failures  the errors, oldest first
     """
 
     position: int
@@ -103,7 +107,7 @@ class Window:
 
 @dataclass
 class SessionStory:
-    """A session's windows, its events, and what its answers cost."""
+    """A session's windows, its events, and the cost of its answers."""
 
     session_id: str
     windows: list[Window]
@@ -114,11 +118,12 @@ class SessionStory:
 
 
 def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> SessionStory:
-    """Return the windows of a session, by its id or the unique beginning of one; as of now or of a
-    moment.
+    """Return the windows of a session, as of now or of a moment.
+
+    session_id  the id or its unique beginning
 
     Raises:
-        UnknownReference: the text names no session, or several.
+        UnknownReference: the text does not name a session, or names several.
         LedgerError: the ledger cannot be read.
     """
     session_id = session_named(ledger, session_id)
@@ -148,7 +153,7 @@ class _Course:
         self._read: dict[str, Mapping[str, Any]] = {}
 
     def take(self, event: Event) -> None:
-        """Add an event of the session; each comes after those that it is about."""
+        """Add an event of the session. Each event comes after the events that it is about."""
         data = dict(event.facts)
         if event.type in WINDOW_TYPES:
             self.windows[event.event_id] = _opened(event, data)
@@ -189,8 +194,8 @@ class _Course:
 
 
 def _opened(event: Event, data: dict[str, Any]) -> Window:
-    """Return a window as it is recorded."""
-    # A trajectory of a file may have any field of these names.
+    """Return a window in the state in which it is recorded."""
+    # A trajectory from a file may have fields of these names with any value.
     facts = data if event.type == ev.SESSION_RECORDED else {}
     transcript = facts.get("transcript", {})
     wrong = {name: said_wrong(facts, name) for name in _names(data, "cited")}
@@ -223,7 +228,7 @@ def _names(data: Mapping[str, Any], kind: str) -> list[str]:
 
 
 def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
-    """Bring a window to the state of an event, as the fold of windows does."""
+    """Move a window to the state after an event, as the fold of windows does."""
     if event.type == ev.REFLECTION_SKIPPED:
         window.gate = str(data.get("reason") or "")
     elif event.type == ev.REFLECTION_FAILED:
@@ -238,7 +243,7 @@ def _failure(data: Mapping[str, Any]) -> str:
 def _tagged(
     event: Event, data: Mapping[str, Any], standing: Standing, reading: Mapping[str, Any]
 ) -> Tagged:
-    """Return a tag, from its data and that of its reflection's reading."""
+    """Return a tag from its own data and the data of its reflection's reading."""
     judged = counted_verdict(data)
     fault: Fault | None = None
     if judged is not None:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.statements import Statements
 
-#: Why a verdict does not count: its bullet came later, its counters were set since, a retraction
-#: covers it, or an equal verdict counts already under the policy.
+#: The reason why a verdict does not count: its bullet was added later, its counters were set later,
+#: a retraction covers it, or an equal verdict already counts under the policy.
 Fault = Literal["unknown_bullet", "recounted", "retracted", "double"]
 
 
 class Verdict(NamedTuple):
-    """A tag on a bullet: 1 for helpful, -1 for harmful, 0 for what never counts."""
+    """A tag on a bullet: 1 for helpful, -1 for harmful, 0 for a verdict that never counts."""
 
     position: int
     name: str
@@ -34,8 +34,11 @@ class Verdict(NamedTuple):
 def verdicts_in(
     sql: Statements, upto: int, names: Collection[str] | None = None, after: int = 0
 ) -> list[Verdict]:
-    """Return the tags of these bullets, or of all, after one position up to another, in order."""
-    # The plus keeps the planner from walking through all tags of a long history because they are in
+    """Return the tags of these bullets, or of all bullets, in order.
+
+    after, upto  positions; `after` is not included, `upto` is
+    """
+    # The plus prevents the planner from reading all tags of a long history only because they are in
     # order.
     place = "position" if names is None or after else "+position"
     where = f"playbook_id = ? AND {place} <= ? AND {place} > ?"
@@ -49,7 +52,7 @@ def verdicts_in(
 
 
 class Standing:
-    """Which verdicts count at a moment, under the policy in force.
+    """The verdicts that count at a moment, under the policy in force.
 
     retractions  the id of the retraction that covers a tag, by the position of the tag
     """
@@ -61,10 +64,11 @@ class Standing:
         self._first: dict[tuple[str, int, str], int] = {}
 
     def fault(self, verdict: Verdict, after: int = 0) -> Fault | None:
-        """Return why a helpful or harmful verdict does not count by itself; None for one that does.
+        """Return why a helpful or harmful verdict does not count, apart from equal verdicts; else
+        None.
 
-        `after` is the position at which the counters of a bullet were set that this evidence counts
-        for besides.
+        after  the position at which the counters of another bullet were set, if the verdict also
+               counts for that bullet
         """
         entry = self.past.entries.get(verdict.name)
         if entry is None:
@@ -75,23 +79,24 @@ class Standing:
         return "retracted" if verdict.position in self.retractions else None
 
     def member(self, verdict: Verdict) -> str:
-        """Return what a verdict counts as: verdicts with the same member count once."""
+        """Return the member that a verdict counts as. Verdicts with the same member count once."""
         return member(
             self.counting, str(verdict.position), verdict.reflection_id, verdict.session_id
         )
 
     def repeats(self, name: str, verdict: Verdict) -> int | None:
-        """Return the position of an equal verdict that counts for a bullet already; None makes this
-        one count.
+        """Return the position of an equal verdict that already counts for a bullet.
 
-        Asked of the verdicts that count by themselves, in the order of their positions.
+        None makes this verdict count. Call it only for verdicts without a fault, in the order of
+        their positions.
         """
         first = self._first.setdefault((name, verdict.tag, self.member(verdict)), verdict.position)
         return None if first == verdict.position else first
 
     def stands(self, verdict: Verdict) -> Fault | None:
-        """Return why a verdict does not count for its own bullet; asked in the order of
-        positions.
+        """Return why a verdict does not count for its own bullet; None if it counts.
+
+        Call it in the order of positions.
         """
         fault = self.fault(verdict)
         if fault is None and self.repeats(verdict.name, verdict) is not None:

@@ -38,8 +38,11 @@ _MAX_GAP = timedelta(days=5 * 365)
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Figures of a ledger, its windows by `states`; `groups` by kind, each in order of its keys,
-    days oldest first; `spent` the same by Monday and model.
+    """The figures of a ledger.
+
+    states  the number of windows in each state
+    groups  by kind, each in order of its keys; days oldest first
+    spent   the groups with an answer, by Monday and model
     """
 
     events: int
@@ -84,15 +87,17 @@ def _used_groups(by_key: Mapping[str, Group]) -> list[Group]:
 
 
 def _states(ledger: Ledger, upto: int) -> dict[str, int]:
-    """Return how many windows were in each state."""
+    """Return the number of windows in each state."""
     windows = fold_ledger(WindowFold(), ledger, upto)
     return dict(sorted(Counter(window.state for window in windows.values()).items()))
 
 
 @dataclass(slots=True)
 class OneSession:
-    """A session: its verdicts that count, and how often a person corrected the agent. `known` is
-    whether its outcome is recorded; without one, corrections are 0.
+    """A session with its verdicts that count.
+
+    corrections  the number of times that the user corrected the agent; 0 without an outcome
+    known        whether its outcome is recorded
     """
 
     session_id: str | None
@@ -104,7 +109,10 @@ class OneSession:
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """The sessions of a week, the last to end first; `begins` is its Monday."""
+    """The sessions of a week, the last to end first.
+
+    begins  its Monday
+    """
 
     begins: str
     sessions: list[OneSession]
@@ -115,16 +123,16 @@ class Week:
 
 
 def monday(time: str) -> str:
-    """Return the Monday of the week of a time (ISO 8601); "" of what is not a time."""
+    """Return the Monday of the week of a time (ISO 8601); "" if it is not a time."""
     try:
         day = date.fromisoformat(time[:10])
         return str(day - timedelta(days=day.weekday()))
-    except (ValueError, OverflowError):  # of a forged ledger, or of the first week of all
+    except (ValueError, OverflowError):  # a forged ledger, or a date before year 1
         return ""
 
 
 def weeks(ledger: Ledger, then: Past) -> list[Week]:
-    """Return the weeks from the first to the last with a session, as of a moment.
+    """Return the weeks from the first to the last one with a session, as of a moment.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -155,7 +163,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
 def _count_verdicts(
     standing: Standing, verdicts: Sequence[Verdict], sessions: Mapping[str | None, OneSession]
 ) -> None:
-    """Count the verdicts that stand, each for its session."""
+    """Add each verdict that counts to its session."""
     for verdict in verdicts:
         if not verdict.tag or standing.stands(verdict) is not None:
             continue
@@ -166,7 +174,7 @@ def _count_verdicts(
 
 
 def _without_gaps(by_monday: Mapping[str, Week]) -> Iterator[Week]:
-    """Yield the weeks in order, with empty ones in each gap that is shorter than years."""
+    """Yield the weeks in order. Short gaps are filled with empty weeks, gaps of years are not."""
     last: date | None = None
     for begins in sorted(filter(None, by_monday)):
         day = date.fromisoformat(begins)

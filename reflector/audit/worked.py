@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from reflector.ledger.counters import SessionVote
     from reflector.ledger.store import Ledger
 
-#: The model of a session whose record names none, on screens.
+#: The name on screens for the model of a session whose record does not name one.
 UNKNOWN = "unknown"
-#: The states of a bullet that is a rule now.
+#: The states of a bullet that is currently a rule.
 _RULES = ("live", "watched")
 
 
-# Not frozen: these are printed once, and a frozen class takes three times as long to define.
+# Not frozen, because these are printed once and a frozen class takes three times as long to define.
 @dataclass
 class RuleOfModel:
     """A rule under one model: the votes of the sessions in which the model worked.
 
-    model  null for sessions whose record names none
+    model  null for sessions whose record does not name a model
     """
 
     name: str
@@ -48,9 +48,9 @@ class RuleOfModel:
 
 @dataclass
 class Worked:
-    """A model that worked: its sessions, and their votes on your rules.
+    """A model that worked: the number of its sessions, and their votes on your rules.
 
-    model  null for sessions whose record names none
+    model  null for sessions whose record does not name a model
     """
 
     model: str | None
@@ -63,7 +63,8 @@ class Worked:
 class ModelChange:
     """The last change of an agent's model.
 
-    votes   on your rules, `earlier` those of sessions with the model before
+    votes    of its sessions on your rules
+    earlier  votes of the sessions with the model before
     """
 
     agent: str
@@ -107,8 +108,9 @@ class WorkedModels:
         return sorted(rules, key=lambda rule: (rule.name, rule.model is None, rule.model))
 
     def models(self, sessions: int) -> list[Worked]:
-        """Return the models in order of their names; an unknown one is last. None if no session
-        has a known one.
+        """Return the models in order of their names; an unknown one is last.
+
+        The result is empty if no session has a known model.
 
         sessions  the number of all sessions
         """
@@ -124,8 +126,10 @@ class WorkedModels:
         return [Worked(model, worked[model], *_sums(votes[model])) for model in models]
 
     def change(self, since: str) -> ModelChange | None:
-        """Return the change of an agent to the model of its last sessions; None if the agent began
-        with it, or changed before a time. A retracted window does not count here.
+        """Return the last change of model of the agent that worked last.
+
+        Return None if the agent began with this model, or if the change was before a time. A
+        retracted window does not count.
         """
         windows = [window for id, window in self._windows.items() if self._past.is_active(id)]
         ordered = sorted(worked_sessions(windows).values(), key=lambda session: session.begun)
@@ -144,7 +148,7 @@ class WorkedModels:
 
 
 def _start_of_last_run(sessions: Sequence[WorkedSession]) -> int:
-    """Return the place of the first of the last sessions that have the same model."""
+    """Return the index of the first of the last sessions with the same model."""
     start = len(sessions) - 1
     while start and sessions[start - 1].model == sessions[-1].model:
         start -= 1

@@ -47,15 +47,15 @@ from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.secrets import quote
 from reflector.text.words import context_tokens
 
-#: Records at the beginning of a transcript in which its branch is looked for.
+#: The number of first records of a transcript that are searched for its branch.
 _HEAD_RECORDS = 50
 _MOST_HEAD_BYTES = 1 << 20
-#: The characters of a sentence that are shown.
+#: The most characters of a sentence that are shown.
 _MOST_QUOTED = 300
 
 
 def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted:
-    """Return the free counts of a project."""
+    """Return the free counts of the lines of a project."""
     lines_by_key = {counted_rule(line).key: line for line in lines if line.is_rule}
 
     def standing(rule: Rule, began: datetime) -> str:
@@ -65,12 +65,18 @@ def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted
 
 
 def rules_to_count(lines: Sequence[Line]) -> list[Rule]:
-    """Return lines as they are counted, facts first: a rule with the same words wins."""
+    """Return lines in the form for counting.
+
+    Facts come first, so that a rule with the same words wins.
+    """
     return [counted_rule(line) for line in sorted(lines, key=lambda line: line.is_rule)]
 
 
 def counted_rule(line: Line) -> Rule:
-    """Return a line as it is counted. A command of a block has no backquotes of its own."""
+    """Return a line in the form for counting.
+
+    A command of a code block gets backquotes, because it has none of its own.
+    """
     text = f"`{line.text}`" if line.kind == Kind.COMMAND else line.text
     return rule_of(text, is_fact=not line.is_rule)
 
@@ -78,9 +84,9 @@ def counted_rule(line: Line) -> Rule:
 class Judged(NamedTuple):
     """The findings of judges.
 
-    by_line     of each line that a judge was asked about
+    by_line     the finding about each line that a judge was asked about
     sessions    the branch and the start of each session
-    unanswered  sessions that have no answer and are not asked about again automatically
+    unanswered  the number of sessions without an answer that are not asked about again
     """
 
     checked: Checked
@@ -128,7 +134,7 @@ def _began(
 
 
 def branch_in(path: Path) -> str:
-    """Return the git branch that the head of a transcript names; "" if none does."""
+    """Return the git branch in the first records of a transcript; "" if they contain none."""
     with suppress(OSError), path.open("rb") as file:
         for line in islice(file, _HEAD_RECORDS):
             with suppress(ValueError, RecursionError):
@@ -226,14 +232,14 @@ def _rule(
 
 
 def _answers(checked: CheckedLine | None) -> Answers:
-    """Return the answers of sessions that started with a line."""
+    """Return the answers of the sessions that started with a line."""
     if checked is None:
         return Answers()
     return Answers(checked.sessions, checked.relevant, checked.follows, checked.helps)
 
 
 def _headings(lines: Sequence[Line], used: Mapping[int, set[str]]) -> Iterator[HeadingFacts]:
-    """Yield the facts of each heading, with the number of sessions that used one of them."""
+    """Yield the facts below each heading, with the number of sessions that used one of them."""
     by_heading: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         if not line.is_rule:

@@ -23,14 +23,15 @@ from reflector.sessions.found_transcripts import compressed_by_agent
 
 @dataclass(frozen=True, slots=True)
 class LineJson:
-    """A rule and its evidence; `name` and `judged` are null before a judge was asked about it.
+    """A rule and its evidence. `name` and `judged` are null until a judge is asked about it.
 
-    place     its file and line; the name of a rule of the playbook
+    place     its file and line, or the name of a rule of the playbook
     part      of the page: look, followed, never came up, no session since, needs a judge
     evidence  the words of the page
-    since     its counts in sessions that started with it; `before` in sessions that could not know
-              it, `unknown` in the others
-    result    of judges, over all rules at once; "" without one
+    since     its counts in sessions that started with it
+    before    its counts in sessions from before it existed
+    unknown   its counts in the other sessions
+    result    of judges, tested together with all other rules; "" without a result
     """
 
     place: str
@@ -56,14 +57,15 @@ class LinesJson:
     files      the files with their tokens at each start
     scopes     the patterns of files at which a file is loaded, if it is not loaded at each start
     left_out   text that is not a line, and files and imports that were not read
-    sessions   how many transcripts of the project were looked at, by agent
-    since_edit  how many of them began since the last edit of the files; null if that is unknown
-    compressed  how many transcripts of any project cannot be read, by agent
-    questions  how many are left to ask, with at most `tokens`, and `price` in USD if it is known
-    lacks      the command that gets a judge; null if there is one
+    sessions   the number of transcripts of the project that were read, by agent
+    since_edit  the number of them that began after the last edit of the files; null if unknown
+    compressed  the number of transcripts of any project that cannot be read, by agent
+    questions  the number of questions left to ask, with at most `tokens` and at `price` in USD;
+               `price` is null if it is unknown
+    lacks      the command that sets up a judge; null if there is one
     facts      the facts of the files, by heading
-    repeated   your sentences that are in no rule
-    unanswered  how many sessions have no answer and are not asked about again automatically
+    repeated   your sentences that are not in any rule
+    unanswered  the number of sessions without an answer that are not asked about again
     found      the findings of judges so far; null if no judge was asked
     """
 
@@ -92,7 +94,7 @@ def answer_of(
     look: Look,
     ran: checks.Ran,
 ) -> tuple[PageFacts, LinesJson]:
-    """Return the facts of the page, and the document for JSON."""
+    """Return the facts of the page, and the JSON document."""
     judged = judged_of(project, advice.lines, look)
     facts = page_facts(project, advice, look, judged)
     if not facts.sessions:

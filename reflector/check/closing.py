@@ -22,7 +22,10 @@ from reflector.text.phrases import counted
 def closing(
     facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str], *, has_ledger: bool
 ) -> tuple[Step, ...]:
-    """Return the next commands; `command` writes a command of this playbook for a terminal."""
+    """Return the next commands.
+
+    command  returns a command for this playbook as you type it in a terminal
+    """
     steps = [*_sessions(facts, command)]
     if elsewhere := facts.elsewhere:
         number = counted(elsewhere.sessions, "session")
@@ -45,18 +48,18 @@ def closing(
 
 
 def _is_newer(facts: PageFacts) -> bool:
-    """Return whether every rule is newer than every session, so no judge can say a thing of it."""
+    """Return whether every rule is newer than every session, so that no judge can help."""
     return bool(facts.rules) and all(part_of(rule) is Part.NEW for rule in facts.rules)
 
 
 def _is_undated(facts: PageFacts) -> bool:
-    """Return whether it is unknown of every session whether it started with a rule."""
+    """Return whether no session is known to have started with or without a rule."""
     dated = any(rule.since.sessions or rule.before.sessions for rule in facts.rules)
     return bool(facts.rules) and not dated and not any(rule.judged for rule in facts.rules)
 
 
 def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
-    """Yield the commands for the first rule to look at, or for your own words without one."""
+    """Yield the command for the first rule to look at, or for your own words if there is none."""
     rules = [row for row in rows_of(facts, date.today()) if not row.quotes]
     if rules:
         yield Step("The sessions behind a row", command("blame", quote(rules[0].label)))
@@ -65,7 +68,7 @@ def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
 
 
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:
-    """Return the price of a judge, and the command that asks it."""
+    """Return the price of a judge, and the command that asks the judge."""
     unjudged = sum(part_of(rule) is Part.JUDGE for rule in facts.rules)
     whose = f"To judge the {unjudged}" if unjudged else "To judge every rule"
     only = next(iter(plan.shares)) if len(plan.shares) == 1 else None
@@ -74,7 +77,7 @@ def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..
 
 
 def cost_words(plan: Plan) -> str:
-    """Return the judges with the sessions, the tokens and the price, in a clause."""
+    """Return a clause that names the judges with their sessions and tokens, and the price."""
     parts = [
         f"{counted(len(share.sessions), 'session')} read by {judge_title(judge)}, "
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
@@ -85,7 +88,7 @@ def cost_words(plan: Plan) -> str:
 
 
 def spent_words(checked: Checked) -> str:
-    """Return how many sessions were judged so far, and the price."""
+    """Return the number of judged sessions so far, and their price."""
     price = f"${Decimal(checked.cost):.2f}"
     if checked.unpriced:
         price += " and a part without a known price"

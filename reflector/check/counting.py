@@ -44,7 +44,7 @@ from reflector.transcripts.reading import messages_at, open_session
 
 _CACHE = "counts.json"
 _EITHER = "sessions that used either"
-#: Returns how a rule stood when a session started: "since", "before" or "unknown".
+#: Returns the standing of a rule at the start of a session: "since", "before" or "unknown".
 StandingOf = Callable[[Rule, datetime], str]
 
 
@@ -52,12 +52,12 @@ StandingOf = Callable[[Rule, datetime], str]
 class RuleCount:
     """The counts of one rule.
 
-    forbids    whether it names nothing but tokens that it speaks against
+    forbids    whether the rule forbids every token that it names
     has_words  whether a call can contain a token of it, and the token decides
     names_command  whether it names a command to run
-    occasion   such as "sessions that committed", "" if it is not known
-    last_said  your newest sentence that says it again, None without one
-    breaches   the bits of the tokens that it speaks against and the agent ran or wrote
+    occasion   such as "sessions that committed"; "" if it is unknown
+    last_said  your newest sentence that repeats the rule; None without one
+    breaches   the bits of the tokens that the rule forbids and that the agent ran or wrote
     lacks_start  as in `RuleFacts`
     """
 
@@ -71,8 +71,8 @@ class RuleCount:
 
     @property
     def breached(self) -> str:
-        """The tokens that it speaks against and the agent ran or wrote, in words; "" for none, and
-        for the only token of a rule.
+        """The forbidden tokens that the agent ran or wrote, in words; "" if there are none or the
+        rule has only one token.
         """
         tokens = self.counting.tokens
         if len(tokens) == 1:
@@ -101,11 +101,11 @@ class RuleCount:
 
     @property
     def is_choice(self) -> bool:
-        """Whether it names tokens to use and others to avoid, as in "use `pnpm`, not `npm`"."""
+        """Whether it names tokens to use and tokens to avoid, as in "use `pnpm`, not `npm`"."""
         return self.counting.named > 0 and self.counting.negated > 0
 
     def add(self, standing: str, marks: Marks) -> None:
-        """Add a session that started with the rule in a standing."""
+        """Add the marks of a session to the period that the standing names."""
         period = {"since": self.since, "before": self.before}.get(standing, self.unknown)
         against = self.counting.negated
         named = self.counting.named or against
@@ -130,12 +130,12 @@ class RuleCount:
         period.against += not self.forbids and acts & against > 0
 
     def _bits(self, is_meant: Callable[[Token], bool]) -> int:
-        """Return the bits of some tokens."""
+        """Return the bits of the tokens that are meant."""
         tokens = enumerate(self.counting.tokens)
         return sum(1 << place for place, token in tokens if is_meant(token))
 
     def _came_up(self, marks: Marks) -> bool:
-        """Return whether marks show that the rule could be followed or broken."""
+        """Return whether the marks show that the agent could follow or break the rule."""
         acts = marks.run | marks.written
         named = self.counting.named or self.counting.negated
         occasion = self.counting.occasion
@@ -145,17 +145,17 @@ class RuleCount:
             self.lacks_start = True
             return False
         if self.counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
-            # Events of counts/1 do not have the order.
+            # Events of counts/1 do not contain the order.
             return False
         return marks.came_up & CAME_UP > 0
 
 
 class Counted(NamedTuple):
-    """The counts of rules by their keys, and your sentences that are in no rule.
+    """The counts of rules by their keys, and your sentences that are not in any rule.
 
-    used     by the key of a fact with tokens, the sessions in which the agent ran or wrote one
-    starts   of each session in which the agent worked, as far as its transcript is kept; None for
-             an unknown time
+    used     the sessions in which the agent ran or wrote a token of a fact, by the fact's key
+    starts   the start of each session in which the agent worked and whose transcript is kept;
+             None for an unknown time
     """
 
     by_rule: Mapping[int, RuleCount]
@@ -209,7 +209,7 @@ def counts_of(
 
 
 def kept_counts(project: Project) -> dict[str, PartCounts]:
-    """Return the counts that the ledger has, by session."""
+    """Return the counts of the ledger, by session."""
     if not project.has_ledger():
         return {}
     with project.open_ledger() as ledger:
@@ -219,7 +219,7 @@ def kept_counts(project: Project) -> dict[str, PartCounts]:
 def _add_quotes(
     files: Sequence[_FileCounts], by_rule: Mapping[int, RuleCount]
 ) -> Iterator[Sentence]:
-    """Add your newest sentences to the rules that they say again; yield those that are in none."""
+    """Add your newest sentences to the rules that they repeat. Yield those that repeat no rule."""
     for file in sorted(files, key=lambda file: file.counts.began, reverse=True):
         unquoted = {key for key, count in by_rule.items() if count.last_said is None}
         wanted = [
@@ -236,7 +236,10 @@ def _add_quotes(
 
 
 def _sentences(file: _FileCounts, remarks: Sequence[Remark]) -> dict[Remark, Sentence]:
-    """Return the sentences of remarks, in their order. Raises OSError and ValueError."""
+    """Return the sentences of remarks, in the order of the remarks.
+
+    Raises: OSError if the transcript cannot be read; ValueError if it is broken.
+    """
     sentences: dict[Remark, Sentence] = {}
     places = {remark.record: remark.offset for remark in remarks}
     messages = messages_at(file.path, places) if places else {}
@@ -250,9 +253,7 @@ def _sentences(file: _FileCounts, remarks: Sequence[Remark]) -> dict[Remark, Sen
 def _count_files(
     project: Project, rules: RuleSet, sessions: Sequence[FoundTranscript]
 ) -> list[_FileCounts]:
-    """Return the counts of the transcripts that can be read; of those that have not changed, as
-    they were kept.
-    """
+    """Return the counts of the readable transcripts. Unchanged ones are not counted again."""
     values: dict[str, Any] = {}
     state_of_rules = _state(rules)
     kept = _kept_files(project, state_of_rules)
@@ -271,7 +272,7 @@ def _count_files(
 
 
 def _count_file(rules: RuleSet, path: Path) -> dict[str, Any]:
-    """Return the counts of a transcript as they are kept: numbers, and no words."""
+    """Return the counts of a transcript in the form in which they are kept: only numbers."""
     with open_session(path) as reading:
         counts = rules.count(reading, is_whole=is_whole(path))
         session_id = reading.conversation.session_id or path.stem
@@ -295,7 +296,7 @@ def _file_counts(path: str, known: Mapping[str, Any], rules: RuleSet) -> _FileCo
 
 
 def _kept_files(project: Project, state: Sequence[Any]) -> dict[str, Any]:
-    """Return the kept counts of transcripts by path, if they are about these rules."""
+    """Return the kept counts of transcripts by path; none if they are about other rules."""
     with suppress(ValueError, LookupError, TypeError):
         kept = project.read_kept(_CACHE)
         if kept["state"] == state:

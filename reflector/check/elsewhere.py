@@ -23,14 +23,14 @@ from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript, every_transcript
 
 _RENAMED = "the same files, but the folder no longer exists"
-#: The beginning of a transcript in which paths are looked for, in bytes.
+#: The number of first bytes of a transcript that are searched for paths.
 _MOST_BYTES = 1 << 20
 
 
 class Elsewhere(NamedTuple):
     """The sessions of another folder.
 
-    why    how the folder is like the project
+    why    the reason why the folder is similar to the project
     files  the transcripts of the sessions, as arguments of a shell command
     """
 
@@ -41,7 +41,7 @@ class Elsewhere(NamedTuple):
 
 
 def sessions_elsewhere(root: Path) -> Elsewhere | None:
-    """Return the sessions of the folder that is most likely the former place of a project."""
+    """Return the sessions of the folder that is most likely a project's former place."""
     found: dict[tuple[Path, str], list[FoundTranscript]] = defaultdict(list)
     likes: dict[str, tuple[Path, str] | None] = {}
     for file in every_transcript():
@@ -61,7 +61,7 @@ def sessions_elsewhere(root: Path) -> Elsewhere | None:
 
 
 def _like(cwd: Path, root: Path) -> tuple[Path, str] | None:
-    """Return the folder of a session that is like a project, and why; None if it is not."""
+    """Return a session's folder that is similar to a project, and the reason; None if none is."""
     with suppress(OSError, ValueError):
         if cwd.is_dir():
             clone = project_of(cwd)
@@ -77,7 +77,7 @@ def _like(cwd: Path, root: Path) -> tuple[Path, str] | None:
 
 
 def _names_file_of(root: Path, folder: Path, file: FoundTranscript) -> bool:
-    """Return whether a session in a folder names a file that is in a project now."""
+    """Return whether a session in a folder names a file that the project now contains."""
     path = re.compile(re.escape(os.fsencode(folder)) + rb"/([\w./-]*\w)")
     with suppress(OSError), file.path.open("rb") as opened:
         names = {os.fsdecode(name) for name in path.findall(opened.read(_MOST_BYTES))}
@@ -93,7 +93,7 @@ def _first_commits(root: Path) -> frozenset[bytes]:
 
 
 def _in_shell(paths: Sequence[Path]) -> str:
-    """Return files as a shell reads them: a folder of which these are all is written once."""
+    """Return files as arguments for a shell. All files of a folder are one pattern."""
     words = []
     for folder in sorted({path.parent for path in paths}):
         own = sorted(path for path in paths if path.parent == folder)

@@ -42,10 +42,10 @@ from reflector.transcripts.reading import open_session
 _WIDTH = 80
 _MOST_ROWS = 12
 _MOST_QUOTED = 2_000
-#: The first characters of an occasion, by which its line is cut around it.
+#: The number of first characters of an occasion around which its line is cut.
 _MOST_WORD = 8
 _INDENT = " " * 9
-#: The characters of a session's id that are shown.
+#: The number of first characters of a session's id that are shown.
 _ID = 8
 _SAID = "you said"
 _NOT_DONE = "not done"
@@ -59,7 +59,7 @@ _WROTE = "wrote"
 class SessionDeed:
     """A session, and one thing that was counted in it.
 
-    began  its first time as written
+    began  its first time as the transcript has it
     deed   such as "ran"; "" if nothing of the line was counted
     words  a line of the call, or your sentence, with the counted `token`
     """
@@ -73,11 +73,11 @@ class SessionDeed:
 
 @dataclass(frozen=True, slots=True)
 class LineEvidence:
-    """The counts of a line, as the page of `check` words them, and the sessions behind them.
+    """The counts of a line in the words of `check`, and the sessions of these counts.
 
-    sessions  first those to look at, then those that did it, then those without a sign of it; of
-              each kind the newest first
-    gone      how many sessions were counted earlier and have no transcript any more
+    sessions  first those to look at, then those that did it, then those without a sign of it;
+              in each group the newest first
+    gone      the number of counted sessions whose transcript is gone
     """
 
     counted: list[str]
@@ -86,7 +86,7 @@ class LineEvidence:
 
 
 class _Words(NamedTuple):
-    """A line of a call, or a sentence of yours, and the word in it that was counted."""
+    """A line of a call or a sentence of yours, and the counted word in it."""
 
     line: str = ""
     word: str = ""
@@ -94,7 +94,7 @@ class _Words(NamedTuple):
 
 @dataclass(slots=True)
 class _Session:
-    """A session as it is read: its counts, and the first words of each mark."""
+    """A session during reading: its counts, and the first words of each mark."""
 
     counts: PartCounts = field(default_factory=PartCounts)
     words: dict[str, _Words] = field(default_factory=dict)
@@ -104,10 +104,10 @@ class _Session:
 def evidence_of(
     project: Project, file: str, number: int, today: date, added_at: datetime | None = None
 ) -> LineEvidence | None:
-    """Return what was counted of a line of a file; None if no rule, fact or command begins there.
+    """Return the counts of a line of a file; None if no rule, fact or command begins there.
 
-    added_at  when the line was added, as far as that is recorded: the session that wrote it is no
-              evidence
+    added_at  the time at which the line was added, if it is recorded. The session that wrote the
+              line is not evidence
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -158,7 +158,7 @@ def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
 
 
 def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> dict[str, _Session]:
-    """Return the sessions of transcripts with the counts of one rule, the oldest first."""
+    """Return the sessions of transcripts with the counts of one rule, oldest first."""
     parts: list[tuple[str, _Session]] = []
     alone = RuleSet([rules.rules[key]])
     for transcript in found:
@@ -178,7 +178,8 @@ def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> dic
 def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: _Session) -> None:
     """Count a part of a session, and keep the words of each mark.
 
-    alone, rules  the one rule, and all rules, because they decide together what a sentence repeats
+    alone  only the one rule
+    rules  all rules, because they decide together which rule a sentence repeats
     """
     [(key, counting)] = alone.rules.items()
     refused: set[str] = set()
@@ -205,9 +206,9 @@ def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
 
 
 def _words_of(counting: Counting, act: Act, command: str) -> Iterator[tuple[str, _Words]]:
-    """Yield the lines of an act that show a token for the rule, one against it, or its occasion.
+    """Yield the lines of an act with a token of the rule, a forbidden token, or its occasion.
 
-    command  of the act as it is shown
+    command  the command of the act in the form for display
     """
     did = _RAN if act.command else _WROTE
     lines = (act.command or act.added).split("\n")
@@ -240,7 +241,7 @@ def _holds(token: Token, line: str, act: Act) -> bool:
 def _all_deeds(
     line: Line, counting: Counting, sessions: dict[str, _Session], births: Births
 ) -> Iterator[SessionDeed]:
-    """Yield the deeds of each session that could know a rule, or use a fact, the newest first."""
+    """Yield the deeds of each session that could know a rule or use a fact, newest first."""
     key = counting.rule.key
     for session_id, session in reversed(sessions.items()):
         began = time_of(session.counts.began)
@@ -256,7 +257,7 @@ def _all_deeds(
 
 
 def _fact_words(line: Line, counting: Counting, deeds: Iterable[SessionDeed]) -> str:
-    """Return in how many sessions the agent named a fact or a command."""
+    """Return a clause with the number of sessions in which the agent named a fact or a command."""
     sessions = {each.session: bool(each.deed) for each in deeds}
     named = f"named in {sum(sessions.values())} of {counted(len(sessions), 'session')}"
     words = named if counting.named else "calls cannot show its use"
@@ -264,7 +265,7 @@ def _fact_words(line: Line, counting: Counting, deeds: Iterable[SessionDeed]) ->
 
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
-    """Yield the things that were counted in a session, each with its words."""
+    """Yield the deeds that were counted in a session, each with its words."""
     tally = alone.since
     if session.said:
         yield _SAID, _Words(f'"{session.said}"')
@@ -280,7 +281,7 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
 
 
 def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
-    """Return the category and the counts of a rule, as the page words them."""
+    """Return the category and the counts of a rule, in the words of the page."""
     words = [signal.words(rule, speech) for signal in signals_of(rule)]
     return words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
 

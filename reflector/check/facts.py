@@ -22,14 +22,16 @@ class Counts:
 
     sessions  of the period
     came_up   sessions in which the occasion of the rule came up; 0 without a known occasion
-    run, written  sessions in which the agent ran or wrote a token of it; if it has an occasion and
-              does not only forbid, at the occasion, and before it if it asks for that
-    ran       sessions in which the agent ran the command that it asks for, at any time
-    said      sessions in which you said it again
-    against   sessions in which the agent ran or wrote a token that it speaks against beside others,
-              as in "use pnpm, not npm"
-    done      sessions in which it followed the rule, as far as counts show: it ran it; of "use A,
-              not B" it wrote A, too
+    run       sessions in which the agent ran a token of the rule. If the rule has an occasion and
+              does not only forbid, only those at the occasion count. If the rule asks for a command
+              before the occasion, only those before it count
+    written   sessions in which the agent wrote a token of the rule; at the occasion, as for `run`
+    ran       sessions in which the agent ran the command of the rule, at any time
+    said      sessions in which you repeated the rule
+    against   sessions in which the agent ran or wrote a forbidden token of a rule that also names
+              others, as in "use pnpm, not npm"
+    done      sessions in which the agent followed the rule, as far as counts show: it ran the
+              command or, for "use A, not B", ran or wrote A
     """
 
     sessions: int = 0
@@ -46,7 +48,8 @@ class Counts:
 class Answers:
     """The answers of judges about a rule in one period.
 
-    asked     sessions whose judge was asked about it; it came up in `relevant` ones
+    asked     the number of sessions whose judge was asked about the rule
+    relevant  the number of these sessions in which the rule came up
     followed  yes or no by session
     helped    yes for helpful, no for harmful, by session
     """
@@ -59,7 +62,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """Your words, and the day on which you said them last."""
+    """Your words, and the last day on which you said them."""
 
     words: str
     day: date
@@ -67,25 +70,25 @@ class Reminder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFacts:
-    """A rule and all that is known of it.
+    """A rule and everything that is known about it.
 
     place     FILE:LINE, or the name of a rule of the playbook
     tokens    of context at each start
-    name      of its bullet; None before the ledger has it
-    forbids   whether the agent breaks it if its calls contain it
-    has_words  whether calls can contain a command, a path or an identifier of it. They show
-              nothing of a rule below a heading that names a case, as in "When you release"
-    names_command  whether it names a command to run
-    occasion  the sessions in which it came up, as in "sessions that committed"; "" if unknown
-    is_before  whether it asks for a command before the occasion
-    breached  the tokens that it speaks against and that the agent ran or wrote, in words; "" for
-              none, and for the only token of a rule
-    lacks_start  whether its occasion came up in a transcript that begins in mid-session, so
-              that the command before the occasion may be missing
-    missing   a path of it that is not in the project any more; "" for none
+    name      of its bullet; None until the ledger has the rule
+    forbids   whether the agent breaks the rule if its calls contain the rule's tokens
+    has_words  whether calls can contain a command, a path or an identifier of the rule. It is
+              false below a heading that names a case, as in "When you release"
+    names_command  whether the rule names a command to run
+    occasion  the sessions in which the rule came up, as in "sessions that committed"; "" if unknown
+    is_before  whether the rule asks for a command before the occasion
+    breached  the forbidden tokens that the agent ran or wrote, in words; "" if there are none or
+              the rule has only one token
+    lacks_start  whether the occasion came up in a transcript that begins in mid-session, so that
+              the command before the occasion may be missing
+    missing   a path of the rule that is no longer in the project; "" if all exist
     last_said  None if you never said it
-    result    of judges, only if chance is an unlikely explanation; "" for none
-    judged    all findings of judges; None before a judge was asked
+    result    of judges, only if chance is an unlikely explanation; "" without a result
+    judged    all findings of judges; None until a judge is asked
     """
 
     place: str
@@ -112,12 +115,12 @@ class RuleFacts:
 
     @property
     def counts(self) -> Counts:
-        """The counts that are shown: of all sessions if no birth is known."""
+        """The counts to show: since the rule existed, or of all sessions if that is unknown."""
         is_dated = self.since.sessions or self.before.sessions
         return self.since if is_dated else self.unknown
 
     def earlier(self) -> RuleFacts:
-        """Return the rule as if it had existed in the sessions before it."""
+        """Return the rule as if it had existed in the earlier sessions."""
         return replace(
             self,
             since=self.before,
@@ -129,8 +132,9 @@ class RuleFacts:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file that agents load: its rules, its facts, its tokens, and the patterns of files at which
-    it is loaded, if it is not loaded at each start.
+    """A file that agents load, with the numbers of its rules, facts and tokens.
+
+    scope  the patterns of files at which it is loaded, if it is not loaded at each start
     """
 
     name: str
@@ -142,10 +146,10 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class HeadingFacts:
-    """The facts below one heading: their tokens, and the sessions whose calls contain a command,
-    a path or an identifier of one of them.
+    """The facts below one heading, with the number of their tokens.
 
-    used  None if that is unknown: some facts have only words
+    used    the number of sessions whose calls contain a command, a path or an identifier of one of
+            the facts; None if unknown, because some facts have only words
     """
 
     place: str
@@ -157,10 +161,10 @@ class HeadingFacts:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Sentences of yours in some sessions that say no rule again.
+    """Sentences that you repeated in some sessions and that are not in any rule.
 
-    words   the shortest of them if they have a topic, else the newest
-    topic   what they ask for; "" if they are only alike
+    words   the shortest sentence if they have a topic, else the newest
+    topic   the thing that they ask for; "" if they are only similar
     rules   the places of rules about the topic, the shortest rule first
     said    the newest sentence of each session
     """
@@ -183,12 +187,13 @@ class Step(NamedTuple):
 class PageFacts:
     """The facts of the page.
 
-    sessions    that were looked at, the first of them on the day `first`; None without one
-    since_edit  sessions since the last edit of the files; None if that is unknown
+    sessions    the number of sessions that were read
+    first       the day of the oldest session; None without sessions
+    since_edit  the number of sessions since the last edit of the files; None if unknown
     agent       the agent that wrote the sessions, in a sentence
-    elsewhere   sessions of another folder that may be this project's; looked for if there are none
+    elsewhere   sessions of another folder that may be this project's; only if there are no others
     was_sent    whether a judge was asked just now
-    closing     the next commands, the last lines of the page
+    closing     the next commands, which are the last lines of the page
     """
 
     files: tuple[FileFacts, ...]

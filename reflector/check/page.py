@@ -35,7 +35,7 @@ _ALL = "check --all"
 
 
 def page_lines(facts: PageFacts, today: date, *, whole: bool = False) -> list[str]:
-    """Return the lines of the page; with `whole`, every rule in full."""
+    """Return the lines of the page. With `whole`, the page contains every rule in full."""
     rules_by_part = parts(facts.rules)
     if whole:
         lines = [*_head(facts), *_whole_rows(facts, today)]
@@ -85,7 +85,7 @@ def _sessions_line(facts: PageFacts) -> str:
 
 
 def _look(facts: PageFacts, today: date, room: int) -> Iterator[str]:
-    """Yield the rows to look at, as many as the room allows. Without one, the counts of others.
+    """Yield as many rows to look at as the room allows. If there are none, yield other counts.
 
     room  the most lines below the heading
     """
@@ -100,7 +100,7 @@ def _look(facts: PageFacts, today: date, room: int) -> Iterator[str]:
 
 
 def _rows_in(room: int, rows: Sequence[Row], facts: PageFacts) -> Iterator[str]:
-    """Yield as many rows as the room allows, and how many more there are."""
+    """Yield as many rows as the room allows, and then the number of the other rows."""
     label_width = _label_width(rows, len(facts.files))
     used = 0
     for index, row in enumerate(rows):
@@ -115,7 +115,7 @@ def _rows_in(room: int, rows: Sequence[Row], facts: PageFacts) -> Iterator[str]:
 
 
 def _nothing_words(facts: PageFacts) -> str:
-    """Return why there is nothing to look at."""
+    """Return the reason why there is nothing to look at."""
     if not facts.rules:
         return "These files do not contain a rule that a session could follow or break."
     if any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
@@ -129,7 +129,7 @@ def _nothing_words(facts: PageFacts) -> str:
 def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
     """Yield a row in one line if it fits or is alike, else with its evidence below it.
 
-    is_alike  whether its evidence is that of the row above
+    is_alike  whether its evidence equals the evidence of the row above
     """
     evidence = "; ".join(row.evidence)
     label = f"{_label(row.label, label_width):>{label_width}}"
@@ -151,14 +151,14 @@ def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
 
 
 def _label(place: str, label_width: int) -> str:
-    """Return a place that fits: without its file if that is clear, else the end of it."""
+    """Return a place in the given width: only the line number in a narrow column, else its end."""
     if label_width < _INDENT:
         return place.rpartition(":")[2]
     return place if len(place) <= label_width else f"…{place[1 - label_width :]}"
 
 
 def _label_width(rows: Sequence[Row], number_of_files: int) -> int:
-    """Return the width of the labels: numbers of lines if there is one file."""
+    """Return the width of the labels. If there is only one file, the labels are line numbers."""
     if number_of_files < 2:
         return max(4, *(len(row.label.rpartition(":")[2]) for row in rows))
     return min(24, max(_INDENT, *(len(row.label) for row in rows)))
@@ -189,7 +189,7 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
 
 
 def _steps(steps: Sequence[Step]) -> Iterator[str]:
-    """Yield the next commands, each with its reason; one that is too long has lines of its own."""
+    """Yield the next commands, each with its reason. A long command has a line of its own."""
     for reason, command in steps:
         line = f"{reason}: {command}" if command else reason
         if width(line) <= WIDTH:
@@ -229,7 +229,7 @@ def _whole_facts(facts: PageFacts) -> Iterator[str]:
 
 
 def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:
-    """Yield texts beside a label, each in lines."""
+    """Yield texts beside a label, each broken into lines."""
     shown = f"{_label(label, label_width):>{label_width}}"
     for text in texts:
         for line in broken(text, max(20, WIDTH - label_width - 2)):

@@ -35,7 +35,7 @@ _API_COMMAND = f"export ANTHROPIC_API_KEY=… && reflector check --judge {DEFAUL
 _BYTES_PER_TOKEN = 3
 
 
-#: The number of sessions that is read without -n.
+#: The number of sessions that are read without -n.
 MOST_SESSIONS = 50
 
 
@@ -51,7 +51,7 @@ class Typed:
     again: bool = False
 
     def words(self, judge: str | None) -> list[str]:
-        """Return the words of a command that asks a judge; None for the one of the settings."""
+        """Return the words of a command that asks a judge; with None, the judge of the settings."""
         words = ["check", *(quote(str(path)) for path in self.files)]
         if self.most != MOST_SESSIONS:
             words += ["-n", str(self.most)]
@@ -66,8 +66,10 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of one judge: the ids of sessions, questions, tokens at most, and USD if its price
-    is known.
+    """The part of one judge: the ids of its sessions, its questions, its tokens and its price.
+
+    tokens  at most
+    price   USD; None if unknown
     """
 
     sessions: frozenset[str] = frozenset()
@@ -76,7 +78,7 @@ class Share:
     price: Decimal | None = Decimal(0)
 
     def joined(self, other: Share) -> Share:
-        """Return both parts as one."""
+        """Return the sum of both parts."""
         is_unknown = self.price is None or other.price is None
         return Share(
             self.sessions | other.sessions,
@@ -88,12 +90,12 @@ class Share:
 
 @dataclass(slots=True)
 class Plan:
-    """The sessions that are left to ask about, and the judges that would be asked.
+    """The sessions left to ask about, and the judges of these sessions.
 
-    lacks   the command that gets a judge; "" if there is one
-    files   the transcripts that are asked about; none if a judge is lacking
+    lacks   the command that sets up a judge; "" if there is one
+    files   the transcripts to ask about; none without a judge
     shares  the part of each judge, by its name
-    barred  the sessions that their own agent may not judge, by its name as a judge
+    barred  the sessions that their own agent may not judge, by the agent's name as a judge
     """
 
     lacks: str
@@ -111,7 +113,7 @@ class Plan:
 
     @property
     def price(self) -> Decimal | None:
-        """The price of all judges in USD; None if it is not known, or if nothing is left to ask."""
+        """The price of all judges in USD; None if it is unknown or nothing is left to ask."""
         prices = [share.price for share in self.shares.values()]
         if not prices or None in prices:
             return None
@@ -119,8 +121,11 @@ class Plan:
 
 
 class Look(NamedTuple):
-    """The transcripts of a project, newest first, the plan for those left to ask about, and when
-    each line was in force.
+    """The transcripts of a project, the plan for asking about them, and the births of the lines.
+
+    sessions  newest first
+    plan      only for sessions left to ask about
+    births    the time since when each line was in force
     """
 
     sessions: list[FoundTranscript]
@@ -134,9 +139,9 @@ def look_at(
     typed: Typed,
     each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]],
 ) -> Look:
-    """Return the transcripts that a command is about, and their plan.
+    """Return the transcripts that a command is about, and the plan for them.
 
-    `each` is as for `sessions_of`. Only rules are asked about.
+    `each` is as for `sessions_of`. The plan contains only questions about rules.
     """
     since = typed.since.timestamp() if typed.since else 0.0
     rules = [line for line in lines if line.is_rule]
@@ -158,7 +163,7 @@ def ask_planned(
     typed: Typed,
     advance: Callable[[Decimal], object],
 ) -> checks.Ran:
-    """Ask the judges as planned. Arguments and errors are those of `checks.check_sessions`."""
+    """Ask the judges as planned. The arguments and errors are as for `checks.check_sessions`."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     plan = look.plan
     asking = checks.Asking(plan.questions, most_at_once(plan.shares), typed.learns, typed.again)
@@ -172,7 +177,7 @@ def ask_planned(
 def _planned(
     project: Project, lines: Sequence[Line], left: Sequence[tuple[FoundTranscript, int]]
 ) -> Plan:
-    """Return the plan for transcripts with their numbers of questions about these lines."""
+    """Return the plan for transcripts, each with its number of questions about these lines."""
     config = project.config
     plan = Plan(_lacking(project))
     line_tokens = _BYTES_PER_TOKEN * sum(context_tokens(line.text) for line in lines)
@@ -194,14 +199,14 @@ def _planned(
 
 
 def _lacking(project: Project) -> str:
-    """Return the command that gets a judge; "" if there is one."""
+    """Return the command that sets up a judge; "" if there is one."""
     config = project.config
     lacks = described(config, project.root).way_out if config.asks_model else CONSENT
     return _API_COMMAND if lacks == CONSENT and not consent.installed_clients() else lacks
 
 
 def _judge_for(config: Config, lacks: str, reader: Reader) -> str:
-    """Return the name of the judge of a session that an agent wrote."""
+    """Return the name of the judge for a session that an agent wrote."""
     if config.backend in config.judges or config.backend in APIS:
         return config.backend
     if lacks == _API_COMMAND:
@@ -214,14 +219,14 @@ def _is_agent(config: Config, judge: str) -> bool:
 
 
 def judge_title(judge: str) -> str:
-    """Return a judge's name in a sentence; a judge of an extension has only its name."""
+    """Return a judge's name for a sentence. A judge of an extension has only its own name."""
     if judge in JUDGES:
         return JUDGES[judge].title
     return judge_kind(judge).title if judge in BACKENDS else judge
 
 
 def skipped_words(plan: Plan) -> Iterator[str]:
-    """Yield the agents that cannot judge, with the ways out."""
+    """Yield a sentence for each agent that cannot judge, with the way out."""
     faults = unfit_agents(plan)
     for fault in faults.values():
         yield f"{fault}. Or choose another judge (--judge NAME)."
@@ -236,9 +241,9 @@ def skipped_words(plan: Plan) -> Iterator[str]:
 
 
 def unfit_agents(plan: Plan) -> Mapping[str, str]:
-    """Return the reasons why installed agents that would judge cannot, because of their version.
+    """Return the reasons why the version of an installed agent cannot judge, by the agent's name.
 
-    An agent that may judge is not looked at: it is refused when it is asked.
+    Agents that may judge are not examined, because an unfit one is refused when it is asked.
     """
     installed = consent.installed_clients()
     lacking = plan.shares if plan.lacks == CONSENT else plan.barred

@@ -15,15 +15,16 @@ from pathlib import Path
 
 from reflector.git import git_says
 
-#: A path in backquotes: it has a slash, and no pattern, placeholder or address.
+#: A path in backquotes. It contains a slash, but not a pattern, placeholder or address.
 _PATH = re.compile(r"`(?:\./)?((?:[\w.-]+/)+[\w.-]*)`")
-#: The most paths that git is asked about: a file of rules has a few that are gone.
+#: The most paths that git is asked about. A file of rules usually has few missing paths.
 _MOST_ASKED = 20
 
 
 def last_edit(root: Path, files: Sequence[str]) -> datetime | None:
-    """Return when these files of a project were edited last: by the last commit, or now if a file
-    has changes that are not committed; None if git does not know.
+    """Return the time of the last edit of these files; None if git does not know.
+
+    It is the time of the last commit or, if a file has uncommitted changes, of its last change.
     """
     if not files:
         return None
@@ -36,7 +37,7 @@ def last_edit(root: Path, files: Sequence[str]) -> datetime | None:
 
 
 def missing_paths(root: Path, texts: Iterable[str]) -> Mapping[str, str]:
-    """Return by text the first path in it that was in the repository once and is gone."""
+    """Return by text its first path that once was in the repository and no longer exists."""
     gone: dict[str, str] = {}
     asked: dict[str, bool] = {}
     for text in texts:

@@ -32,7 +32,7 @@ from reflector.sessions.found_transcripts import FoundTranscript, every_transcri
 from reflector.text.phrases import counted
 from reflector.text.width import cut, filled, width
 
-#: Days of sessions in the table.
+#: The number of days whose sessions are in the table.
 _DAYS = 30
 #: The lines of the page that are not rows of projects.
 _OTHER_LINES = 6
@@ -45,7 +45,10 @@ Each = Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A project with its sessions and the facts of its page; None if they cannot be read."""
+    """A project with its sessions and the facts of its page.
+
+    facts  None if they cannot be read
+    """
 
     root: Path
     sessions: Sequence[FoundTranscript]
@@ -70,8 +73,10 @@ class _Found:
 
 
 def is_outside(project: Project, advice: Advice) -> bool:
-    """Return whether a folder is no project: without git, files that agents load there, a ledger
-    and sessions. Your home folder is none because of your own files.
+    """Return whether a folder is not a project.
+
+    Such a folder is without a git repository, files that agents load, a ledger and sessions. Your
+    home folder without a repository and a ledger is not a project either.
     """
     root = project.root.resolve()
     own = Path(agent_folder()).expanduser().parent.resolve()
@@ -81,9 +86,7 @@ def is_outside(project: Project, advice: Advice) -> bool:
 
 
 def project_table(each: Each, today: date) -> list[str]:
-    """Return the lines of the table of your projects with sessions of the last days; none without
-    projects.
-    """
+    """Return the lines of a table of your projects with recent sessions; none without projects."""
     oldest = (datetime.now(UTC) - timedelta(days=_DAYS)).timestamp()
     projects = [_found(root, sessions, today) for root, sessions in _sessions(each, oldest)]
     if not projects:
@@ -103,7 +106,7 @@ def project_table(each: Each, today: date) -> list[str]:
 
 
 def _sessions(each: Each, oldest: float) -> Iterator[tuple[Path, list[FoundTranscript]]]:
-    """Yield each project in which agents worked since a time, with its sessions."""
+    """Yield each project in which agents worked after a time, with its sessions."""
     by_root: dict[Path, list[FoundTranscript]] = defaultdict(list)
     for file in each(every_transcript()):
         with suppress(OSError, ValueError):
@@ -137,7 +140,7 @@ def _own_row(projects: Sequence[_Found]) -> Iterator[tuple[str, ...]]:
 
 
 def _repeated_line(projects: Sequence[_Found]) -> Iterator[str]:
-    """Yield the sentence that you repeat most."""
+    """Yield the sentence that you repeat most often."""
     sentences: list[tuple[Repeated, str]] = [
         (repeated, found.root.name)
         for found in projects
@@ -164,13 +167,13 @@ def _home_words(path: Path) -> str:
 
 
 def _shell_words(path: Path) -> str:
-    """Return a path as a shell reads it; a quoted ~ would not be your home folder."""
+    """Return a path for a shell. A quoted ~ would not be your home folder, so ~ is not quoted."""
     words = _home_words(path)
     return f"~/{quote(words[2:])}" if words.startswith("~/") else quote(words)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as a table of `WIDTH` columns: numbers are at the right, texts are cut."""
+    """Yield rows as a table of `WIDTH` columns. Numbers are right-aligned, long texts are cut."""
     widths = [max(width(row[column]) for row in rows) for column in range(len(_HEADER))]
     spare = WIDTH - sum(widths[2:]) - 2 * (len(_HEADER) - 1)
     widths[0] = min(widths[0], max(spare - widths[1], spare // 2))

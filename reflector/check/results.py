@@ -26,28 +26,31 @@ from reflector.check.facts import RuleFacts
 
 K = TypeVar("K", bound=Hashable)
 
-#: The share of results that may be false, with a margin to the 5 % that are promised.
+#: The share of results that may be false. It has a margin to the promised 5 %.
 FALSE_SHARE = 0.035
 #: Sessions of one branch that began within this time of the first one are one task.
 TASK = timedelta(hours=24)
-#: Bets on shares from 0 to 1, as 2 × share - 1, at the middles of equal steps.
+#: The number of bets on shares from 0 to 1. Each is 2 × share - 1 at the middle of a step.
 _STEPS = 100
 _BETS = tuple((2 * step + 1) / _STEPS - 1 for step in range(_STEPS))
 #: A bet of .85 is on shares near .925 and .075: rules that are nearly always followed or broken.
 _STRONG = 0.85
-#: What part of the bets is on these two: with half of it, few rules of 30 alike sessions are found.
+#: The part of the bets on these two shares. Half of it finds few rules with 30 alike sessions.
 _STRONG_WEIGHT = 0.8
 
 
 class Began(NamedTuple):
-    """A session's branch, "" if its agent records none, and its start."""
+    """A session's start and its branch; "" if its agent does not record branches."""
 
     branch: str
     at: datetime
 
 
 class Question(NamedTuple):
-    """A question about a rule, with its evidence: the answer is `words` if it is a result."""
+    """A question about a rule, with its evidence.
+
+    words  the answer, if it is a result
+    """
 
     place: str
     words: str
@@ -55,7 +58,7 @@ class Question(NamedTuple):
 
 
 def tasks(sessions: Mapping[str, Began]) -> dict[str, tuple[str, datetime]]:
-    """Return the task of each session: its branch and the start of the first session of it."""
+    """Return the task of each session: its branch and the start of the task's first session."""
     task_of: dict[str, tuple[str, datetime]] = {}
     latest: dict[str, datetime] = {}
     for session, began in sorted(sessions.items(), key=lambda item: (item[1].at, item[0])):
@@ -67,7 +70,7 @@ def tasks(sessions: Mapping[str, Began]) -> dict[str, tuple[str, datetime]]:
 
 
 def votes(answers: Mapping[str, bool], task_of: Mapping[str, Hashable]) -> list[float]:
-    """Return one vote for each task, the share of yes; a session without a task is one itself."""
+    """Return one vote for each task: its share of yes. A session without a task is its own task."""
     by_task: dict[Hashable, list[bool]] = defaultdict(list)
     for session, answer in answers.items():
         by_task[task_of.get(session, session)].append(answer)
@@ -75,7 +78,7 @@ def votes(answers: Mapping[str, bool], task_of: Mapping[str, Hashable]) -> list[
 
 
 def evidence(shares: Sequence[float]) -> float:
-    """Return how much likelier votes are under some other share than under one half."""
+    """Return how much more likely the votes are with another share than with one half."""
     return _evidence(tuple(sorted(shares)))
 
 
@@ -91,8 +94,9 @@ def _evidence(shares: tuple[float, ...]) -> float:
 
 
 def e_bh(evidence_by_key: Mapping[K, float], false_share: float = FALSE_SHARE) -> set[K]:
-    """Return the keys whose evidence is a result among all of them: the k-th largest is at least
-    number / (false share × k).
+    """Return the keys whose evidence is a result, tested together.
+
+    The k-th largest evidence must be at least number / (false share × k).
     """
     number = len(evidence_by_key)
     ordered = sorted(evidence_by_key.values(), reverse=True)
@@ -107,10 +111,10 @@ def e_bh(evidence_by_key: Mapping[K, float], false_share: float = FALSE_SHARE) -
 
 
 def results(rules: Sequence[RuleFacts], sessions: Mapping[str, Began]) -> dict[str, str]:
-    """Return the results of rules in words, by place; rules without one are missing.
+    """Return the results of rules in words, by place. Rules without a result are omitted.
 
     Only answers about sessions that started with the rule count. Both questions about a rule,
-    followed and helped, are in one family with those about the others.
+    followed and helped, are in one family with the questions about the other rules.
     """
     task_of = tasks(sessions)
     family = [

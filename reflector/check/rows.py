@@ -20,7 +20,7 @@ from reflector.text.phrases import counted, on_day, plain_words
 
 #: The least share of occasions at which a rule counts as followed.
 FOLLOWED_SHARE = 0.8
-#: The fewest sessions of which "followed before it existed" is claimed, or "named in none".
+#: The fewest sessions for the claims "followed before it existed" and "named in none".
 _FEWEST = 5
 #: The most rules, and the most facts, of a page without a rule to look at.
 _MOST_QUIET = 4
@@ -37,7 +37,7 @@ class Part(StrEnum):
 
 
 class Speech(NamedTuple):
-    """The agent that a sentence names, and the day on which you read it."""
+    """The agent that a sentence names, and today's date."""
 
     agent: str
     today: date
@@ -46,8 +46,8 @@ class Speech(NamedTuple):
 class Signal(NamedTuple):
     """A reason to look at a rule.
 
-    count  the sessions that show it; 0 if it does not apply
-    words  its evidence in a clause
+    count  returns the number of sessions that show it; 0 if it does not apply
+    words  returns its evidence in a clause
     """
 
     name: str
@@ -57,10 +57,11 @@ class Signal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row to look at: a rule, or a sentence in no rule, with its evidence, the strongest first.
+    """A row to look at: a rule, or a sentence that is not in any rule.
 
-    rank    of its kind, then its count: rows to look at are ordered by it
-    quotes  your sentences, each with its session
+    evidence  the strongest first
+    rank      the rank of its kind, then its count; it decides the order of the rows
+    quotes    your sentences, each with its session
     """
 
     label: str
@@ -84,7 +85,7 @@ def part_of(rule: RuleFacts) -> Part:
 
 
 def parts(rules: Iterable[RuleFacts]) -> Mapping[Part, list[RuleFacts]]:
-    """Return the rules of each part, those with the most evidence first."""
+    """Return the rules of each part. Rules with the most evidence come first."""
     rules_by_part: dict[Part, list[RuleFacts]] = {part: [] for part in Part}
     for rule in rules:
         rules_by_part[part_of(rule)].append(rule)
@@ -115,9 +116,10 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
 
 
 def quiet_rows(facts: PageFacts, today: date) -> list[Row]:
-    """Return the counts of a page without a rule to look at: of some rules, first those whose
-    command ran least, and of facts that no session named if there are enough sessions. A page
-    without rules has all facts.
+    """Return counts for a page without a rule to look at.
+
+    They are counts of some rules, first those whose command ran least. Facts that no session named
+    follow if there are enough sessions. A page without rules has all facts.
     """
     speech = Speech(facts.agent, today)
     others = (rule for rule in facts.rules if part_of(rule) is not Part.FOLLOWED)
@@ -136,7 +138,7 @@ def quiet_rows(facts: PageFacts, today: date) -> list[Row]:
 
 
 def fact_rows(headings: Iterable[HeadingFacts], sessions: int) -> Iterator[Row]:
-    """Yield a row for the facts of each heading, first the longest that no session named."""
+    """Yield a row for the facts of each heading. The longest that no session named come first."""
     for heading in sorted(headings, key=lambda heading: (heading.used or 0, -heading.tokens)):
         size = f"{counted(heading.facts, 'fact')}, {heading.tokens:,} tokens"
         used = _share_words("named in", (heading.used or 0, sessions))
@@ -155,7 +157,7 @@ def _repeated_row(repeated: Repeated) -> Row:
 
 
 def followed_words(rule: RuleFacts) -> str:
-    """Return how often a rule was followed, and how often before it existed; "" if unknown."""
+    """Return how often sessions followed a rule, and how often before it existed; "" if unknown."""
     yes, number = _followed(rule)
     before_yes, before_number = _followed(rule, before=True)
     before = f"; before the rule, {before_yes} of {before_number}" if before_number else ""
@@ -163,7 +165,7 @@ def followed_words(rule: RuleFacts) -> str:
 
 
 def category_words(rule: RuleFacts) -> str:
-    """Return why a rule is in its part of the page; "" if its counts say it."""
+    """Return the reason why a rule is in its part of the page; "" if its counts show the reason."""
     part = part_of(rule)
     if part is Part.JUDGE:
         return f"needs a judge, because {_why_a_judge(rule)}"
@@ -188,8 +190,9 @@ def _why_a_judge(rule: RuleFacts) -> str:
 
 
 def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
-    """Yield the counts of a rule that is not to look at. A rule without a session has the counts of
-    the sessions before it.
+    """Yield the counts of a rule that is not among the rules to look at.
+
+    A new rule without sessions has the counts of earlier sessions.
     """
     part = part_of(rule)
     if rule.result:
@@ -209,7 +212,7 @@ def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
 
 
 def is_followed_before(rule: RuleFacts) -> bool:
-    """Return whether sessions followed a rule already before it existed, as they do since."""
+    """Return whether sessions followed a rule before it existed, and still follow it."""
     return all(
         number >= _FEWEST and yes >= FOLLOWED_SHARE * number
         for yes, number in (_followed(rule), _followed(rule, before=True))
@@ -217,8 +220,9 @@ def is_followed_before(rule: RuleFacts) -> bool:
 
 
 def _followed(rule: RuleFacts, *, before: bool = False) -> tuple[int, int]:
-    """Return in how many sessions a rule was followed, and in how many it could be: by judges if
-    they answered, else by the commands that ran.
+    """Return the number of sessions that followed a rule, and of those that could follow it.
+
+    The numbers are from the answers of judges if there are any, else from the commands that ran.
     """
     answers = rule.judged_before if before else rule.judged_since
     if answers.followed:
@@ -237,7 +241,7 @@ def _is_followed(rule: RuleFacts) -> bool:
 
 
 def _never_came_up(rule: RuleFacts) -> bool:
-    """Return whether no session shows anything of a rule that sessions could show."""
+    """Return whether no session shows a sign of a rule, although sessions could show one."""
     counts = rule.counts
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
@@ -288,7 +292,7 @@ def _said_words(rule: RuleFacts, speech: Speech) -> str:
 
 
 def _breaches(rule: RuleFacts, counts: Counts) -> int:
-    """Return in how many sessions the agent did what a rule speaks against, at least."""
+    """Return the least number of sessions in which the agent broke a rule."""
     return max(counts.written, counts.run) if rule.forbids else counts.against
 
 
@@ -346,5 +350,5 @@ SIGNALS: Sequence[Signal] = (
     ),
     Signal("mostly broken", _doubted, _doubted_words),
 )
-#: Sentences in no rule come after those that say a rule again.
+#: Sentences that are not in any rule come after sentences that repeat a rule.
 _REPEATED_RANK = (2, 0)

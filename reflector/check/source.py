@@ -10,13 +10,14 @@ from reflector.project import Project
 from reflector.sessions import checks
 from reflector.text.words import context_tokens
 
-#: Files that were not read, in an error.
+#: The most unread files in an error.
 _MOST_UNREAD = 3
 
 
 def advice_to_check(project: Project, files: Sequence[Path]) -> Advice:
-    """Return the advice of the files that you name, else of those that agents load and of the
-    playbook. Raises OSError for a named file that cannot be read.
+    """Return the advice of the named files, or else of the files that agents load and the playbook.
+
+    Raises: OSError if a named file cannot be read.
     """
     advice = advice_of(project.root, files)
     if files:
@@ -30,7 +31,7 @@ def advice_to_check(project: Project, files: Sequence[Path]) -> Advice:
 
 
 def no_line_words(advice: Advice) -> str:
-    """Return why there is nothing to check, and the way out."""
+    """Return the reason why there is nothing to check, and the way out."""
     unread = [text for text in advice.omitted if text.startswith(("not read: ", "not followed: "))]
     reasons = unread[:_MOST_UNREAD] or ["no CLAUDE.md, AGENTS.md, GEMINI.md or rules file found"]
     return "; ".join([*reasons, "name a file: reflector check FILE"])

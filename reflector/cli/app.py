@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.sessions.drain import Pipeline
 
-#: The beginning of a command that a message names, where it says nothing of a playbook and is about
+#: The beginning of a command in a message, if the command is about a playbook but does not name
 #: one.
 _COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|judge|demo|completion)[a-z])")
 
@@ -40,10 +40,10 @@ _SHOW_COUNTS = frozenset({"blame", "list", "show"})
 
 
 class _Commands(click.Group):
-    """The commands of the table, imported when they are used."""
+    """The commands of the table. Each is imported at its first use."""
 
     def __init__(self, **attrs: Any) -> None:
-        # The names are enough to suggest one; nobody means those that only agents call.
+        # The names are enough for suggestions. Commands that only agents call are never suggested.
         names = (name for name in COMMANDS if name not in HIDDEN)
         super().__init__(**attrs, commands=dict.fromkeys(names))  # type: ignore[arg-type]
 
@@ -79,13 +79,14 @@ class _Commands(click.Group):
 
 
 def _complete(command: click.Command, path: str, examples: Iterable[str]) -> None:
-    """Give the help of a command its examples, and that of its subcommands theirs, which begin with
-    the subcommand's name.
+    """Add the examples to the help of a command and of its subcommands.
+
+    An example of a subcommand begins with the subcommand's name.
     """
     lines = [f"reflector {path} {example}".rstrip() for example in examples]
     for parameter in command.params:
         if isinstance(parameter.type, click.IntRange | click.FloatRange):
-            parameter.metavar = parameter.metavar or "N"  # click's word for them is no person's
+            parameter.metavar = parameter.metavar or "N"  # click's own word is not for users
     if lines:
         title = "Example" if len(lines) == 1 else "Examples"
         command.epilog = "\n".join(["\b", f"{title}:", *(f"  {line}" for line in lines)])
@@ -119,9 +120,9 @@ def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
 
 
 class Place:
-    """Where a command works: the project is found and configured when a command first asks.
+    """The place of a command. The project is found and configured at the first use.
 
-    dataset  whose playbook it works on, for `reflector lab --dataset`
+    dataset  the name of the dataset whose playbook it works on, for `reflector lab --dataset`
     """
 
     def __init__(
@@ -134,11 +135,11 @@ class Place:
         self._found: dict[str, Project] = {}
 
     def again(self) -> Place:
-        """Return the same place for a later question: its settings may have changed since."""
+        """Return the same place for a later question, because its settings may have changed."""
         return Place(self.root, user=self.user, dataset=self.dataset)
 
     def note(self, notes: Iterable[str]) -> None:
-        """Print notes, each once however often the command asks for the playbook."""
+        """Print notes. Each is printed once, even if the playbook is opened several times."""
         from reflector.cli.output import note
 
         for text in notes:
@@ -147,8 +148,7 @@ class Place:
                 note(f"reflector: {self.here(text)}")
 
     def project(self, **flags: Any) -> Project:
-        """Return the project, your own playbook or a dataset's, with a command's flags over its
-        settings.
+        """Return the project, your own playbook or a dataset's. Flags override the settings.
 
         Raises:
             ConfigError, DatasetRefused: the settings or the dataset's name cannot be used.
@@ -156,10 +156,10 @@ class Place:
         from reflector.project import Project
 
         key = f"{self.dataset} {flags}"
-        if key not in self._found:  # a command asks again and again
+        if key not in self._found:  # a command calls this several times
             if self.dataset is not None:
                 found = Project.of_dataset(self.folder(), self.dataset, flags=flags)
-            elif self.user:  # the folder is made when something is kept in it
+            elif self.user:  # the folder is created at the first write
                 found = Project.of_user(flags=flags)
             else:
                 found = Project.at(self.folder(), flags=flags)
@@ -167,9 +167,7 @@ class Place:
         return self._found[key]
 
     def folder(self) -> Path:
-        """Return the folder of the project, or of the user's own playbook, whatever its settings
-        are.
-        """
+        """Return the folder of the project or of the user's own playbook, without its settings."""
         from reflector.locate import user_folder
         from reflector.project import find_project
 
@@ -183,7 +181,7 @@ class Place:
         return root
 
     def command(self, *words: str) -> str:
-        """Return a command as a person types it for the same playbook."""
+        """Return a command for the same playbook in the form that users type."""
         import shlex
 
         where = (
@@ -197,11 +195,11 @@ class Place:
         return " ".join(["reflector", *map(shlex.quote, [*where, *dataset]), *words])
 
     def here(self, text: str) -> str:
-        """Return a text whose commands, such as `reflector undo pat-001`, are for the same playbook
-        of a folder.
+        """Return a text with commands, such as `reflector undo pat-001`, for the same playbook.
 
-        Another playbook of it has bullets of the same names. The folder is left to the person, who
-        named it.
+        Only a text about the user's or a dataset's playbook changes, because a playbook of the same
+        folder has bullets of the same names. Otherwise the text stays, because the user gave the
+        folder.
         """
         return (
             text
@@ -211,31 +209,32 @@ class Place:
 
     @contextmanager
     def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:
-        """The way into the project's ledger, its lock held; waits for a drain that is at work."""
+        """Open the project's ledger with its lock. Wait for a running drain."""
         from reflector.sessions.drain import open_pipeline
 
         with open_pipeline(project or self.project()) as pipeline:
-            assert pipeline is not None  # it waited
+            assert pipeline is not None  # None only without waiting
             yield pipeline
         self.note(pipeline.notes)
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the project has nothing of ours yet."""
+        """Whether the project does not have any of reflector's files yet."""
         from reflector.sessions import spool
 
         return spool.is_untouched(self.project())
 
     @property
     def is_in_repository(self) -> bool:
-        """Whether the project is a git repository or lies in one."""
+        """Whether the project is a git repository or is in one."""
         from reflector.locate import home_folder, repository
 
         return bool(repository(str(self.folder()), home_folder()))
 
     def needs_playbook(self) -> None:
-        """Raise where the project has nothing of ours yet, so that a command makes nothing
-        there.
+        """Refuse a project without reflector's files, so that the command does not create any.
+
+        Raises: UsageError if the project does not have a playbook.
         """
         if self.is_untouched:
             raise click.UsageError(
@@ -247,11 +246,10 @@ class Place:
     def changing(
         self, project: Project | None = None, *, dry_run: bool = False, begins: bool = False
     ) -> Iterator[Ledger]:
-        """The project's ledger, and playbook.json is written as it says at the end; for a dry run
-        only to be asked.
+        """Open the project's ledger for changes, and write playbook.json from it at the end.
 
-        What has nothing to change in a project without a playbook gets an empty ledger in memory:
-        only a command that `begins` a playbook makes one.
+        For a dry run, the ledger is only read. Only a command that `begins` a playbook creates one.
+        Other commands get an empty ledger in memory if the project does not have a playbook.
         """
         from reflector.sessions import spool
 
@@ -266,18 +264,17 @@ class Place:
             pipeline.write()
 
     def write(self, project: Project) -> None:
-        """Write the project's playbook.json as its ledger says; waits as `pipeline` does."""
+        """Write the project's playbook.json from its ledger. Wait as `pipeline` does."""
         with self.changing(project, begins=True):
             pass
 
     @contextmanager
     def reading(self) -> Iterator[Ledger]:
-        """The project's ledger for a question, after recording queued deliveries and edits of
-        playbook.json.
+        """Open the project's ledger for a question.
 
-        A question never waits for a drain that is at work, and sees one state of the ledger.
-        Without a playbook it leaves nothing behind, and where the project can only be read it
-        records nothing.
+        Queued deliveries and edits of playbook.json are recorded first. A question never waits for
+        a running drain, and sees one state of the ledger. It does not create files in a project
+        without a playbook, and does not record anything in a read-only project.
         """
         from reflector.sessions import spool
 
@@ -323,11 +320,13 @@ class Place:
                 with ledger.snapshot():
                     yield ledger
                 notes += self._unjudged(ledger)
-            finally:  # below the answer, where a long one leaves them in sight
+            finally:  # after the answer, so that they stay visible
                 self.note(notes)
 
     def _unjudged(self, ledger: Ledger) -> list[str]:
-        """Return a note on the sessions that the counts lack, for a command that shows counts."""
+        """Return a note on sessions that are missing in the counts, for a command that shows
+        counts.
+        """
         context = click.get_current_context(silent=True)
         if context is None or context.find_root().invoked_subcommand not in _SHOW_COUNTS:
             return []
@@ -343,10 +342,10 @@ class Place:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     if sys.stdout is None:  # closed by the caller (`>&-`)
-        # It lives as long as the process.
+        # It stays open until the process ends.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        # A rule may have characters that the locale's encoding lacks.
+        # A rule may contain characters that are not in the locale's encoding.
         sys.stdout.reconfigure(errors="backslashreplace")
     place = Place()
     ledgers.tell = lambda text: place.note([text])
@@ -371,8 +370,8 @@ def run(arguments: list[str] | None = None) -> int:
         )
         return 130
     except (BrokenPipeError, _ReaderGone):
-        # The reader (`| head`) has seen enough; keep the interpreter from complaining about it at
-        # exit.
+        # The reader (`| head`) has closed the pipe. Prevent an error message of the interpreter
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -384,17 +383,18 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _colour(environ: Mapping[str, str]) -> bool | None:
-    """Return False if the terminal or its owner (no-color.org) wants no colours; None lets click
-    decide.
+    """Return False if the terminal or the user (no-color.org) does not want colours.
+
+    With None, click decides.
     """
     is_plain = environ.get("NO_COLOR") or environ.get("TERM") == "dumb"
     return False if is_plain else None
 
 
 def _end_with_usage(place: Place, error: click.ClickException) -> int:
-    """Print an error of usage, with the present name of a renamed command or option."""
+    """Print a usage error, with the present name of a renamed command or option."""
     error = _renamed(error) or error
-    # Shown by our own hand: an argument may be a hostile file name.
+    # Print it with `_print_error`, because an argument may be a hostile file name.
     message = io.StringIO()
     error.show(message)
     _print_error(place.here(message.getvalue().rstrip("\n")))
@@ -402,9 +402,7 @@ def _end_with_usage(place: Place, error: click.ClickException) -> int:
 
 
 def _renamed(error: click.ClickException) -> click.UsageError | None:
-    """Return the error that names the right word for an unknown command or option; None for any
-    other error.
-    """
+    """Return the error that names the right word for an unknown command or option; else None."""
     if isinstance(error, click.NoSuchCommand):
         word = error.command_name
     elif isinstance(error, click.NoSuchOption):
@@ -429,11 +427,11 @@ def _renamed(error: click.ClickException) -> click.UsageError | None:
 
 
 class _ReaderGone(Exception):
-    """A broken pipe, before click makes an exit code of its own from it."""
+    """A broken pipe, raised before click converts it to its own exit code."""
 
 
 def explained(error: Exception) -> tuple[int, str] | None:
-    """Return the exit code of an error that you can repair, and its words; None for a bug."""
+    """Return the exit code and the text of an error that you can repair; None for a bug."""
     from reflector.files import Changed
 
     if isinstance(error, Refusal | Changed):
@@ -447,8 +445,9 @@ def explained(error: Exception) -> tuple[int, str] | None:
 
 
 def _print_error(text: str) -> None:
-    """Print an error, on a terminal in lines that fit. Its arguments may be a key that was given in
-    the place of a file's name.
+    """Print an error, on a terminal in lines that fit.
+
+    Secrets are removed, because the user may have typed a key instead of a file's name.
     """
     from reflector.cli.output import note, safe
     from reflector.text.secrets import redact

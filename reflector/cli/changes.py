@@ -39,10 +39,12 @@ _NOTHING = "Nothing was changed."
 
 @dataclass
 class ChangeJson:
-    """What a change did, or would do: the bullets before and after, and its event; null where it
-    was not made.
+    """A change as it was made, or as it would be made.
 
-    change  as a proposal has it; null where only counters moved
+    change    as in a proposal; null if only counters changed
+    before    the bullets before it
+    after     the bullets after it
+    position  of its event; null if the change was not made
     """
 
     change: Change | None
@@ -54,8 +56,10 @@ class ChangeJson:
 
 @dataclass
 class ChangesJson:
-    """Changes of bullets; `applied` is false for a dry run, and `undo` is the command that
-    undoes them.
+    """Changes of bullets.
+
+    applied  false for a dry run
+    undo     the command that undoes them
     """
 
     applied: bool
@@ -72,7 +76,7 @@ def _change(
     why: str | None = None,
     begins: bool = False,
 ) -> None:
-    """Make changes of live bullets, or show them for a dry run, and print how to undo them."""
+    """Make changes of live bullets, and print how to undo them. For a dry run, only show them."""
     first = place.project().first_number
     reason = quote(why, 200) if why is not None else None
     with place.changing(dry_run=dry_run, begins=begins) as ledger:
@@ -91,7 +95,7 @@ def _change(
 
 
 def _file_rules(place: Place, change: Change) -> list[Bullet]:
-    """Return the rules of files that agents load, as bullets of a new rule's section."""
+    """Return the rules of loaded files as bullets in the section of a new rule."""
     if change.kind != "add" or place.user:
         return []
     from reflector.playbook_files.watching import loaded_advice
@@ -130,8 +134,9 @@ def print_changes(
 def _command(
     function: Callable[..., Sequence[Change]], *, begins: bool = False
 ) -> Callable[..., None]:
-    """Make a function that returns changes of live bullets a command's, with `--dry-run` and
-    `--json`; one that `begins` a playbook makes the ledger.
+    """Return a command from a function that returns changes of live bullets.
+
+    It has `--dry-run` and `--json`. If it `begins` a playbook, it creates the ledger.
     """
 
     @wraps(function)
@@ -149,9 +154,7 @@ def _command(
 
 
 def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
-    """Return a line for each other bullet that the text of a new or revised one repeats or
-    contradicts.
-    """
+    """Return a line for each other bullet that a new or revised text repeats or contradicts."""
     section = change.section or next(
         (bullet.section for bullet in bullets if bullet.name == change.name), None
     )
@@ -215,7 +218,7 @@ def edit(place: Place, name: str | None, text: str | None, section: str | None) 
 
 
 def _text_from_editor(place: Place, name: str) -> str | None:
-    """Return a bullet's text as you left it in your editor, in one line; None if it is the same."""
+    """Return a bullet's text from your editor, in one line; None if it did not change."""
     with place.reading() as ledger:
         former = find_own_bullet(place, ledger, name).text
     text = edited(f"use `{place.command('edit', name)} TEXT`", former)
@@ -265,7 +268,7 @@ def _edit_file(place: Place) -> None:
 
 
 def _is_edited_again() -> bool:
-    """Return whether you want to correct a file that cannot be read; without a terminal, no."""
+    """Return whether you want to correct an unreadable file; False without a terminal."""
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     return is_terminal and click.confirm("Edit it again?", True, err=True)
 
@@ -311,7 +314,7 @@ def merge(
 
 
 def _merged_text(rules: Sequence[Bullet]) -> str:
-    """Return the text that you give the merge of unlike rules."""
+    """Return your text for the merge of different rules."""
     if not sys.stdin.isatty():
         names = " and ".join(rule.name for rule in rules)
         raise click.UsageError(
@@ -324,11 +327,14 @@ def _merged_text(rules: Sequence[Bullet]) -> str:
 
 
 def edited(otherwise: str, text: str | None = None, *, file: Path | None = None) -> str | None:
-    """Return a text as a person left it in their editor, None if it was not saved; a file is edited
-    where it is. Raises ClickException; `otherwise` is what a person without an editor can do.
+    """Return a text after you edited it; None if you did not save it. A file is edited in place.
+
+    otherwise  the alternative for a user without an editor
+
+    Raises: ClickException if the editor cannot open or fails.
     """
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
-        # One that needs a terminal would wait for it for ever.
+        # An editor that needs a terminal would never end.
         raise click.UsageError(
             "this is not a terminal, so an editor cannot open; set $EDITOR to an editor "
             f"that does not need a terminal, or {otherwise}"

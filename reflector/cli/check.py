@@ -138,7 +138,7 @@ def check(
 
 
 def _absent_words(judge: str | None, look: Look, ran: checks.Ran) -> str:
-    """Return why the judge that you named was not asked; "" if it was, or if you named none."""
+    """Return why the named judge was not asked; "" if it was asked or you did not name one."""
     if judge is None or ran.asked or not look.plan.lacks:
         return ""
     program = "" if judge in APIS else "its program was not found, and "
@@ -146,13 +146,16 @@ def _absent_words(judge: str | None, look: Look, ran: checks.Ran) -> str:
 
 
 def _may_ask(typed: Typed, *, yes: bool) -> bool:
-    """Return whether a judge is wanted, and you agreed or can be asked."""
+    """Return whether you want a judge, and agreed or can be asked."""
     is_wanted = typed.judge is not None or typed.learns or typed.again
     return yes or (is_wanted and sys.stdin.isatty())
 
 
 def _may_judge_now(named: str | None) -> Mapping[str, consent.Agreed]:
-    """Return the named agent as it would judge in this run, if its version can; nobody is asked."""
+    """Return the named agent with its terms for this run, if its version can judge.
+
+    The user is not asked.
+    """
     installed = consent.installed_clients() if named in JUDGES else {}
     terms = installed.get(named or "")
     return {str(named): terms} if terms and not client_fault(str(named), terms) else {}
@@ -163,7 +166,7 @@ def _print_page(facts: PageFacts, *, whole: bool) -> None:
 
 
 def _with_judge(place: Place, named: str | None) -> Project:
-    """Return the project with the judge that is named, or the one that you have."""
+    """Return the project with the named judge, or else with the judge that you have."""
     project = place.project(**judge_settings(named))
     if project.config.asks_model:
         return project
@@ -176,7 +179,7 @@ def _with_judge(place: Place, named: str | None) -> Project:
 
 
 def _ask(project: Project, lines: tuple[Line, ...], look: Look, typed: Typed) -> checks.Ran:
-    """Ask the judges; the bar shows the time left and the price so far."""
+    """Ask the judges. The progress bar shows the time left and the price so far."""
     with progress(len(look.plan.files), "checking") as bar:
 
         def advance(spent: Decimal) -> None:
@@ -189,7 +192,7 @@ def _ask(project: Project, lines: tuple[Line, ...], look: Look, typed: Typed) ->
 def _notes(
     place: Place, answer: LinesJson, look: Look, ran: checks.Ran, *, whole: bool
 ) -> Iterator[str]:
-    """Yield the troubles: sessions and files that are not read, and the reasons."""
+    """Yield the problems: sessions and files that were not read, and the reasons."""
     yield from skipped_words(look.plan)
     yield from faults()
     yield from (compressed_words(title, paths) for title, paths in compressed_by_agent().items())

@@ -30,7 +30,7 @@ from reflector.settings_file import store_setting
 
 @dataclass
 class SettingJson:
-    """The value of a setting, and where it comes from."""
+    """The value of a setting, and its origin."""
 
     value: str | int | float | bool | list[str]
     origin: str
@@ -124,9 +124,7 @@ def unset(place: Place, key: str, for_all: bool) -> None:
 
 
 def _print_in_force(place: Place, key: str) -> Config:
-    """Print the value that counts now, and how the backend gets what it lacks; return the
-    settings.
-    """
+    """Print the value in force, and how to get what the backend needs. Return the settings."""
     config = load_config(root := place.folder())
     say(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
@@ -164,7 +162,7 @@ def on(place: Place) -> None:
 
 
 def _own_folder(place: Place, verb: str) -> Path:
-    """Return the folder of a project that is switched."""
+    """Return the folder of the project to switch on or off."""
     if place.user:
         value = "false" if verb == "off" else "true"
         everywhere = f"reflector config set --global enabled {value}"
@@ -185,7 +183,7 @@ def _origin(config: Config, root: Path, key: str) -> str:
 
 
 def _shown(config: Config, key: str) -> Any:
-    """Return a setting's value as JSON has it; a key is never shown, nor a password in a URL."""
+    """Return a setting's value for JSON. A key and a password in a URL are never shown."""
     value = getattr(config, key)
     if key == "api_key":
         return "(set)" if value else ""

@@ -20,7 +20,7 @@ from reflector.hooks.install import SCRIPT
 from reflector.sessions.injection import write_injection
 
 _DATA = Path(__file__).resolve().parent.parent / "demo"
-#: What the agent reports: the first session is compacted before it ends, and its end is reported
+#: The reports of the agent. The first session is compacted before it ends, and its end is reported
 #: twice.
 _REPORTS = (
     ("PreCompact", 1),
@@ -55,7 +55,7 @@ def demo(folder: Path | None) -> None:
         from reflector.judges.api import api_settings
         from reflector.judges.backends.anthropic import ANTHROPIC
 
-        # of the person's settings the demo takes these variables alone
+        # These variables are the only settings of the user in the demo.
         if not api_settings(ANTHROPIC).key:
             raise click.UsageError(
                 f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(ANTHROPIC.keys)}; "
@@ -70,7 +70,7 @@ def demo(folder: Path | None) -> None:
 
 
 def write_earlier(project: Path, claude: Path) -> None:
-    """Write a project with a CLAUDE.md, and six sessions of it into the folder of Claude Code."""
+    """Write a project with a CLAUDE.md, and six of its sessions in the folder of Claude Code."""
     sessions = claude / "projects" / "shop"
     for folder in (project, sessions):
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,10 +90,10 @@ def _earlier() -> None:
 
 
 def _sessions(project: Path) -> None:
-    """Let three sessions start and end, and ask what they counted."""
+    """Run three sessions from start to end, and show their counts."""
     (project / ".claude").mkdir(parents=True)
     shutil.copy(_DATA / "playbook.json", project / ".claude" / "playbook.json")
-    # as each command leaves it to the hook, which then loads next to nothing
+    # Every command writes this file, so that the hook loads little code.
     write_injection(project)
     text = _hook(project, "SessionStart", None).strip()
     bullets = [line for line in text.splitlines() if line.startswith("[")]
@@ -126,7 +126,7 @@ def _cut(line: str, width: int = 80) -> str:
 
 
 def _run(project: Path, *arguments: str) -> None:
-    """Run a command, and print what it prints, as wide as a terminal of 80 columns."""
+    """Run a command, and print its output in 80 columns."""
     from reflector.cli.app import run
 
     words = (
@@ -135,7 +135,7 @@ def _run(project: Path, *arguments: str) -> None:
     )
     click.secho(_cut(f"$ reflector {' '.join(words)}"), fg="magenta")
     out, err = TextIOWrapper(BytesIO(), "utf-8"), StringIO()
-    # What it says of other commands is as short as for a person in the project.
+    # In the project's folder, the output names other commands in their short form.
     with chdir(project), redirect_stdout(out), redirect_stderr(err):
         code = run([*arguments])
     if code:
@@ -149,7 +149,7 @@ def _run(project: Path, *arguments: str) -> None:
 
 
 def _hook(project: Path, event: str, transcript: Path | None) -> str:
-    """Call the hook as the agent does: one process, one JSON on stdin."""
+    """Call the hook as the agent does: in one process, with one JSON document on stdin."""
     payload = {
         "session_id": "",
         "hook_event_name": event,
@@ -173,8 +173,10 @@ def _hook(project: Path, event: str, transcript: Path | None) -> str:
 
 @contextmanager
 def _stage(backend: str, keep: Path | None) -> Iterator[Path]:
-    """The demo is the same for everybody: none of the person's settings, nothing beside the demo's
-    folder; where that is kept, the person's home knows its ledgers.
+    """Yield the demo's folder, in an environment that is the same for every user.
+
+    The user's settings do not apply, and nothing is written outside the demo's folder. If that
+    folder is kept, reflector's list of ledgers in the user's home contains it.
     """
     before = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="reflector-demo-") as home:

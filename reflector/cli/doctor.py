@@ -35,9 +35,9 @@ from reflector.resources import DISTRIBUTION
 from reflector.sessions.overview import StatusJson
 from reflector.text.secrets import redact
 
-#: Kinds of errors that a report lists, and words of each.
+#: The most kinds of errors in a report, and the most words of each.
 _MOST_ERRORS, _MOST_WORDS = 10, 8
-#: A setting of fewer characters would be replaced inside other words.
+#: A shorter setting would also be replaced inside other words.
 _SHORTEST_CHOICE = 2
 #: Yellow and green cannot be read on a light terminal.
 _STYLES: dict[str, dict[str, Any]] = {
@@ -116,9 +116,7 @@ def _print_checks(checks: list[Check]) -> None:
 
 
 def report(project: Project, checks: list[Check], status: StatusJson | None) -> str:
-    """Return the report of a project: its settings, the checks, and the last errors of its
-    status.
-    """
+    """Return the report of a project: its settings, checks, and the last errors of its status."""
     config = project.config
     settings = {name: getattr(config, name) for name in SETTINGS if config.layer(name) != "default"}
     lines = list(_check_lines(checks))
@@ -131,7 +129,7 @@ def report(project: Project, checks: list[Check], status: StatusJson | None) -> 
 
 
 def _setting_lines(config: Config, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the settings that are not the default; only numbers and switches with their values."""
+    """Yield the settings that are not the default. Only numbers and switches have their values."""
     for name, value in settings.items():
         shown = f" = {value}" if isinstance(value, int) else ""
         yield f"setting {name} ({config.layer(name)}){shown}"
@@ -139,7 +137,7 @@ def _setting_lines(config: Config, settings: Mapping[str, Any]) -> Iterator[str]
 
 def _check_lines(checks: list[Check]) -> Iterator[str]:
     for check in checks:
-        # A line about an extension has its name, which the user chose.
+        # A line about an extension contains its name, which the user chose.
         text = "…" if check.name in KINDS else check.text
         yield f"{check.state:<7}  {check.name}: {text}"
 
@@ -147,7 +145,8 @@ def _check_lines(checks: list[Check]) -> Iterator[str]:
 def _status_lines(status: StatusJson) -> Iterator[str]:
     """Yield the counts of a status and the kinds of its errors.
 
-    The text of an error may quote what was read; its stage, or its first words, are enough.
+    Only the stage or the first words of an error are included, because its text may quote the file
+    that was read.
     """
     queue = status.spool
     counts = {f"session parts {state}": count for state, count in status.windows.items()}
@@ -174,7 +173,7 @@ def _first_words(error: str) -> str:
 
 
 def _places(root: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of a user's own choice, each with the word that replaces it."""
+    """Return the texts that the user chose, each with the word that replaces it."""
     places = {
         value: f"the {name}"
         for name, value in settings.items()
@@ -200,14 +199,15 @@ def _versions() -> Iterator[str]:
     yield ", ".join(sorted(versions))
 
 
-#: A word that is not a setting may be anything, and a folder of homes has people's names.
+#: An unknown setting may be any word, and a folder of home folders contains names of users.
 _UNKNOWN_SETTING = re.compile(r"\S+( is not a setting\b)")
 _OTHERS_HOME = re.compile(r"(?<![\w.~])(/(?:home|Users)/)[^/\s]+")
 
 
 def _plain(line: str, places: Mapping[str, str]) -> str:
-    """Return a line without quoted words and addresses, and with other words for a person's
-    places and choices.
+    """Return a line without quoted words and addresses.
+
+    The user's places and choices are replaced by other words.
     """
     for place in sorted(places, key=len, reverse=True):
         line = line.replace(place, places[place])

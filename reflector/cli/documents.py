@@ -12,7 +12,7 @@ from reflector.events.event import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownJson(ListedJson):
-    """A bullet as `list` has it, and every event about it.
+    """A bullet as in `list`, and every event about it.
 
     recent  the votes of the last eight sessions, oldest first: `+` helped, `-` harmed, `.` neither
     """
@@ -23,8 +23,9 @@ class ShownJson(ListedJson):
 
 @dataclass(slots=True, kw_only=True)
 class LoggedJson(Event):
-    """An event of `log`, and the command that undoes it, or where it was undone; null for what
-    changed nothing.
+    """An event of `log`.
+
+    undo  the command that undoes it, or the place where it was undone; null if it changed nothing
     """
 
     undo: str | None

@@ -35,26 +35,26 @@ from reflector.playbook.names import SECTIONS
 from reflector.sessions.overview import MonthJson, month_of
 from reflector.text.phrases import counted
 
-#: Lines of a kind, and rows of a query, that a person is shown; a machine gets all.
+#: The most lines of a kind, and rows of a query, on a screen. JSON and CSV have all.
 _MOST = 20
 _MOST_ROWS = 1000
-#: Days that `stats` shows a person.
+#: The most days that `stats` shows on a screen.
 _DAYS = 30
-#: Characters of a query.
+#: The most characters of a query.
 _MOST_QUERY = 2**20
 _rows = chain.from_iterable
 
 
 @dataclass
 class StatsJson:
-    """The figures of a ledger, those of all answers among them; each kind's have its key first,
-    such as `model`.
+    """The figures of a ledger: of all answers, and of each kind. Each row of a kind has its key
+    first, such as `model`.
 
-    month    what models took this month; null for a moment
-    states   windows by state
-    worked   sessions by the model that worked; those of `by_model` are the models of judges, each
-             with the number of its verdicts that you `overruled`
-    lessons  null where no lesson was recorded and no gate asked
+    month      the tokens that models used this month; null for a moment
+    states     the number of windows by state
+    worked     sessions by the model that worked
+    by_model   the models of judges; `overruled` is the number of their verdicts that you overruled
+    lessons    null if no lesson was recorded and no gate was asked
     """
 
     month: MonthJson | None
@@ -123,7 +123,7 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
 
 
 def _doubles(asked: Question, name: str | None) -> None:
-    """Show the verdicts that were counted more than once: of a rule, or of all."""
+    """Show the verdicts that were counted more than once, of one rule or of all."""
     if name is not None:
         name = find_bullet(asked.ledger, name, asked.then).name
     found = find_double_counts(asked.ledger, name, asked.then)
@@ -161,7 +161,7 @@ def _doubles(asked: Question, name: str | None) -> None:
 
 
 def _figures(group: Group) -> dict[str, Any]:
-    """Return what answers took, and the tags that were read from them, as JSON has it."""
+    """Return the cost of answers and the tags in them for JSON."""
     figures_of = {
         "cost_usd" if name == "cost" else name: value
         for name, value in asdict(group).items()
@@ -213,7 +213,7 @@ def _print_worked(worked: Sequence[Worked]) -> None:
 
 
 def _rate(group: Group) -> str:
-    """Return the share of helpful verdicts; "" of too few for a percentage."""
+    """Return the share of helpful verdicts; "" if there are too few for a percentage."""
     rate = group.helpful_rate
     has_few = group.helpful + group.harmful < FEWEST
     return "" if rate is None or has_few else f"{rate:.0%}"
@@ -256,7 +256,7 @@ def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> Non
 
 
 def _from_stdin() -> str | None:
-    """Return the query on stdin; None on a terminal, and where stdin is empty."""
+    """Return the query on stdin; None if stdin is a terminal or empty."""
     if sys.stdin is None or sys.stdin.isatty():
         return None
     text = sys.stdin.read(_MOST_QUERY + 1)
@@ -293,7 +293,7 @@ def _print_rows(answer: Answer) -> None:
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
-    """Return the names of columns, each once: two of one name would be one key."""
+    """Return unique names of columns, because two equal names would be one key."""
     names: list[str] = []
     for name in columns:
         forms = chain([name], (f"{name}_{number}" for number in count(2)))
@@ -302,8 +302,8 @@ def _unique(columns: Sequence[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: bytes as hexadecimal digits, a whole number whatever its
-    type, no infinity.
+    """Return a value for JSON: bytes as hexadecimal digits, whole numbers of any type as integers,
+    infinity as text.
     """
     if isinstance(value, Decimal):
         value = (
@@ -376,7 +376,7 @@ def _texts(changed: Changed) -> Iterator[str]:
 
 
 def _moves(changed: Changed) -> Iterator[str]:
-    """Yield the section, the end and the sessions' counts of a changed rule."""
+    """Yield the changed section, the end, and the counts of sessions of a changed rule."""
     before, after = changed.before, changed.after
     if before is not None and after is not None and before.section != after.section:
         yield f"from {SECTIONS[before.section]} to {SECTIONS[after.section]}"

@@ -17,7 +17,7 @@ from reflector.cli.screen import every_command, first_screen
 from reflector.cli.table import GROUPS, MORE
 from reflector.resources import resource_dir
 
-#: Rows of a kind that `help` shows.
+#: The most rows of a kind that `help` shows.
 _MOST_ROWS = 12
 
 
@@ -61,7 +61,7 @@ def _count(text: str, wanted: list[re.Pattern[str]]) -> int:
 
 
 def _helps(whole: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield each command with its first sentence, and each of its options with what it does."""
+    """Yield each command with its first sentence, and each of its options with its help."""
     for name in [name for group in (*GROUPS.values(), MORE) for name in group]:
         command = reflector.get_command(whole, name)
         inner = command.commands.values() if isinstance(command, click.Group) else ()
@@ -75,9 +75,7 @@ def _helps(whole: click.Context) -> Iterator[tuple[str, str]]:
 
 
 def _parts() -> Iterator[tuple[str, str]]:
-    """Yield each part of a page: `page.md: Title`, and its text; pages that are made from the
-    code come last.
-    """
+    """Yield each part of a page: `page.md: Title`, and its text. Generated pages come last."""
     texts = [
         (page.name, page.read_text("utf-8")) for page in sorted(resource_dir("docs").glob("*.md"))
     ]
@@ -88,6 +86,6 @@ def _parts() -> Iterator[tuple[str, str]]:
 
 
 def _line(text: str, wanted: list[re.Pattern[str]]) -> str:
-    """Return the line of a text that has the most of the words, without marks."""
+    """Return the line of a text with the most of the words, without Markdown marks."""
     best = max(text.splitlines() or [""], key=lambda line: _count(line, wanted))
     return re.sub(r"\[([^\]]*)\]\([^)]*\)|\*\*", r"\1", best).strip(" |$#")

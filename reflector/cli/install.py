@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from reflector.hooks.install import Change
 
 _OWN_MEMORY = "Also record changes to your own memory file (~/.claude/CLAUDE.md)?"
-#: Bytes of a file that agents read, at most.
+#: The most bytes of a file that agents read.
 _MAX_BYTES = 1 << 20
 _ADD = 'reflector add pat "What every session should know"'
-#: Environments of `uvx` and `pipx run`, and of builds.
+#: Temporary environments of `uvx`, `pipx run` and builds.
 _PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pipx/")
 
 _agent = click.option(
@@ -134,7 +134,7 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
 
 
 def _withdraw(root: Path) -> None:
-    """Undo the permissions to judge, once no agent calls reflector."""
+    """Undo the permissions to judge if no agent calls reflector any more."""
     if any(callers_of(root)):
         return
     if offers.take_back():
@@ -143,18 +143,18 @@ def _withdraw(root: Path) -> None:
 
 
 def _ask_memory(root: Path) -> None:
-    """Ask whether changes of the user's own memory files are recorded, too."""
+    """Ask whether to record changes of the user's own memory files, too."""
     config = load_config(root)
     is_asked = config.layer("memory_user") == "default" and config.memory != "off"
     if not (is_asked and sys.stdin.isatty()):
         return
-    with suppress(click.Abort):  # the end of the input is a no
+    with suppress(click.Abort):  # the end of the input means no
         if click.confirm(_OWN_MEMORY, default=False, err=True):
             store_setting(root, "memory_user", value=True, for_all=True)
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:
-    """Return an agent; refuse a scope that it has not."""
+    """Return an agent. Refuse a scope that it does not support."""
     agent = AGENTS[name]
     if scope not in agent.files:
         raise click.UsageError(f"{agent.title} does not support --scope local; use --scope project")
@@ -207,7 +207,7 @@ def _print_removal(change: Change) -> None:
 def first_step(root: Path) -> str:
     """Return the first command for a project.
 
-    It is the check of its files if they have rules, and `add` if it has no rule at all.
+    It is `check` if the project's files have rules, and `add` if there are none at all.
     """
     with suppress(OSError):
         if load(read_playbook(root / ".claude" / "playbook.json") or b"").bullets:
@@ -234,7 +234,7 @@ def show_change(change: Change) -> None:
 
 
 def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> None:
-    """Say what keeps the hooks from running, or makes them run twice."""
+    """Print the reasons why the hooks would not run, or would run twice."""
     for off, switch in disabled_by(agent, root):
         note(f"reflector: {off} has {switch}, so hooks do not run; remove it")
     for other, where, way_out in callers_of(root):

@@ -36,17 +36,17 @@ from reflector.reflection.checking import ROOM
 from reflector.text.phrases import counted
 
 _VERDICTS = {"helpful", "harmful", "neutral"}
-#: The dollars a month that the question offers.
+#: The dollars per month that the question offers.
 _DOLLARS = 3
 
 
 class _Judge(click.Group):
-    """The group, which knows a verdict of the time when `judge` recorded one."""
+    """The group. It recognises a verdict from the time when `judge` recorded verdicts."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand, or raise a usage error that names the command meant."""
+        """Return the subcommand, or raise a usage error that names the intended command."""
         if args[0] in self.commands or args[0].startswith("-"):
             return super().resolve_command(ctx, args)
         match args:
@@ -145,8 +145,10 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
 
 @contextmanager
 def one_run(place: Place, name: str | None, price: str = "", *, yes: bool) -> Iterator[bool]:
-    """Let an agent judge within this block that may not judge from now on, if the user agrees to
-    this run; yield whether that was asked. Another judge needs no question.
+    """Let an agent judge within this block if the user agrees to this run.
+
+    The agent does not get a lasting permission. Yield whether the user was asked. An allowed agent
+    or another judge does not need a question.
 
     price  of the run in words, for the question
     """
@@ -165,8 +167,9 @@ def one_run(place: Place, name: str | None, price: str = "", *, yes: bool) -> It
 
 
 def ask_who(place: Place) -> bool:
-    """Ask the user who may read their sessions to judge, and let that judge in; return whether
-    there is one now. Nothing is sent before the answer.
+    """Ask the user which judge may read their sessions, and allow that judge.
+
+    Return whether there is a judge now. Nothing is sent before the answer.
     """
     config = place.project().config
     project = place.folder()
@@ -203,7 +206,7 @@ def ask_who(place: Place) -> bool:
 
 
 def _choice(number: int, offer: Offer, newest: Estimate) -> tuple[object, ...]:
-    """Return the cells of a judge in the question."""
+    """Return the cells of a judge for the question."""
     name = JUDGES[offer.name].title if offer.name in JUDGES else offer.name
     model = f", {offer.model}" if offer.model else ""
     price = price_words(offer.price) if offer.price is not None else "price unknown"
@@ -211,7 +214,7 @@ def _choice(number: int, offer: Offer, newest: Estimate) -> tuple[object, ...]:
 
 
 def _ask_limits(config: Config, project: Path) -> None:
-    """Ask for the limits of all projects, and keep those that differ from the settings."""
+    """Ask for the limits of all projects, and keep the values that differ from the settings."""
     questions = click.prompt(
         "Maximum of questions per day, in all projects together",
         type=click.IntRange(1),
@@ -235,7 +238,7 @@ def _ask_limits(config: Config, project: Path) -> None:
 
 
 def _let_in(place: Place, name: str | None, *, yes: bool) -> None:
-    """Let in a judge, all agents without a name, after showing what is kept for it."""
+    """Allow a judge, or all agents without a name, after showing the terms."""
     config = place.project().config
     if name is not None and name in config.judges:
         _allow_extension(place, config, name, yes=yes)
@@ -248,13 +251,13 @@ def _let_in(place: Place, name: str | None, *, yes: bool) -> None:
 
 
 def read_first(place: Place) -> None:
-    """Start the reading of your last sessions in the background, if a terminal is there."""
+    """Start reading your last sessions in the background, if stdin is a terminal."""
     if not sys.stdin.isatty():
         return
     from reflector.project import Project
     from reflector.sessions import first
 
-    project = Project.at(place.folder())  # with the settings as they are now
+    project = Project.at(place.folder())  # with the present settings
     due = first.due_reading(project)
     if due is None:
         return
@@ -268,7 +271,7 @@ def read_first(place: Place) -> None:
 
 
 def _refuse_unknown(who: str | None, config: Config) -> None:
-    """Refuse an unknown name; the settings name the judges of other packages."""
+    """Refuse an unknown name. The settings name the judges of other packages."""
     names = [name for name in (*judge_names(), *config.judges) if name != "agent"]
     if who is not None and who not in names:
         raise click.UsageError(f"{who!r} is not a judge; the judges are {', '.join(names)}")
@@ -292,7 +295,7 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
 
 
 def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> None:
-    """Show each agent with its price, and with the variables that it is started with."""
+    """Show each agent with its price and the variables of its environment."""
     newest = offers.estimate(config)
     for candidate in ready:
         model = JUDGES[candidate.name].model or "its default model"
@@ -337,7 +340,7 @@ def _allow_api(place: Place, config: Config, name: str, *, yes: bool) -> None:
 
 
 def _ask(config: Config, title: str, otherwise: str, *, yes: bool) -> None:
-    """Ask the user to agree, with the tokens of their last sessions and the budget."""
+    """Ask the user to agree, and show the tokens of their last sessions and the budget."""
     limits = [f"{config.daily_requests} requests a day"] if config.daily_requests else []
     limits += [f"{config.monthly_tokens:,} tokens a month"] if config.monthly_tokens else []
     budget = f", at most {' and '.join(limits)}" if limits else ""
@@ -346,7 +349,7 @@ def _ask(config: Config, title: str, otherwise: str, *, yes: bool) -> None:
 
 
 def estimate_words(config: Config) -> str:
-    """Return the tokens of a user's last sessions, in brackets; "" if there is no session."""
+    """Return the tokens of the user's last sessions, in brackets; "" if there are none."""
     newest = offers.estimate(config)
     if not newest.prompts:
         return ""
@@ -355,8 +358,9 @@ def estimate_words(config: Config) -> str:
 
 
 def end_first(project: Path) -> None:
-    """Remove the order of a first reading that has ended, and name a judge that another place than
-    your own file names.
+    """Remove the order of an ended first reading.
+
+    Also note a judge that is set in another place than your own file.
     """
     from reflector.sessions.order import live_order, remove_order
 

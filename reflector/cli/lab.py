@@ -33,7 +33,7 @@ _MOST_PROBLEMS = 20
 
 
 class _Lab(click.Group):
-    """The group, in which each command of reflector works on the playbook of a dataset."""
+    """The group. Each command of reflector in it works on the playbook of a dataset."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         root = ctx.find_root().command
@@ -106,7 +106,7 @@ def trajectory(
         cases.setdefault(name, []).append((where, _case(entry, name, rounds, language)))
     with progress(sum(map(len, cases.values())), "judging") as bar:
         for name, of_dataset in cases.items():
-            place.dataset = name  # an error about its ledger names the command for its ledger
+            place.dataset = name  # errors name the command for this ledger
             try:
                 own = place.project(**settings)
             except Mistake as mistake:
@@ -132,7 +132,7 @@ def _case(entry: Entry, dataset: str, rounds: int, language: Language) -> Case:
 
 
 class _Report:
-    """The rows and the notes about trajectories; `failed` ends the command with 1."""
+    """The rows and the notes about trajectories. If any `failed`, the command exits with 1."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, int, str]] = []
@@ -163,7 +163,7 @@ class _Report:
 
 
 def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Entry]]:
-    """Yield the trajectories of all files; anything else goes to `failed`."""
+    """Yield the trajectories of all files. Other entries and errors are added to `failed`."""
     for path in files:
         try:
             for where, entry in entries_in(path):

@@ -57,14 +57,14 @@ from reflector.trials.trial import (
     trial_findings as trials_wrong,
 )
 
-#: Bytes of a file of heads: one an hour for ten years.
+#: The most bytes of a file of heads, enough for one head an hour in ten years.
 _MOST_HEADS = 8 * 2**20
 _MAX_REASON = 500
 
 
 @dataclass
 class RebuiltJson:
-    """The differences from the events, and the copy of a playbook.json that could not be read."""
+    """The differences from the events, and the copy of an unreadable playbook.json."""
 
     drift: list[DriftJson]
     kept: Path | None
@@ -124,7 +124,9 @@ _CAUSES = {
 
 
 def _rule_lines(different: DriftJson) -> Iterator[str]:
-    """Yield a line for each value that differs: the rule, the value there and by the events."""
+    """Yield a line for each different value: the rule, the present value, the value from the
+    events.
+    """
     for rule in different.rules:
         values = [
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
@@ -145,8 +147,9 @@ def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> 
 
 @dataclass
 class VerifiedJson:
-    """What `verify` found; `head` is empty where there is none.
+    """The findings of `verify`.
 
+    head      empty if there is none
     anchors   heads that were published and proved
     """
 
@@ -203,7 +206,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
 
 
 def _published_in(given: str, project: Project) -> tuple[Anchor, ...]:
-    """Return the heads that an anchor names: a head, a file, or a file that git has."""
+    """Return the heads in an anchor, which is a head, a file, or a file in git."""
     try:
         if heads.is_head(given):
             return heads.anchors_in(given)
@@ -223,7 +226,7 @@ def ledger() -> None:
 
 @dataclass(frozen=True, slots=True)
 class HeadJson(Head):
-    """The head as a line, ready to publish, and its parts."""
+    """The head as a line to publish, and its parts."""
 
     head: str
 
@@ -237,7 +240,7 @@ def head(asked: Question) -> None:
     proves that all of these events still exist.
     """
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
-    if found.position == 0:  # an empty ledger may be gone tomorrow
+    if found.position == 0:  # an empty ledger may be deleted later
         raise click.UsageError(
             "the ledger is empty, so it does not have a head yet; first run `reflector ingest`"
         )
@@ -246,7 +249,7 @@ def head(asked: Question) -> None:
 
 
 def needs_ledger(project: Project) -> None:
-    """Proof about nothing would make a ledger to have something to prove."""
+    """Refuse a project without a ledger. A proof must not create the ledger that it proves."""
     if not project.has_ledger():
         raise click.UsageError(
             f"{project.root} does not have a ledger; start one with `reflector add`"
@@ -255,7 +258,7 @@ def needs_ledger(project: Project) -> None:
 
 @dataclass
 class AdoptionJson:
-    """When a counting policy was put in force, and why."""
+    """The time at which a counting policy was adopted, and the reason."""
 
     position: int
     recorded_at: str
@@ -266,7 +269,7 @@ class AdoptionJson:
 
 @dataclass
 class PolicyJson:
-    """The counting policy in force, those that there are, and what was adopted, oldest first."""
+    """The counting policy in force, all policies, and the adoptions, oldest first."""
 
     counting: str
     policies: tuple[str, ...]
@@ -365,8 +368,8 @@ def restore(place: Place, file: Path, force: bool) -> None:
     click.echo(restored.end)
     if restored.ledger is not None:
         note(f"The replaced ledger is kept as {restored.ledger}")
-    # A session counts for the advice that is there when it is recorded; a kept file without git has
-    # its counts with it.
+    # A session counts for the advice at the time of its recording. A kept file without git already
+    # includes the counts.
     again = "To record again the sessions since that backup, run `reflector history`"
     if restored.playbook is not None:
         note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
@@ -403,7 +406,7 @@ def take(place: Place, yes: bool) -> None:
 
 
 def _go_on(place: Place) -> None:
-    """Write the files of a ledger that is yours from now on, and name the trial that goes on."""
+    """Write the files of a ledger that is now yours, and name the trial that continues."""
     trial = go_on(place.project(), place.note)
     if trial is not None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"

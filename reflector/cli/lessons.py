@@ -21,13 +21,13 @@ from reflector.playbook.change import Change
 from reflector.text.bounds import visible
 from reflector.text.phrases import counted
 
-#: What people and agents say of a lesson, as a kind of outcome.
+#: The kind of outcome for the verdicts of users and agents on a lesson.
 SAID = {"good": "success", "bad": "failure"}
 
 
 @dataclass(slots=True, kw_only=True)
 class ToldJson(Lesson):
-    """A lesson, and everything that happened to it."""
+    """A lesson, and every event about it."""
 
     events: list[Event]
 
@@ -65,7 +65,7 @@ def _state(lesson: Lesson) -> str:
 
 
 def show_lesson(asked: Question, id: str) -> None:
-    """Print a lesson, and everything that happened to it."""
+    """Print a lesson, and every event about it."""
     lesson = lesson_book(asked.playbook).named(id)
     events = events_of(asked.ledger, lesson, asked.upto)
     if asked.answers(shaped(ToldJson, lesson, events=events)):
@@ -107,7 +107,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
         reason = why or f"confidence {lesson.confidence:.2f}, {worth}"
         where = section or ("mis" if lesson.kind == "mistake" else "pat")
         change = Change("add", section=where, text=visible(lesson.text))
-        # A person promotes it, in words that a model or a rule found.
+        # A user promotes it, but a model or a rule found its words.
         proposal = propose(
             ledger,
             change,
@@ -141,8 +141,10 @@ def outcome(place: Place, lesson_id: str, said: str, why: str) -> None:
 
 @dataclass
 class RecalledJson:
-    """What fits a query, and how well: the share of its words, and whether it says just the
-    query.
+    """A match for a query, and how well it fits.
+
+    words   the share of the query's words in the text; null if it was not found by its words
+    cosine  1 if the text has exactly the query's words in their order; else null
     """
 
     kind: str

@@ -35,15 +35,15 @@ from reflector.text.secrets import quote
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-#: The most characters of an error, which may repeat what the agent wrote.
+#: The most characters of an error, which may repeat the agent's input.
 _MOST_ERROR = 2_000
-#: What an agent may propose.
+#: The kinds of changes that an agent may propose.
 _KINDS = ("add", "revise", "merge", "remove")
-#: Checked by us: the SDK would answer a wrong value with a page.
+#: reflector checks it, because the SDK's answer to a wrong value is a page long.
 Section = Annotated[str, Field(json_schema_extra={"enum": list(SECTIONS)})]
 Proposable = Annotated[str, Field(json_schema_extra={"enum": list(_KINDS)})]
 Said = Annotated[str, Field(json_schema_extra={"enum": ["good", "bad"]})]
-#: What one answer holds at most: bullets, steps, and characters of a judge's reason.
+#: The most bullets, steps, and characters of a judge's reason in one answer.
 _MOST_BULLETS = 20
 _MOST_STEPS = 20
 _MOST_REASON = 300
@@ -73,7 +73,7 @@ def mcp(place: Place) -> None:
             f"this command needs version 2 of the package mcp ({error}); run: "
             f"{install_command('mcp')}"
         ) from error
-    place.project()  # a mistake in the settings shows now
+    place.project()  # report a mistake in the settings now
     server = MCPServer(
         "reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="CRITICAL"
     )
@@ -82,7 +82,7 @@ def mcp(place: Place) -> None:
 
 
 def add_tools(server: MCPServer[Any], place: Place) -> None:
-    """Give a server the four tools."""
+    """Add the four tools to a server."""
     from mcp.types import ToolAnnotations
 
     tools = _Tools(place)
@@ -113,7 +113,7 @@ class _Tools:
             chosen = SECTION.convert(section, None, None) if section is not None else None
             for ledger in _ledgers(self._place.again()):
                 for bullet in ledger.bullets():
-                    # A name means one bullet; if both playbooks have it, the project's.
+                    # If both playbooks have a bullet of this name, the name means the project's.
                     bullets.setdefault(bullet.name, bullet)
         candidates = (b for b in bullets.values() if chosen in (None, b.section))
         return [json_of(bullet) for bullet in bullets_about(candidates, query)[:_MOST_BULLETS]]
@@ -146,7 +146,7 @@ class _Tools:
         }
 
     def _explained(self, name: str) -> tuple[BulletRow, Sequence[Step]]:
-        """Return the bullet of a name and its steps, of the first playbook that has it."""
+        """Return the bullet of a name and its steps, from the first playbook that has it."""
         for ledger in _ledgers(self._place.again()):
             row = bullet_named(ledger, name)
             if row is not None:
@@ -182,8 +182,8 @@ class _Tools:
                 "name": proposal.name,
                 "why": proposal.why,
             }
-            # Advice may be added without a question, if it is set up so; only a person changes
-            # the advice that is there.
+            # With the right setting, advice is added without a question. Only the user changes
+            # existing advice.
             accepts = (
                 kind == "add"
                 and proposal.state == "waiting"
@@ -226,8 +226,9 @@ class _Tools:
 def _change(
     ledger: Ledger, kind: str, text: str | None, section: str | None, names: list[str]
 ) -> Change:
-    """Return the change of a tool's arguments. Raises Mistake for one that is missing or too
-    many.
+    """Return the change for a tool's arguments.
+
+    Raises: Mistake if an argument is missing or superfluous.
     """
     if kind not in _KINDS:
         raise Mistake(f"kind is {clean(kind, 40)!r}; it must be one of {', '.join(_KINDS)}")
@@ -251,7 +252,7 @@ def _change(
 
 
 def _ledgers(place: Place) -> Iterator[Ledger]:
-    """Yield the project's ledger, then that of the user's own playbook."""
+    """Yield the project's ledger, then the ledger of the user's own playbook."""
     for where in (place, *([] if place.project().is_users else [Place(None, user=True)])):
         with where.reading() as ledger:
             yield ledger
@@ -259,7 +260,7 @@ def _ledgers(place: Place) -> Iterator[Ledger]:
 
 @contextmanager
 def _errors_for_the_agent() -> Iterator[None]:
-    """Errors that the agent or its person can mend, in their own words."""
+    """Raise errors that the agent or the user can repair as tool errors, with their own text."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:

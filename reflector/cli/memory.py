@@ -65,11 +65,11 @@ _SCOPES: tuple[Scope, ...] = ("project", "user")
 class MemoryJson:
     """A change of a watched file.
 
-    place     its position; with a `u` before one of your own ledger
-    file      below the project, or of your own from `~`
+    place     its position, with the prefix `u` in your own ledger
+    file      relative to the project; your own files begin with `~`
     by        agent, you, commit, checkout, merge, stash or unknown
-    undo      the command that takes it back now, null if it cannot be taken back
-    undone_at  the place of the change that took it back, null if none did
+    undo      the command that undoes it now; null if it cannot be undone
+    undone_at  the place of the change that undid it; null if it was not undone
     """
 
     place: str
@@ -90,7 +90,7 @@ class MemoryJson:
 
 @dataclass
 class FormerJson:
-    """A line that stood in a place before, and who wrote it; null if that is not recorded."""
+    """A line that was in a place before, and the change that wrote it; null if not recorded."""
 
     text: str
     written: MemoryJson | None
@@ -98,11 +98,11 @@ class FormerJson:
 
 @dataclass
 class MemoryLineJson:
-    """A line of a watched file: who wrote it, when, after which words, and the lines before it.
+    """A line of a watched file: its author and time, your words before it, and the earlier lines.
 
-    first   the change that brought it first, if it had gone before
-    origin  if no recorded change brought it: a change that may have
-    counted  what `check` counted of it, if you asked for this line; null if nothing is counted
+    first   the change that added it first, if it was removed in between
+    origin  a change that may have added it, if no recorded change did
+    counted  the counts of `check` for it, if you asked for this line; null if it has none
     """
 
     file: str
@@ -119,7 +119,7 @@ class MemoryLineJson:
 
 @dataclass
 class ShownMemoryJson(MemoryJson):
-    """A change with the words before it and its difference."""
+    """A change with your words before it, and its difference."""
 
     words: str
     difference: list[str]
@@ -129,9 +129,10 @@ class ShownMemoryJson(MemoryJson):
 def opened(
     place: Place, *, changes: bool = False, moment: str | None = None
 ) -> Iterator[list[Store]]:
-    """Yield the ledgers of a project's watched files, brought up to date: its own, and the user's
-    if there is one. With `changes`, their locks are held. With a `moment`, later changes are left
-    out.
+    """Yield the updated ledgers of a project's watched files: its own, and the user's if it exists.
+
+    changes  whether to hold the locks of the ledgers
+    moment   omits later changes
     """
     project = place.project()
     with ExitStack() as closing:
@@ -187,7 +188,7 @@ def memory_json(place: Place, change: Change) -> MemoryJson:
 def print_log(
     place: Place, topic: str | None, most: int, moment: str | None, *, as_json: bool
 ) -> None:
-    """Print the changes of watched files, the newest first: all, those of a file or a session."""
+    """Print the changes of watched files, newest first: all, or those of a file or a session."""
     with opened(place, moment=moment) as stores:
         changes = changes_in(stores, _root(place))
     if topic is not None:
@@ -216,8 +217,9 @@ def print_log(
 
 
 def _way_back(place: Place, change: Change) -> tuple[str, str]:
-    """Return the command that takes back a change now, or the reason why none can; neither for a
-    past moment.
+    """Return the command that undoes a change now, or the reason why it cannot be undone.
+
+    For a past moment, both are empty.
     """
     if change.store.until is not None:
         return "", ""
@@ -248,8 +250,9 @@ def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
 
 
 def _of_file(place: Place, changes: Sequence[Change], text: str) -> list[Change]:
-    """Return the changes of a file that a person typed; it may be gone, and named as on a
-    screen.
+    """Return the changes of a file that the user typed. The file may be missing.
+
+    The user may type its name as it is on a screen.
     """
     file = file_named(_root(place), text)
     if file is None:
@@ -259,7 +262,7 @@ def _of_file(place: Place, changes: Sequence[Change], text: str) -> list[Change]
 
 
 def when_words(change: Change) -> str:
-    """Return the time of a change: `today 16:02`, `24 Nov`."""
+    """Return the time of a change, such as `today 16:02` or `24 Nov`."""
     stamp = change.event.occurred_at
     day = day_words(stamp)
     return f"{day} {short_time(stamp)[-5:]}" if day in ("today", "yesterday") else day
@@ -282,18 +285,19 @@ def _who(change: Change) -> str:
 
 
 def author_words(change: Change) -> str:
-    """Return who made a change."""
+    """Return the author of a change."""
     return who(change.event.facts)
 
 
 def change_named(stores: Sequence[Store], text: str) -> Change | None:
-    """Return the change at a place, None if no change of a watched file is there."""
+    """Return the change at a place; None if it is not a change of a watched file."""
     return next((one for one in changes_in(stores) if one.place == text), None)
 
 
 def is_memory(place: Place, text: str) -> bool:
-    """Return whether a text is the place of a change of a watched file. At the first question, the
-    log is filled before.
+    """Return whether a text is the place of a change of a watched file.
+
+    If the log has no event there, the log is updated first.
     """
     match = POSITION.fullmatch(text)
     if match is None or match[1]:
@@ -319,7 +323,7 @@ def is_watched(place: Place, text: str) -> bool:
 
 
 def refuse_session(place: Place, text: str) -> None:
-    """Raise a usage error for a session that is known only by its changes of watched files."""
+    """Raise a usage error if a session is known only from its changes of watched files."""
     if place.is_untouched:
         return
     with opened(place) as stores:
@@ -366,8 +370,10 @@ def print_blame(
     *,
     as_json: bool,
 ) -> LineEvidence | None:
-    """Print who wrote each line of a watched file, or one line on one screen. Return the counts of
-    one line, which are a part of the JSON. Nothing is counted of your own files and of the past.
+    """Print the author of each line of a watched file, or one line on one screen.
+
+    Return the counts of one line, which are also in the JSON. Your own files and past moments do
+    not have counts.
     """
     with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
@@ -383,7 +389,7 @@ def print_blame(
         session = _session_command(place, stores, lines[0].written) if number is not None else ""
     evidence = None
     if number is not None and moment is None and not file.startswith(("~", "/")):
-        from reflector.check.evidence import evidence_of  # only this question counts
+        from reflector.check.evidence import evidence_of  # imported only for this question
 
         evidence = evidence_of(place.project(), file, number, date.today(), _added_at(lines[0]))
     if as_json:
@@ -396,7 +402,7 @@ def print_blame(
 
 
 def _added_at(line: Line) -> datetime | None:
-    """Return when a line was added; None if only commits show that."""
+    """Return the time at which a line was added; None if only commits show it."""
     written = line.written
     if written is None or written.fact("source") == GIT or line.first is not None:
         return None
@@ -404,7 +410,7 @@ def _added_at(line: Line) -> datetime | None:
 
 
 def _session_command(place: Place, stores: Sequence[Store], change: Change | None) -> str:
-    """Return the command that shows the session of a change, "" for none."""
+    """Return the command that shows the session of a change; "" if it does not have one."""
     session = change.fact("session") if change is not None else ""
     if not session:
         return ""
@@ -429,7 +435,7 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
 
 
 def _former(file: str, changes: Sequence[Change]) -> bytes:
-    """Return the content of a file after its last change until a moment."""
+    """Return the content of a file after its last change up to a moment."""
     last = changes[-1] if changes else None
     content = last.store.versions.read(last.after) if last is not None else None
     if content is None:
@@ -485,7 +491,7 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
 
 
 def _writing_words(change: Change) -> str:
-    """Return when a change was made and by whom."""
+    """Return the time and the author of a change."""
     by = change.fact("by")
     writer = author_words(change)
     if by == COMMIT:
@@ -513,7 +519,7 @@ def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
 def undo_memory(
     place: Place, text: str, *, session: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Take back a change, the newest one of a file, or all those of a session."""
+    """Undo a change, the newest change of a file, or all changes of a session."""
     with opened(place, changes=True) as stores:
         is_place = POSITION.fullmatch(text) is not None
         changes = changes_in(stores, None if is_place else _root(place))
@@ -555,7 +561,7 @@ def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Chan
 
 
 def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:
-    """Return the change of a file that is undone, or the last one if none can be."""
+    """Return the change of a file to undo; the last change if none can be undone."""
     named = _of_file(place, changes, text)
     if not named:
         raise click.UsageError(
@@ -567,7 +573,10 @@ def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:
 
 @dataclass
 class RestoredJson:
-    """A file that was written back; `place` is that of the new change, null for a dry run."""
+    """A restored file.
+
+    place  of the new change; null for a dry run
+    """
 
     file: str
     place: str | None
@@ -580,9 +589,7 @@ def _restored_json(place: Place, version: Restored) -> RestoredJson:
 
 
 def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
-    """Print the file that was written, and the command that undoes it; for a dry run, the
-    difference.
-    """
+    """Print the restored file and the command that undoes it; for a dry run, the difference."""
     name = shown_name(version.file)
     verb = "would be" if dry_run else "is"
     if version.then is None:
@@ -601,21 +608,21 @@ def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
 
 
 def memory_waiting(place: Place) -> list[MemoryJson]:
-    """Return the changes of agents that wait for you to keep or take back."""
+    """Return the changes of agents that wait for you to keep or undo them."""
     with opened(place) as stores:
         waiting = undecided(place.project(), changes_in(stores, _root(place)))
         return [memory_json(place, change) for change in waiting]
 
 
 def keep_memory(place: Place, text: str) -> None:
-    """Note that you keep a change."""
+    """Record that you keep a change."""
     with opened(place) as stores:
         keep_change(place.project(), _needed(place, stores, text))
     note("Kept.")
 
 
 def take_back_memory(place: Place, text: str) -> str:
-    """Take back a change, or else only its lines, and return the place of the new one."""
+    """Undo a change, or else only its lines. Return the place of the new change."""
     with opened(place, changes=True) as stores:
         planned = plan_undo([_needed(place, stores, text)], "", only_lines=True)
         (restored,) = restore(planned)

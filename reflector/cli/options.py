@@ -28,42 +28,40 @@ if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import BulletRow, Ledger
 
-#: A path, one of no folder, and one of a file that is there.
+#: A path, a path that is not a folder, and a path of an existing file.
 PATH = click.Path(path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-#: An event as people name it: its position, with a `u` before one of your own ledger. A session's
-#: id may begin with a zero.
+#: An event as users type it: its position, with the prefix `u` in the user's own ledger. A number
+#: that begins with a zero may be a session's id.
 POSITION = re.compile(r"(u?)([1-9][0-9]{0,14})", re.ASCII)
 
 #: A text that may mean a bullet's name.
 _LIKE_A_NAME = r"[a-z]+[-_ ]?\d+"
 
-#: An option that is given or not.
+#: An option without a value.
 flag = partial(click.option, is_flag=True)
 
-#: The option of every command that answers with one JSON document.
+#: The option of every command that can print one JSON document.
 json_option = flag("--json", "as_json", help="Print JSON.")
-#: The option of a command that shows what it would do.
+#: The option of a command that can show a change without making it.
 dry_run_option = flag("--dry-run", help=("Show the change without making it."))
-#: The command gets it as `moment`, None for now.
+#: The command gets it as `moment`. It is None for now.
 as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
     help="Show the state at a date, position or session.",
 )
-#: The reason of whoever decides, None where there is none.
+#: The reason for a decision. It is None without a reason.
 why_option = click.option("--why", metavar="REASON", help="Reason, which the ledger keeps.")
-#: Agreement given beforehand: see `agreed`.
+#: Agreement in advance. See `agreed`.
 yes_option = flag("--yes", help="Do not ask for confirmation.")
 
 
 class JudgeChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
-    """A judge: one that ships, an agent that can judge, or one of another package that you list in
-    `judges`.
-    """
+    """A judge of reflector, an agent that can judge, or a judge that you list in `judges`."""
 
     def __init__(self) -> None:
         self.case_sensitive = True
@@ -82,7 +80,7 @@ class JudgeChoice(click.Choice):  # type: ignore[type-arg]  # generic from click
         return super().convert(value, param, ctx)
 
 
-#: The command gets it as `judge`, None for the one in the settings: see `judge_settings`.
+#: The command gets it as `judge`. It is None for the judge in the settings. See `judge_settings`.
 judge_option = click.option(
     "--judge",
     type=JudgeChoice(),
@@ -92,8 +90,11 @@ judge_option = click.option(
 
 
 def agreed(question: str, otherwise: str, *, yes: bool) -> None:
-    """Return if a person agrees, end the command with 1 if not; `otherwise` says why nobody can
-    be asked.
+    """Return if the user agrees. Otherwise, end the command with 1.
+
+    otherwise  the reason why the user cannot be asked
+
+    Raises: UsageError if stdin is not a terminal.
     """
     if yes:
         return
@@ -105,7 +106,7 @@ def agreed(question: str, otherwise: str, *, yes: bool) -> None:
 
 @dataclass
 class Question:
-    """What a command asks: a ledger, of now or, where `then` is one, of a moment."""
+    """The subject of a command: a ledger as of now, or as of the moment `then`."""
 
     place: Place
     ledger: Ledger
@@ -114,37 +115,37 @@ class Question:
 
     @property
     def playbook(self) -> Ledger | Past:
-        """The playbook of now or then."""
+        """The playbook as of now or of the moment."""
         return self.then or self.ledger
 
     @cached_property
     def past(self) -> Past:
-        """The playbook of then, or of now as a moment, which is read once."""
+        """The playbook of the moment, or of now in the same form. It is read once."""
         from reflector.ledger.as_of import Past
 
         return self.then or Past(self.ledger)
 
     @property
     def upto(self) -> int | None:
-        """The position of the moment, None for now."""
+        """The position of the moment; None for now."""
         return self.then.position if self.then is not None else None
 
     def answers(self, document: object) -> bool:
-        """Print the answer where it is wanted as JSON; whether it was."""
+        """Print the answer if JSON is asked for, and return whether it was printed."""
         if self.as_json:
             print_json(document)
         return self.as_json
 
 
 def question(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a function of a question a command's, with `--as-of` and `--json`."""
+    """Return a command with `--as-of` and `--json` from a function of a question."""
 
     @wraps(function)
     @as_of_option
     @json_option
     @click.pass_obj
     def asked(place: Place, /, moment: str | None, as_json: bool, **own: Any) -> None:
-        # of a group: the rest is not about its own
+        # In a group with a subcommand, only the subcommand has a question.
         if click.get_current_context().invoked_subcommand is not None:
             return
         with place.reading() as ledger:
@@ -154,7 +155,10 @@ def question(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:
-    """Return the playbook of a moment, None for now. Raises UnknownReference."""
+    """Return the playbook of a moment; None for now.
+
+    Raises: UnknownReference if the text does not name a moment.
+    """
     if moment is None:
         return None
     from reflector.audit.moments import position_of
@@ -166,9 +170,7 @@ def past(ledger: Ledger, moment: str | None) -> Past | None:
 
 
 def _users_event(moment: str) -> Event | None:
-    """Return the event at a position of the user's ledger, such as `u38`; None for another
-    moment.
-    """
+    """Return the event at a position of the user's ledger, such as `u38`; else None."""
     match = POSITION.fullmatch(moment.strip())
     if match is None or not match[1]:
         return None
@@ -185,9 +187,7 @@ def _users_event(moment: str) -> Event | None:
 
 
 def last_time(ledger: Ledger, moment: str) -> str:
-    """Return the last time that a moment includes; of a position, that at which its event
-    happened.
-    """
+    """Return the last time that a moment includes. For a position, it is the time of its event."""
     from reflector.audit.dates import period_of
     from reflector.audit.moments import position_of
     from reflector.events.event import written
@@ -201,8 +201,10 @@ def last_time(ledger: Ledger, moment: str) -> str:
 
 
 def bullet_named(playbook: Ledger | Past, name: str) -> BulletRow | None:
-    """Return the bullet of a name, or the only one whose name differs in case, hyphens or leading
-    zeros, such as pat-001 for Pat-1; None if there is none.
+    """Return the bullet of a name; None if there is none.
+
+    The name may differ in case, hyphens or leading zeros if only one bullet matches, such as
+    pat-001 for Pat-1.
     """
     row = playbook.row(name)
     if row is not None or not re.fullmatch(_LIKE_A_NAME, name, re.ASCII | re.IGNORECASE):
@@ -212,8 +214,9 @@ def bullet_named(playbook: Ledger | Past, name: str) -> BulletRow | None:
 
 
 def find_bullet(ledger: Ledger, name: str, then: Past | None = None) -> BulletRow:
-    """Return the bullet of a name, now or then, as `bullet_named` does, or raise a usage error that
-    suggests the nearest name.
+    """Return the bullet of a name as `bullet_named` does, as of now or of a moment.
+
+    Raises: UsageError if it does not exist, with the nearest name.
     """
     row = bullet_named(then or ledger, name)
     if row is not None:
@@ -228,8 +231,9 @@ def find_bullet(ledger: Ledger, name: str, then: Past | None = None) -> BulletRo
 
 
 def find_own_bullet(place: Place, ledger: Ledger, name: str) -> BulletRow:
-    """Return the bullet of a name as `find_bullet` does, or raise a usage error for a rule that
-    stays in your file.
+    """Return the bullet of a name as `find_bullet` does.
+
+    Raises: UsageError if the rule stays in your file.
     """
     from reflector.playbook_files.places import places
 
@@ -246,7 +250,7 @@ def find_own_bullet(place: Place, ledger: Ledger, name: str) -> BulletRow:
 
 
 def _suggestion(ledger: Ledger, name: str) -> str:
-    """Return the way to the name that was meant; a live bullet is suggested first."""
+    """Return a hint about the intended name. A live bullet is suggested first."""
     from difflib import get_close_matches
 
     if is_name(name) and not is_below(name, USER_FIRST):
@@ -262,14 +266,12 @@ def _suggestion(ledger: Ledger, name: str) -> str:
 
 
 def _bare(name: str) -> str:
-    """`pat1` of `pat-001`, `PAT-1` and `pat 1`."""
+    """Return the short form of a name, such as `pat1` for `pat-001`, `PAT-1` and `pat 1`."""
     return re.sub(r"[-_ ]|(?<!\d)0+", "", name.lower())
 
 
 def _name_at(place: Place, text: str) -> str:
-    """Return the name of the rule at a place such as CLAUDE.md:33; the text itself if it does not
-    name a file.
-    """
+    """Return the name of the rule at a place such as CLAUDE.md:33; else the text itself."""
     from reflector.playbook_files.places import name_at
 
     file = text.rpartition(":")[0]
@@ -286,9 +288,10 @@ def _name_at(place: Place, text: str) -> str:
 
 
 class _Name(click.ParamType[str]):
-    """The name of a bullet, or the id of a lesson or session: it is cited in brackets, and copied
-    with them. A bullet's name may be typed without the hyphen, in capitals, or as the place of a
-    rule in a file, such as CLAUDE.md:33.
+    """The name of a bullet, or the id of a lesson or session, also in the brackets of a citation.
+
+    A bullet's name may be typed without the hyphen, in capitals, or as the place of a rule in a
+    file, such as CLAUDE.md:33.
     """
 
     name = "name"
@@ -302,7 +305,7 @@ class _Name(click.ParamType[str]):
 
 
 class FileLine(NamedTuple):
-    """A watched file, by its name in the ledger, and a line of it; None for all lines."""
+    """A watched file, by its name in the ledger, and the number of a line; None for all lines."""
 
     file: str
     number: int | None
@@ -313,7 +316,7 @@ def _root_of(place: Place) -> Path | None:
 
 
 class _Line(click.ParamType[Any]):
-    """A watched file, or a line of it such as CLAUDE.md:12; else a name as `_Name` takes it."""
+    """A watched file, or a line of it such as CLAUDE.md:12; else a name that `_Name` accepts."""
 
     name = "line"
 
@@ -336,7 +339,7 @@ class _Line(click.ParamType[Any]):
 
 
 class _Day(click.ParamType[datetime]):
-    """A date or a time: the beginning of the period that it names."""
+    """A date or a time. It is the beginning of the period that it names."""
 
     name = "day"
 

@@ -33,33 +33,33 @@ from reflector.text.width import broken, cut, width
 
 T = TypeVar("T")
 
-#: Characters that JSON may leave as they are but a terminal obeys or hides.
+#: Characters that JSON need not escape but that a terminal obeys or hides.
 _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 
-#: Seconds until a long command says what it does, and from then on between two notes.
+#: Seconds until the first note of a long command, and between two later notes.
 _FIRST_NOTE, _NEXT_NOTE = 2.0, 10.0
 
-#: Columns of a terminal that prose keeps while anything else can give way, and that every column
-#: keeps.
+#: The least width of prose while other columns can be made narrower, and the least width of every
+#: column.
 _LAST = 24
 _LEAST = 6
 
-#: What a narrow table leaves out of what `short_time` gives: this year ({}), or the hour of a day
-#: of another year.
+#: The part of a short time that a narrow table omits: this year ({}), or the hour of a day in
+#: another year.
 _LEFT_OUT = r"^{}-(?=\d\d-\d\d \d\d:\d\d$)|(?<=^\d\d\d\d-\d\d-\d\d) \d\d:\d\d$"
 
-#: A number as tables have them: 7, -1.50, 12,000, 40%, and two counters, 7/2.
+#: A number in a table: 7, -1.50, 12,000, 40%, or two counters, 7/2.
 _NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?%?(/\d+)?", re.ASCII)
 
-#: The cell of a number that nothing has.
+#: The cell for a missing number.
 NONE = "-"
 
-#: What ends or overwrites a line besides a line feed.
+#: Characters other than a line feed that end or overwrite a line.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def safe(text: str) -> str:
-    """Text of several lines, fit for a terminal; its indentation stays."""
+    """Return a text of several lines that is safe for a terminal, with its indentation."""
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
 
 
@@ -69,11 +69,15 @@ def say(text: str = "") -> None:
 
 
 def json_of(value: Any) -> Any:
-    """Return a value as JSON has it: a dataclass by the fields of its repr, whose names lose a `_`
-    at their end; a head and a path as they are typed, a change as events have it, a bullet with its
-    section's title, an event without the packed keys of its window's records.
+    """Return a value for JSON.
+
+    - A dataclass has the fields of its repr. Their names lose a `_` at the end.
+    - A head and a path are in the form that users type.
+    - A change is as in events.
+    - A bullet has its section's title.
+    - An event lacks the packed keys of its window's records.
     """
-    if isinstance(value, Path) or type(value) is Head:  # not one whose parts are the answer
+    if isinstance(value, Path) or type(value) is Head:  # not a subclass, which has more fields
         return str(value)
     if isinstance(value, Change):
         return value.to_data()
@@ -101,21 +105,23 @@ def _without_keys(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def shaped(kind: type[T], value: object, /, **more: Any) -> T:
-    """Return a value as a dataclass for JSON: the fields that `more` lacks are its attributes of
-    the same names.
+    """Return a value as a dataclass for JSON.
+
+    Fields that are not in `more` are the value's attributes of the same names.
     """
     names = [one.name for one in fields(kind)]  # type: ignore[arg-type]
     return kind(**{name: getattr(value, name) for name in names if name not in more}, **more)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, indented, readable in any language."""
+    """Print one JSON document, indented, with characters of every language."""
     print_lines([json.dumps(json_of(value), indent=2, ensure_ascii=False)])
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines that are JSON already, or safe, however many, without a character that a terminal
-    obeys.
+    """Print any number of lines that are JSON or safe.
+
+    Characters that a terminal obeys are escaped.
     """
     out = sys.stdout.buffer
     for line in lines:
@@ -125,8 +131,9 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Comma-separated values with a header (RFC 4180), row by row: memory does not grow with
-    their number.
+    """Print comma-separated values with a header (RFC 4180).
+
+    They are printed row by row, so that memory does not grow with their number.
     """
     import csv
 
@@ -154,16 +161,20 @@ def table(
     notes: Sequence[str] = (),
     empty: str = "",
 ) -> list[str]:
-    """Print a table, or without rows the note `empty`, if it is not ""; return the names of the
-    columns that were left out.
+    """Print a table, and return the names of the omitted columns. Without rows, note `empty`.
 
-    In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last
-    column), so what identifies a row stays whole. If that does not fit, times are shortened, and
-    the columns `extra` are left out, the first of them first; a note names those. They are also
-    left out if they are empty. What does not fit even so is cut. `whole` breaks the last column
-    into lines instead of cutting it. If not all columns fit, the column `below` is printed below
-    each row, in lines, or before the second line of the last column if it fits there. A note of a
-    row, if it is not "", is the last line below it. A column of numbers is aligned to the right.
+    In a pipe, each column is as wide as it needs. A terminal gets a narrower table, in these steps:
+
+    - Only columns of `prose` are cut (default: the last column), so that the cells that identify a
+      row stay whole.
+    - If that does not fit, times are shortened. Then the columns `extra` are omitted, the first of
+      them first. A note names them. Empty extra columns are always omitted.
+    - If the rest still does not fit, all columns are cut.
+
+    `whole` breaks the last column into lines instead of cutting it. If not all columns fit, the
+    column `below` is printed below each row in lines. It is before the second line of the last
+    column if it fits there. The note of a row is the last line below it, unless it is "". A column
+    of numbers is aligned to the right.
     """
     if not rows and empty:
         note(empty)
@@ -204,8 +215,9 @@ def _line_of(value: object) -> str:
 
 
 def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
-    """Yield the lines below a row: the rest of its last column, which begins after `lead` columns,
-    and a text, before that rest if it fits there.
+    """Yield the lines below a row: the rest of its last column, and a text.
+
+    The rest begins after `lead` columns. The text is before it if it fits there.
     """
     if text and others and width(text) + 3 < lead:
         yield f"  {text}".ljust(lead) + others.pop(0)
@@ -224,7 +236,7 @@ def _note_line(text: str, room: int) -> Iterator[str]:
 
 
 class _Column:
-    """A column of a table, as wide as its widest cell until it is made narrower."""
+    """A column of a table. At first it is as wide as its widest cell."""
 
     def __init__(self, name: str, cells: list[str]) -> None:
         self.name = name
@@ -236,12 +248,14 @@ class _Column:
         )
 
     def with_short_times(self) -> _Column:
-        """Return the column with times of this year without it, and others without the hour."""
+        """Return the column with shorter times: without this year, or without the hour of other
+        years.
+        """
         left_out = _LEFT_OUT.format(datetime.now().year)
         return _Column(self.name, [re.sub(left_out, "", cell, count=1) for cell in self.cells])
 
     def shown(self, cell: str) -> str:
-        """Return a cell as wide as the column."""
+        """Return a cell in the width of the column."""
         shown = cut(cell, self.width)
         padding = " " * (self.width - width(shown))
         return padding + shown if self.is_number else shown + padding
@@ -250,10 +264,10 @@ class _Column:
 def _fitted(
     columns: Sequence[_Column], prose: Sequence[str], extra: Sequence[str], room: int
 ) -> tuple[list[_Column], list[str]]:
-    """Return the columns that fit a terminal, and the names of those that were left out.
+    """Return the columns that fit a terminal, and the names of the omitted ones.
 
-    First times lose this year or their hour, then extra columns are left out, then prose gets
-    narrower; if that is not enough, all columns do.
+    First, times lose this year or their hour. Then extra columns are omitted, and then prose gets
+    narrower. If that is not enough, all columns get narrower.
     """
     columns = [column for column in columns if column.name not in extra or any(column.cells)]
     if _least_width(columns, prose) > room:
@@ -268,7 +282,7 @@ def _fitted(
 
 
 def _narrow(columns: Sequence[_Column], prose: Sequence[str], room: int) -> None:
-    """Make prose narrower until the columns fit; if that is not enough, all of them."""
+    """Make prose narrower until the columns fit. If that is not enough, narrow all columns."""
     while _whole_width(columns) > room:
         wide = [column for column in columns if column.width > _LEAST]
         if not wide:
@@ -277,12 +291,12 @@ def _narrow(columns: Sequence[_Column], prose: Sequence[str], room: int) -> None
 
 
 def _whole_width(columns: Iterable[_Column]) -> int:
-    """Return how wide columns are with the space between them."""
+    """Return the width of columns with the space between them."""
     return sum(column.width + 2 for column in columns) - 2
 
 
 def _least_width(columns: Iterable[_Column], prose: Sequence[str]) -> int:
-    """Return how wide columns are with prose as narrow as it may be."""
+    """Return the width of columns when prose is as narrow as possible."""
     spare = (max(0, column.width - _LAST) for column in columns if column.name in prose)
     return _whole_width(columns) - sum(spare)
 
@@ -295,8 +309,9 @@ def event_table(
     whole: bool = False,
     empty: str = "",
 ) -> None:
-    """Print events as a table `without` one of its columns; `what` says what each is about. See
-    `table`.
+    """Print events as a table `without` one of its columns. See `table`.
+
+    what  returns the text about an event
     """
     from reflector.audit.log import summary
 
@@ -314,10 +329,10 @@ def event_table(
 
 
 def _room(stream: TextIO | None = None) -> int:
-    """Return the columns of the terminal that a stream (stdout) prints to, 0 if it is not one."""
+    """Return the width of the terminal that a stream (stdout) prints to; 0 without a terminal."""
     if not (stream or sys.stdout).isatty():
         return 0
-    from shutil import get_terminal_size  # a pipe needs none of it
+    from shutil import get_terminal_size  # not needed in a pipe
 
     return get_terminal_size((100, 24)).columns
 
@@ -325,10 +340,11 @@ def _room(stream: TextIO | None = None) -> int:
 def print_facts(
     rows: Iterable[tuple[str, str]], name_width: int, indent: int = 0, *, begun: bool = False
 ) -> None:
-    """Print names of at most `name_width` characters, each with its value; a terminal gets long
-    values broken into lines.
+    """Print names of at most `name_width` characters, each with its value.
 
-    `begun` says that the indentation of the first line is printed already.
+    A terminal gets long values broken into lines.
+
+    begun  whether the indentation of the first line is already printed
     """
     room = _room() - indent - name_width - 1
     for name, value in rows:
@@ -346,8 +362,9 @@ def prose(text: str) -> None:
 
 
 def print_difference(lines: Iterable[str]) -> None:
-    """Print the lines of a difference; on a terminal, the parts of a long one begin with its
-    sign.
+    """Print the lines of a difference.
+
+    On a terminal, each part of a long line begins with the line's sign.
     """
     room = _room()
     for line in lines:
@@ -365,18 +382,18 @@ def note(text: str) -> None:
 
 
 def short_time(stamp: str) -> str:
-    """`2026-11-21 07:40` of an ISO time, in this machine's zone: as options take a time."""
+    """Return an ISO time as `2026-11-21 07:40`, a form for options, in this machine's zone."""
     try:
         return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError):  # of a forged ledger
+    except (ValueError, OverflowError):  # a forged ledger
         return stamp[:16].replace("T", " ")
 
 
 def day_words(stamp: str) -> str:
-    """Return the day of an ISO time, in this machine's zone: `today`, `25 Nov`, `25 Nov 2025`."""
+    """Return the day of an ISO time in this machine's zone: `today`, `25 Nov`, `25 Nov 2025`."""
     try:
         day = datetime.fromisoformat(stamp).astimezone().date()
-    except (ValueError, OverflowError):  # of a forged ledger
+    except (ValueError, OverflowError):  # a forged ledger
         return stamp[:10]
     today = datetime.now().astimezone().date()
     words = {today: "today", today - timedelta(days=1): "yesterday"}
@@ -385,17 +402,17 @@ def day_words(stamp: str) -> str:
 
 
 def short_id(value: str | None) -> str:
-    """Return the beginning of a session's or event's id, enough to name it."""
+    """Return the beginning of a session's or event's id, which is enough to name it."""
     return (value or "")[:8]
 
 
 def span(first: int, last: int) -> str:
-    """Return the positions from one to another as a command takes them: `41`, `41..43`."""
+    """Return the positions from one to another in the form for commands: `41`, `41..43`."""
     return str(first) if first == last else f"{first}..{last}"
 
 
 def counting(items: Iterable[T], what: str) -> Iterator[T]:
-    """Yield items; after two seconds, and then every ten, note how many there were."""
+    """Yield items. After two seconds, and then every ten, note their number so far."""
     due = monotonic() + _FIRST_NOTE
     for number, item in enumerate(items, start=1):
         yield item
@@ -406,8 +423,8 @@ def counting(items: Iterable[T], what: str) -> Iterator[T]:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Note what is done, if that takes more than two seconds."""
-    from threading import Timer  # a session's end, which needs none, loads this file
+    """Print a note about the work if it takes more than two seconds."""
+    from threading import Timer  # a session's end loads this file without it
 
     timer = Timer(_FIRST_NOTE, note, (what,))
     timer.daemon = True
@@ -419,7 +436,7 @@ def waiting(what: str) -> Iterator[None]:
 
 
 def progress(length: int, label: str) -> Any:
-    """Return a progress bar on stderr, where that is a terminal: a pipe gets the answer alone."""
+    """Return a progress bar on stderr. It is hidden if stderr is not a terminal."""
     hidden = not sys.stderr.isatty()
     return click.progressbar(
         length=length, label=label, show_pos=True, file=sys.stderr, hidden=hidden

@@ -31,22 +31,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedJson(BulletRow):
-    """A bullet of `list`, with what came of it.
+    """A bullet of `list`, with its use and its verdicts.
 
-    cited          sessions whose agent cited it, `last_cited` when the latest of them was
-    judged         sessions with a verdict on it, neutral ones included
-    helped         votes of sessions that it helped, `harmed` of those that it harmed: each session
-                   has one vote, which its verdicts share
-    neither        sessions with neutral verdicts alone
+    cited          sessions whose agent cited it
+    last_cited     the time of the latest citation
+    judged         sessions with a verdict on it, including neutral ones
+    helped         votes of sessions that it helped. Each session has one vote, which its verdicts
+                   share
+    harmed         votes of sessions that it harmed
+    neither        sessions with only neutral verdicts
     undecided      sessions that cited it and have no verdict on it
-    followed       sessions that followed it, `broken` those that did not: where a judge could tell
-    share          the helpful share of the votes, null without any; `low` and `high` are the ends
-                   of its 90 % interval
-    told           whether a session that starts now is told it; null for a moment
-    told_sessions  sessions that were told it, or whose client loaded it from your file; null where
+    followed       sessions that followed it, if a judge could decide
+    broken         sessions that did not follow it, if a judge could decide
+    share          the helpful share of the votes; null without votes
+    low            the lower end of the share's 90 % interval
+    high           the upper end of that interval
+    told           whether a session that starts now is shown it; null for a moment
+    told_sessions  sessions that were shown it, or whose client loaded it from your file; null if
                    none is recorded
-    demoted        why it gives way to others; null where it does not
-    checked        what `reflector check` found, in words; null where nobody was asked about it
+    demoted        the reason why it gives way to others; null if it does not
+    checked        the findings of `reflector check` in words; null if no judge was asked about it
     place          the file and line of a rule that stays in your file; null for one of the playbook
     newest_verdict  of a check or a first reading, with its quote; null if there is none
     """
@@ -77,15 +81,15 @@ class ListedJson(BulletRow):
 
     @property
     def votes(self) -> str:
-        """Its votes that it helped, that it harmed, and the sessions without one."""
+        """Its votes for helped and for harmed, and the sessions without a vote."""
         words = f"{self.helped:.3g}, harmed {self.harmed:.3g}"
         rest = ((self.neither, "neither"), (self.undecided, "undecided"))
         return words + "".join(f", {number} {word}" for number, word in rest if number)
 
 
 class Uses(NamedTuple):
-    """What came of bullets: how they were used, which are told now, how they rank, and what
-    `reflector check` found.
+    """The use of bullets, the bullets shown now, their ranks, and the findings of `reflector
+    check`.
     """
 
     rows: list[BulletRow]
@@ -100,7 +104,7 @@ class Uses(NamedTuple):
 
     @classmethod
     def of(cls, asked: Question) -> Uses:
-        """Return what is known of all bullets, now or then."""
+        """Return the use of all bullets as of now or of a moment."""
         from reflector.audit.citations import observed, use
         from reflector.playbook.ranking import pinned_names
         from reflector.playbook_files.places import places
@@ -130,7 +134,7 @@ class Uses(NamedTuple):
         return cls(rows, usage, told, has_tellings, standing, votes, found, checked, in_files)
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
-        """Return a bullet as `list --json` has it; the interval may be left out (0 to 1)."""
+        """Return a bullet as `list --json` has it. Without the interval, it is 0 to 1."""
         used = self.usage.bullets[row.name]
         votes = self.shown[row.name]
         checked = self.checked.get(row.name)
@@ -161,12 +165,15 @@ class Uses(NamedTuple):
         )
 
     def demoted(self, row: BulletRow) -> str | None:
-        """Return why a bullet gives way to others, None where it does not."""
+        """Return the reason why a bullet gives way to others; None if it does not."""
         return self.standing.why_demoted(row.bullet) if row.status == "live" else None
 
 
 def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
-    """Yield what came of a rule, in lines; `marks` are the votes of its recent sessions."""
+    """Yield the use and the votes of a rule in lines.
+
+    marks  the votes of its recent sessions
+    """
     yield f"Helped {listed.votes}{': too few to tell' if 0 < votes.total < FEWEST else ''}."
     if votes.total >= FEWEST:
         yield f"Helped in {votes.words}."
@@ -182,13 +189,13 @@ def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
 
 _COUNTERS = "helpful/harmful as in playbook.json, which also counts repeats and earlier numbers"
 _MOST_QUOTES = 3
-#: How `list` may be ordered.
+#: The orders of `list`.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "best": lambda one: (-one.low, best_first(one.bullet)),
     "name": lambda one: one.name,
     "harmed": lambda one: (-one.harmed, best_first(one.bullet)),
     "cited": lambda one: (-one.cited, best_first(one.bullet)),
-    # A time as the ledger writes it, as a number: the latest first.
+    # The time as a number, so that the latest is first.
     "last-cited": lambda one: (
         -int("0" + "".join(filter(str.isdecimal, one.last_cited or ""))),
         one.position,
@@ -299,7 +306,7 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
 
 
 def _file_with_rules(place: Place) -> str:
-    """Return the first file of the project that agents load and that has a rule, "" if none has."""
+    """Return the first loaded file of the project that has a rule; "" if there is none."""
     from reflector.playbook_files.watching import loaded_advice
 
     if place.user or place.dataset is not None:
@@ -310,8 +317,9 @@ def _file_with_rules(place: Place) -> str:
 def _selected(
     rows: Sequence[ListedJson], section: str | None, uncited_since: str | None, query: str
 ) -> list[ListedJson]:
-    """Return the rules of a section that no session cited since a time and that contain words of a
-    query, which puts the best match first.
+    """Return the rules of a section that no session cited since a time and that match a query.
+
+    With a query, the best match comes first.
     """
     chosen = [row for row in rows if section in (None, row.section)]
     if uncited_since is not None:
@@ -325,7 +333,7 @@ def _selected(
 
 
 def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> list[BulletRow]:
-    """Return the bullets as another policy counts them, and note how many differ."""
+    """Return the bullets with the counts of another policy, and note how many differ."""
     other = asked.past.rows(counting)
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
@@ -337,7 +345,10 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
 
 
 class _Column(NamedTuple):
-    """A column of `list`: its title, its cell of a row, and whether it is there even if empty."""
+    """A column of `list`: its title, and a function that returns its cell of a row.
+
+    always  whether it is printed even if it is empty
+    """
 
     title: str
     cell: Callable[[ListedJson], object]
@@ -377,9 +388,10 @@ def _columns(rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> list[
 
 
 def _quote_lines(rows: Sequence[ListedJson]) -> list[str]:
-    """Return a line for each rule: the newest verdict with its quote for those that were judged on
-    the last day with verdicts, at most three, the worst first; "" for all others. Without any, no
-    line.
+    """Return a line for each rule: its newest verdict with the quote, or "".
+
+    At most three rules have a verdict here: the worst ones of the last day with verdicts. Without
+    any verdict, the result is empty.
     """
     verdicts = {row.name: row.newest_verdict for row in rows if row.newest_verdict}
     if not verdicts:

@@ -190,7 +190,7 @@ def _show_window(window: Window) -> None:
 
 
 def _window_facts(window: Window) -> Iterator[tuple[str, str]]:
-    """Yield the facts about a window: what was read, its citations, and why it was not judged."""
+    """Yield the facts about a window: its records, its citations, and why it was not judged."""
     if window.type == ev.TRAJECTORY_RECORDED:
         steps = counted(len(window.data.get("steps", ())), "step")
         parts = (window.data.get("dataset"), window.data.get("status"), steps)
@@ -254,7 +254,7 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
 
 
 def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bool) -> None:
-    """Print who wrote a line, and what was counted of it."""
+    """Print the author of a line, and the counts of the line."""
     from reflector.check.evidence import evidence_lines
     from reflector.cli.memory import print_blame
 
@@ -283,7 +283,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
 
 
 def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[str]:
-    """Return what came of a rule, in lines."""
+    """Return the use and the votes of a rule, in lines."""
     uses = Uses.of(asked)
     return worth(uses.json(row), uses.shown[row.name], recent(steps, asked.past))
 
@@ -333,9 +333,7 @@ def _blame_rule(asked: Question, name: str) -> None:
 
 
 def _why(step: Step) -> str:
-    """Return why a step counts or does not: by which judge, for what reason, and whose words it
-    rests on.
-    """
+    """Return why a step counts or does not count: its judge, the reason, and the quoted words."""
     said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
     wrong = ""
     if step.said_wrong is not None:
@@ -451,7 +449,7 @@ def _print_events(
 
 
 class _Topic(NamedTuple):
-    """What `log` is about: a rule, a session, or the time from `begin` to `end`."""
+    """The topic of `log`: a rule, a session, or the time from `begin` to `end`."""
 
     bullet: str | None = None
     session_id: str | None = None
@@ -460,7 +458,10 @@ class _Topic(NamedTuple):
 
     @classmethod
     def of(cls, ledger: Ledger, text: str | None) -> _Topic:
-        """Return what a text names. Raises UnknownReference and click.UsageError."""
+        """Return the topic that a text names.
+
+        Raises: UnknownReference or UsageError if the text does not name a topic.
+        """
         if text is None:
             return cls()
         begin, dots, end = text.partition("..")

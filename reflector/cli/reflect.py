@@ -81,7 +81,7 @@ def _judge_named(
 
 
 def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
-    """Print how the windows of sessions ended; exit with 1 if one failed."""
+    """Print the outcome of the windows of sessions. Exit with 1 if one failed."""
     rows = [(short_id(window.session_id), window.outcome, window.words) for window in judged]
     if as_json:
         print_json(Drained(reflected=judged))
@@ -92,7 +92,7 @@ def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
 
 
 def _answered(backend: Backend, judged: list[Reflected]) -> tuple[int, str]:
-    """Return how many models answered about missing rules, and why the others did not."""
+    """Return the number of models that answered about missing rules, and why the others did not."""
     if not backend.quotes:
         return 0, f"{backend.name} does not read prompts; name a model with --judge"
     failures = [window.detail for window in judged if window.outcome != "completed"]
@@ -100,8 +100,9 @@ def _answered(backend: Backend, judged: list[Reflected]) -> tuple[int, str]:
 
 
 def _confirmed(place: Place, project: Project) -> int | None:
-    """Return how many requests to your agent you agree to, if more sessions wait than today
-    allows.
+    """Return the number of requests to your agent that you agree to.
+
+    You are asked only if more sessions wait than today's limit allows.
     """
     if not project.has_ledger() or not sys.stdin.isatty():
         return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reflector.report.summary import Summary
 
 _FILE = "report.html"
-#: Characters of a rule in a line.
+#: The most characters of a rule in a line.
 _MOST = 52
 _READ_FIRST = "The page contains the texts of your rules. Read the page before you send it."
 
@@ -59,7 +59,7 @@ def report(
 
 
 def _default(place: Place) -> Path:
-    """Return the file in the project's state folder, as short as you can type it here."""
+    """Return the file in the project's state folder, in the shortest form to type here."""
     path = place.project().make_state_dir() / _FILE
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
@@ -89,7 +89,7 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
 def _lines(
     page: Page, place: Place, path: Path, size: int, *, is_plain: bool, share: bool
 ) -> list[str]:
-    """Return what the command prints: the file, its last days, and the next command."""
+    """Return the output of the command: the file, its last days, and the next command."""
     summary = page.summary
     helped = summary.helped.total()
     harmed = summary.harmed.total()
@@ -125,7 +125,10 @@ def _lines(
 
 
 def _days(summary: Summary) -> str:
-    """Return `21 to 28 Nov`, `24 Oct to 2 Nov`, and years unless the last one is both."""
+    """Return the period, such as `21 to 28 Nov` or `24 Oct to 2 Nov`.
+
+    If the dates are in different years, both have their year.
+    """
     try:
         begins = datetime.fromisoformat(summary.begins).astimezone()
         ends = datetime.fromisoformat(summary.ends).astimezone()

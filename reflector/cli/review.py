@@ -74,10 +74,10 @@ _VERDICT_OF: Mapping[str, Verdict] = {"h": "helpful", "x": "harmful", "n": "neut
 _CITATION_KEYS = {"h": "helped", "x": "harmed", "n": "neither", "m": "more"}
 _COMMON_KEYS = {"s": "skip", "u": "undo", "q": "quit"}
 _LAST_KEYS = {"u": "undo", "q": "quit"}
-#: Characters of a message, and your messages, that a screen has room for.
+#: The most characters of a message, and the most of your messages, on a screen.
 _CHARACTERS, _REPLIES = 240, 3
 _NO_REASON = "no reason given"
-#: In place of the position of a decision: a change that was kept.
+#: The value for a kept change, which is used instead of the position of a decision.
 _KEPT = "kept"
 
 session_option = click.option(
@@ -87,7 +87,7 @@ ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID…")
 
 
 class _Review(click.Group):
-    """The group, in which a word with a digit that is not a command is the name of a rule."""
+    """The group. A word with a digit that is not a command is the name of a rule."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,9 +105,11 @@ class _Review(click.Group):
 
 @dataclass
 class WaitingJson:
-    """Citations without a verdict, the newest first, and proposals, the oldest first. With `review
-    list`, also citations that a judge decided, and decided proposals. With the setting `memory` =
-    "tell", also changes of memory files by an agent.
+    """The things that wait for you.
+
+    citations  without a verdict, newest first; with `review list`, also those that a judge decided
+    proposals  oldest first; with `review list`, also decided ones
+    memory     changes of memory files by an agent, with the setting `memory` = "tell"
     """
 
     citations: list[OpenCitation]
@@ -244,9 +246,7 @@ def _decide_by_key(place: Place, waiting: WaitingJson) -> None:
 
 
 class _Decided(NamedTuple):
-    """The number of a case, and the position of the decision; None if `undo` cannot take it
-    back.
-    """
+    """The number of a case, and the position of the decision; None if `undo` cannot undo it."""
 
     number: int
     position: int | str | None
@@ -259,7 +259,7 @@ def _decide(
     decided: list[_Decided],
     number: int,
 ) -> None:
-    """Record a decision, or print why it is refused."""
+    """Record a decision, or print the reason why it is refused."""
     try:
         decided.append(_Decided(number, case.decide(place, key)))
     except click.ClickException as error:
@@ -269,7 +269,7 @@ def _decide(
 
 
 def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
-    """Undo the last decision; return the number of the case to show next."""
+    """Undo the last decision, and return the number of the case to show next."""
     if not decided:
         note("You have not decided anything yet.")
         return number
@@ -288,7 +288,7 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
 
 
 def _pressed(keys: Mapping[str, str]) -> str:
-    """Return the key that you press, one of these."""
+    """Return the key that you press, which is one of these."""
     menu = "  ".join(f"{key} {word}" for key, word in keys.items())
     while True:
         click.echo(f"{menu} > ", nl=False)
@@ -302,7 +302,10 @@ def _pressed(keys: Mapping[str, str]) -> str:
 
 
 class _CitationCase:
-    """A citation that waits for your verdict; `keys` are those that decide on it."""
+    """A citation that waits for your verdict.
+
+    keys  the keys that decide on it
+    """
 
     def __init__(self, citation: OpenCitation) -> None:
         self.citation = citation
@@ -383,7 +386,10 @@ def _record_verdict(
 
 
 class _ProposalCase:
-    """A proposal that waits for your decision; `keys` are those that decide on it."""
+    """A proposal that waits for your decision.
+
+    keys  the keys that decide on it
+    """
 
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
@@ -396,7 +402,7 @@ class _ProposalCase:
             self.keys["k"] = "keep apart"
 
     def show(self, place: Place, number: str) -> bool:
-        """Print it; return False if it does not wait any more."""
+        """Print it. Return False if it no longer waits."""
         with place.reading() as ledger:
             proposal = proposing.find_proposal(ledger, self.proposal.id)
             if proposal.state != "waiting":
@@ -415,7 +421,7 @@ class _ProposalCase:
         return True
 
     def show_more(self) -> None:
-        """A proposal is shown whole."""
+        """A proposal is always shown whole."""
 
     def decide(self, place: Place, key: str) -> int | None:
         proposal = self.proposal
@@ -446,7 +452,7 @@ def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None)
 
 
 class _MemoryCase:
-    """A change of a memory file by an agent, which you keep or take back."""
+    """A change of a memory file by an agent, which you keep or undo."""
 
     keys: Mapping[str, str] = {"k": "keep", "t": "take back"}
 
@@ -460,7 +466,7 @@ class _MemoryCase:
         return True
 
     def show_more(self) -> None:
-        """A change is shown whole."""
+        """A change is always shown whole."""
 
     def decide(self, place: Place, key: str) -> str:
         if key == "k":
@@ -560,7 +566,10 @@ def _decline(place: Place, ids: tuple[str, ...], why: str | None, *, keep: bool)
 def _decide_each(
     place: Place, ids: Sequence[str], decide: Callable[[Ledger, Proposal], object]
 ) -> None:
-    """Decide on each proposal; one that cannot be decided on is named, and the others are."""
+    """Decide on each proposal. If some cannot be decided, raise an error that names them.
+
+    Raises: ClickException after deciding on the others.
+    """
     refused = []
     with place.changing() as ledger:
         for id in ids:
@@ -593,7 +602,7 @@ def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
 
 @dataclass
 class FoundJson:
-    """The duplicates and the rules to remove that `review find` found."""
+    """The findings of `review find`: the duplicates and the rules to remove."""
 
     duplicates: list[Pair]
     removals: list[Due]
@@ -660,7 +669,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
 
 
 def _move(place: Place, first: Bullet, second: Bullet) -> str | None:
-    """Return the command after which rules of two sections can be merged."""
+    """Return the command that makes a merge possible; None if both rules have the same section."""
     if first.section == second.section:
         return None
     return place.command("edit", second.name, "--section", first.section)

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from reflector.cli.table import GROUPS, MORE, Entry
 
-#: The first screen fits a terminal of 24 rows and 80 columns.
+#: The first screen fits in a terminal of 24 rows and 80 columns.
 WIDTH = 80
 _PROMISE = "See which rules help your coding agent, which it breaks, and why."
 _OPTIONS = (
@@ -20,7 +20,7 @@ _OPTIONS = (
 
 
 def first_screen() -> str:
-    """Return the commands that a person needs in the first month, two in a row."""
+    """Return the commands that a user needs in the first month, two in a row."""
     lines = [_PROMISE, ""]
     for title, group in GROUPS.items():
         lines.append(title)
@@ -31,7 +31,7 @@ def first_screen() -> str:
 
 
 def every_command() -> str:
-    """Return every command that people type, one in a row, and the options of all of them."""
+    """Return every command that users type, one in a row, and their common options."""
     groups: Mapping[str, Mapping[str, Entry]] = {**GROUPS, "More": MORE}
     width = max(len(name) for group in groups.values() for name in group)
     lines = [_PROMISE]
@@ -52,7 +52,7 @@ def _rows(group: Mapping[str, Entry]) -> Iterator[str]:
 
 
 def _pairs(rows: Iterable[tuple[str, str]]) -> list[str]:
-    """Return names and what they do, in two columns."""
+    """Return names and their descriptions in two columns."""
     pairs = list(rows)
     width = max(len(name) for name, _ in pairs)
     return [f"  {name:<{width}}  {text}" for name, text in pairs]

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class IngestedJson:
-    """The files that `ingest` recorded; `failed` has a line for each other file."""
+    """The files that `ingest` recorded.
+
+    failed  a line for each other file
+    """
 
     files: list[RecordedFile]
     failed: list[str]
@@ -70,7 +73,7 @@ def ingest(
     recorded = Recorded()
     readable = _readable(files, recorded) if place.is_untouched else files
     reflected: list[Reflected] = []
-    if readable:  # a file that is not a transcript begins no playbook
+    if readable:  # other files do not start a playbook
         reflected = _ingest(
             place, place.project(**judge_settings(judge)), readable, window, recorded
         )
@@ -83,7 +86,7 @@ def ingest(
 
 
 def _readable(files: Sequence[Path], recorded: Recorded) -> list[Path]:
-    """Return the files that are transcripts, and add the others to those that failed."""
+    """Return the files that are transcripts. Add the others to the failed files."""
     readable: list[Path] = []
     for path in files:
         try:
@@ -152,7 +155,7 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
 
 
 class _Agent(click.ParamType[Reader]):
-    """An agent whose sessions can be read; the readers of extensions are those of the settings."""
+    """An agent whose sessions can be read, or the agent of an extension in the settings."""
 
     name = "agent"
 
@@ -235,9 +238,7 @@ class UnreadableJson:
 
 @dataclass
 class AgentJson:
-    """The sessions of the project that one agent still keeps, and the days of the first and the
-    last.
-    """
+    """The sessions of the project that one agent still keeps, with the first and the last day."""
 
     agent: str
     files: int
@@ -248,8 +249,9 @@ class AgentJson:
 
 @dataclass
 class HistoryJson:
-    """The sessions that agents still keep; `recorded` is the number of files with new records, null
-    for a dry run and if there is no file.
+    """The sessions that agents still keep.
+
+    recorded  the number of files with new records; null for a dry run and if there are no files
     """
 
     project: Path
@@ -305,9 +307,7 @@ def _nothing_words(plan: HistoryPlan) -> str:
 
 
 def compressed_words(title: str, paths: Sequence[Path]) -> str:
-    """Return the number of compressed sessions of an agent that are not read, with the first
-    ones.
-    """
+    """Return the number of an agent's unread compressed sessions, with the first of them."""
     shown = ", ".join(map(str, paths[:3]))
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return (
@@ -317,8 +317,9 @@ def compressed_words(title: str, paths: Sequence[Path]) -> str:
 
 
 def _confirm(plan: HistoryPlan, *, yes: bool) -> None:
-    """Ask before a model is asked: how often, and at most how much. Recorded sessions cost
-    nothing.
+    """Ask before a model reads sessions, with the numbers of sessions and tokens.
+
+    Recorded sessions do not cost anything.
     """
     from reflector.sessions.history import requests_of
 
@@ -337,7 +338,7 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
     from reflector.sessions.history import record_history
 
     root = plan.project.root
-    # In bytes: one file may be as long as all others together.
+    # In bytes, because one file may be as long as all others together.
     size = sum(agent.bytes for agent in plan.agents)
     with progress(size or 1, root.name) as bar:
         recorded = record_history(plan, lambda file: bar.update(file.bytes))
@@ -386,7 +387,7 @@ def run_drain(
     as_json: bool,
     confirmed: int | None = None,
 ) -> None:
-    """Process what waits, and print what came of it; exit with 1 if something failed."""
+    """Process the waiting sessions, and print the results. Exit with 1 if something failed."""
     done = drains.drain_project(
         project, wait=retry != "due", retry=retry, confirmed=confirmed
     ) or Drained(ran=False)

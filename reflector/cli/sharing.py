@@ -14,7 +14,7 @@ from reflector.hooks import git_merge
 from reflector.playbook_files.mirrors import add_mirror, agent_file_name, mirrors, remove_mirror
 from reflector.sessions.spool import is_untouched
 
-#: What git has to know of a shared playbook.
+#: The files of a shared playbook that must be in git.
 _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 
 

@@ -38,9 +38,9 @@ from reflector.sessions.overview import (
 )
 from reflector.text.phrases import counted
 
-#: Dropped verdicts that are shown.
+#: The most dropped verdicts that are shown.
 _MOST_DROPPED = 3
-#: How the screen names these states of sessions; it shows the others as they are.
+#: The names of session states on the screen. Other states are shown unchanged.
 _STATES = {"skipped": "not judged", "given_up": "given up", "completed": "judged"}
 _NO_LEDGER = "none yet; `reflector add` creates one"
 
@@ -89,7 +89,10 @@ def _print_projects(*, as_json: bool) -> None:
 
 
 def status_of(place: Place) -> StatusJson:
-    """Return the state of the place's project. Raises ConfigError."""
+    """Return the state of the place's project.
+
+    Raises: ConfigError if the settings cannot be used.
+    """
     project = place.project()
     return overview(project, place.command, fast.off_by(str(project.root)))
 
@@ -103,7 +106,7 @@ def month_words(month: MonthJson | None) -> str:
 
 
 class _Rows(NamedTuple):
-    """A state, as names and values."""
+    """A state as rows of names and values."""
 
     place: Place
     state: StatusJson

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 
 class Entry(NamedTuple):
-    """A command: its module in reflector/cli, its function there, its line on the first screen,
-    and what may follow its name.
+    """A command: its module in reflector/cli, its function there, and its summary in the help.
+
+    examples  texts that may follow its name
     """
 
     module: str
@@ -20,7 +21,7 @@ class Entry(NamedTuple):
     examples: tuple[str, ...] = ("",)
 
 
-#: The first screen.
+#: The commands on the first screen.
 GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Start": {
         "check": Entry(
@@ -170,7 +171,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
     },
 }
 
-#: The rest of what people type: `reflector help --all`.
+#: The other commands that users type, in `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
     "demo": Entry("demo", "demo", "Try reflector on samples", ("", "shop")),
     "merge": Entry(
@@ -256,7 +257,7 @@ MORE: Final[dict[str, Entry]] = {
     "help": Entry("help", "help_", "Search help and pages", ("", "redact a customer")),
 }
 
-#: What agents, shells and cron call.
+#: The commands that agents, shells and cron call.
 HIDDEN: Final[dict[str, Entry]] = {
     "hook": Entry("called", "hook", "Record an agent's event", ("< event.json",)),
     "drain": Entry("sessions", "drain", "Record queued sessions", ("", "--retry-failed")),
@@ -267,7 +268,7 @@ COMMANDS: Final = {
     name: entry for group in (*GROUPS.values(), MORE, HIDDEN) for name, entry in group.items()
 }
 
-#: The command or option that replaces one from before the first release.
+#: The replacement of each command or option from before the first release.
 FORMER: Final[dict[str, str]] = {
     "--dataset": "lab --dataset",
     "demo --keep": "demo FOLDER",
@@ -313,7 +314,7 @@ FORMER: Final[dict[str, str]] = {
     "uninstall --mirror": "mirror --off FILE",
 }
 
-#: Words that people try, and the command that they mean.
+#: Words that users try, and the command that they mean.
 SYNONYMS: Final = {
     "approve": "review approve",
     "decide": "review",

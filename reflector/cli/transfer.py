@@ -65,22 +65,24 @@ from reflector.trials.trial import Trial
 if TYPE_CHECKING:
     from reflector.sessions.redaction import Redacted, RedactionPlan
 
-#: Entries that the playbook has already, and events and files that still hold an erased text, are
-#: named up to this number.
+#: The most named entries that the playbook already has, and the most named events and files that
+#: still contain an erased text.
 _NAMED = 12
 FORMATS = ("json", "md", "csv", "ndjson")
 
 
 @dataclass
 class AdoptedJson:
-    """The rules of the files; `undo` is the command that undoes it.
+    """The result for the rules of files.
 
-    how      "named": the rules stay in their file; "moved": out of it; "added": a file that no
-             agent loads brought them
-    bullets  how many rules are new there
-    diff     of the files out of which rules move
-    `tokens_before` and `tokens_after` are those that a session starts with, in the text of the
-    playbook and in the files of a move; null if that did not change.
+    how            "named": the rules stay in their file; "moved": they are moved out of it;
+                   "added": they are from a file that no agent loads
+    bullets        the number of rules that are new there
+    undo           the command that undoes it
+    tokens_before  the tokens at the start of a session, in the text of the playbook and in the
+                   files of a move; null if they did not change
+    tokens_after   the same after the change
+    diff           of the files from which rules move
     """
 
     how: str
@@ -141,7 +143,7 @@ def adopt(
 
 
 def _refuse_others(place: Place, file: Path) -> None:
-    """Raise UsageError for a ledger and for a transcript, which other commands read."""
+    """Raise UsageError for a ledger or a transcript, because other commands read them."""
     if machines.is_export(file):
         raise click.UsageError(f"{file} is a ledger; {_way(place, 'import', file)} adds it")
     if file.suffix == ".jsonl":
@@ -195,7 +197,7 @@ def _add(place: Place, file: Path, *, rename: bool, dry_run: bool, as_json: bool
     """Add the rules of a file that no agent loads to the playbook, and print them."""
     with place.reading() as ledger:
         adoption = plan_adoption(ledger, place.project(), file, rename=rename)
-    if adoption.bullets and not dry_run:  # a file without a rule begins no playbook
+    if adoption.bullets and not dry_run:  # a file without rules does not start a playbook
         result = _adopt(place, file, rename=rename)
     else:
         result = _result_of(adoption, dry_run=dry_run)
@@ -239,8 +241,9 @@ def _move(
 
 
 def _tokens_of(root: Path, ledger: Ledger, move: Move) -> tuple[int, int]:
-    """Return the tokens at each start before and after a move: of the files, and of the text about
-    the playbook.
+    """Return the tokens at each start before and after a move.
+
+    They are in the files and in the text about the playbook.
     """
     headings = headings_of(ledger)
     live = ledger.bullets()
@@ -272,7 +275,7 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
 
 
 def _is_agreed(*, yes: bool, as_json: bool) -> bool:
-    """Return whether you want the move; without a terminal only --yes is a confirmation."""
+    """Return whether you confirm the move. Without a terminal, only --yes is a confirmation."""
     is_asked = sys.stdin.isatty() and not as_json
     if yes or (is_asked and click.confirm("Move them?", err=True)):
         return True
@@ -365,7 +368,7 @@ def _merge(place: Place, file: Path, *, rename: bool, as_json: bool) -> None:
         print_json(merged)
     else:
         _print_merged(place, merged)
-    # The whole ledger is the file's, which may be this user's own from another machine.
+    # The whole ledger is from the file, which may be the user's own from another machine.
     _print_trials(place, trials, is_moved=merged.forward)
 
 
@@ -443,7 +446,10 @@ def _print_merged(place: Place, merged: Merged) -> None:
 
 @contextmanager
 def _lines(file: Path, label: str) -> Iterator[Callable[[], Iterator[bytes]]]:
-    """A function that yields a file's lines, and moves a bar of the length in its header."""
+    """Yield a function that yields a file's lines and moves a progress bar.
+
+    The header of the file contains the length of the bar.
+    """
     with file.open("rb") as opened:
         header, _ = checked_lines(lines_of(opened))
     with progress(header.position, label) as bar:
@@ -458,7 +464,7 @@ def _lines(file: Path, label: str) -> Iterator[Callable[[], Iterator[bytes]]]:
 
 
 def _print_file(content: bytes) -> None:
-    """Print a file's bytes as they are; to a terminal without a character that it obeys."""
+    """Print a file's bytes unchanged. On a terminal, escape characters that it obeys."""
     if sys.stdout.isatty():
         print_lines(content.decode().splitlines())
     else:
@@ -559,7 +565,7 @@ def redact(
 
 
 class _Target(NamedTuple):
-    """The texts to erase, the place that a question names, and the transcripts of a session."""
+    """The texts to erase, the place for the question, and the transcripts of a session."""
 
     erasure: Erasure
     where: str
@@ -591,8 +597,9 @@ def _redaction_target(
 
 
 def _typed(text: str) -> str:
-    """Return the text to erase; for `-` from a hidden prompt or standard input, so that no history
-    of commands keeps it.
+    """Return the text to erase. For `-`, read it from a hidden prompt or from standard input.
+
+    In this way, no history of commands contains it.
     """
     if text != "-":
         return text
@@ -630,7 +637,7 @@ def _short(text: str) -> str:
 
 def _ask(target: _Target, *, yes: bool) -> None:
     erasure = target.erasure
-    if erasure.wanted is None and not erasure.texts:  # it was erased before
+    if erasure.wanted is None and not erasure.texts:  # already erased
         return
     more = ""
     if erasure.wanted is None and not yes and sys.stdin.isatty():
@@ -644,7 +651,7 @@ def _ask(target: _Target, *, yes: bool) -> None:
 
 
 def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
-    """Print the result of a redaction; return whether no file of reflector still has the text."""
+    """Print the result of a redaction. Return whether no file of reflector has the text now."""
     if redacted.is_changed:
         kept = counted(redacted.kept, "waiting session")
         without = f", text removed from {kept}" if redacted.kept else ""
@@ -676,7 +683,7 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
 
 
 def _name(texts: Sequence[str], more: str = "") -> None:
-    """Note the first of these texts, and that there are `more`."""
+    """Note the first of these texts, and the number of `more`."""
     for text in texts[:_NAMED]:
         note(text)
     if more and len(texts) > _NAMED:

@@ -60,8 +60,8 @@ from reflector.trials.trial import (
     trial_place,
 )
 
-#: In the person's own folder of the project: the digests of the commands and files that they agreed
-#: to run.
+#: The file in the user's own folder of the project with the digests of the commands and files that
+#: the user agreed to run.
 _AGREED = "tasks.txt"
 _MOST_AGREED = 1 << 20
 _MOST_ADVICE = 1 << 20
@@ -150,7 +150,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
 def _refuse_useless(
     place: Place, ledger: Ledger, bullets: list[str], kept: list[str], read: Mapping[str, str]
 ) -> None:
-    """Raise UsageError for a trial that could withhold nothing, or not the rules it names."""
+    """Raise UsageError for a trial that cannot withhold anything, or not the rules it names."""
     mirrored = [mirror.name for mirror in mirrors(ledger, place.project())]
     if mirrored:
         end = place.command("mirror --off", mirrored[0])
@@ -269,8 +269,9 @@ def _print_runs(runs: Sequence[Run]) -> None:
 
 
 def _agreed_to_run(root: Path, tasks: Sequence[Task], command: str, *, yes: bool) -> None:
-    """Return if a person agreed to run this command and these files, now or before; else ask,
-    with their hashes.
+    """Return if the user agreed to run this command and these files, now or before.
+
+    Otherwise, ask with the hashes of the files.
     """
     scripts = scripts_in(command, root)
     digest = digest_of(tasks, command, scripts)

@@ -29,7 +29,7 @@ from reflector.playbook_files.moving import take_back
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-#: Names of rules that a question about their removal shows.
+#: The most names of rules in a question about their removal.
 _MOST_NAMES = 5
 
 
@@ -119,7 +119,7 @@ def _named(ledger: Ledger, text: str) -> Act:
 
 
 def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> None:
-    """Take back an act, and print the rules and the counters that it changed."""
+    """Undo an act, and print the rules and the counters that it changed."""
     from reflector.cli.lessons import print_changed
     from reflector.embed.lessons.history import changed_lessons
 

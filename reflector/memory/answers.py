@@ -37,17 +37,18 @@ from reflector.transcripts.readers import transcripts_of
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 _MOST_WORDS = 240
-#: Bytes of a transcript in which its session is named.
+#: The number of first bytes of a transcript that contain the session's name.
 _HEAD = 1 << 20
-#: In the user's own folder: the ids of the changes that you keep.
+#: The file in the user's own folder with the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
-#: Lines around a change in a difference.
+#: The number of lines around a change in a difference.
 _CONTEXT = 2
 
 
 class _Writers(NamedTuple):
-    """The change that brought a line, the commit that has it since, and if the line had gone
-    before, the change that brought it first.
+    """The change that added a line, and the commit that contains it.
+
+    first  the change that added it first, if it was removed in between
     """
 
     written: Change | None = None
@@ -57,9 +58,7 @@ class _Writers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A line that stood in a place before, and the change that had brought it; None if that is not
-    recorded.
-    """
+    """A line that was in a place before, and the change that added it; None if not recorded."""
 
     text: str
     written: Change | None
@@ -69,12 +68,12 @@ class Former:
 class Line:
     """A line of a watched file, with its history.
 
-    written    the change that brought it, None if that is not recorded
-    committed  the commit that has it since
-    first      the change that brought it first, if it had gone before
-    words      your last words before it was written, "" if they are not known
+    written    the change that added it; None if that is not recorded
+    committed  the commit that contains it
+    first      the change that added it first, if it was removed in between
+    words      your last words before it was written; "" if they are unknown
     was        the lines in its place before
-    origin     if no recorded change brought it: the change that may have, "" for none
+    origin     if no recorded change added it, the change that may have; "" if there is none
     """
 
     file: str
@@ -96,7 +95,7 @@ def is_restorable(change: Change) -> bool:
 
 
 class _Lines(NamedTuple):
-    """A change, and how often it added and removed each line."""
+    """A change, and the number of times that it added and removed each line."""
 
     change: Change
     added: Counter[str]
@@ -112,7 +111,10 @@ def _lines_of(changes: Iterable[Change]) -> list[_Lines]:
 
 
 def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> list[Line]:
-    """Return the lines of a file with their changes; `changes` are those of the file alone."""
+    """Return the lines of a file with their changes.
+
+    changes  only of this file
+    """
     history = _lines_of(_without_redone(changes))
     lines = []
     for number, masked in masked_lines(content):
@@ -123,8 +125,9 @@ def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> 
 
 
 def _without_redone(changes: Sequence[Change]) -> list[Change]:
-    """Return changes without each undo that was undone, and without the undo of it: together they
-    changed nothing.
+    """Return changes without each undone undo and its own undo.
+
+    Together, these two changed nothing.
     """
     undos = {change.event.event_id for change in changes if change.fact("source") == UNDO}
     return [
@@ -136,7 +139,7 @@ def _without_redone(changes: Sequence[Change]) -> list[Change]:
 
 
 def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:
-    """Return a line with the words before it and the lines in its place before."""
+    """Return a line with your words before it, and with the lines in its place before."""
     written = line.written
     if written is None:
         return replace(line, origin=_hidden(changes))
@@ -146,7 +149,7 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
 
 
 def _hidden(changes: Sequence[Change]) -> str:
-    """Return the last change whose lines are not known, "" if there is none."""
+    """Return the last change whose lines are not known, in words; "" if there is none."""
     hidden = [
         change
         for change in changes
@@ -159,8 +162,9 @@ def _hidden(changes: Sequence[Change]) -> str:
 
 
 def _writers(history: Iterable[_Lines], text: str) -> _Writers:
-    """Return the changes that brought a line. A checkout or an undo that brings back a line is not
-    its writer.
+    """Return the changes that added a line.
+
+    A checkout or an undo that brings a line back did not add it.
     """
     none = _Writers()
     present = former = none
@@ -182,8 +186,9 @@ def _writers(history: Iterable[_Lines], text: str) -> _Writers:
 
 
 def _brings_back(change: Change, removal: Change) -> bool:
-    """Return whether git or an undo writes lines again that a change removed. Git does not record
-    that a stash was taken back.
+    """Return whether git or an undo writes lines again that another change removed.
+
+    Git does not record that a stash was applied.
     """
     by = change.fact("by")
     is_popped = by in (YOU, UNKNOWN) and removal.fact("by") == STASH
@@ -197,7 +202,7 @@ def _replaced(change: Change, text: str) -> list[str]:
 
 
 def words_before(stores: Sequence[Store], change: Change) -> str:
-    """Return your last words in the session before a change, "" if they are not known."""
+    """Return your last words in the session before a change; "" if they are unknown."""
     words = ""
     session = change.fact("session")
     for path in _transcripts(stores, session) if session else ():
@@ -222,9 +227,7 @@ def _words_in(path: Path, change: Change) -> str:
 
 
 def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
-    """Yield the transcripts of a session: those that a ledger names, else those that the agents
-    keep.
-    """
+    """Yield the transcripts of a session: those in a ledger, or else those that the agents keep."""
     paths: dict[Path, None] = {}
     for store in stores:
         for event in store.ledger.events(types=[SESSION_RECORDED], session_id=session):
@@ -239,7 +242,7 @@ def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
 
 
 def difference_of(change: Change) -> Iterator[str]:
-    """Yield the difference of a change, from the kept bytes or else from its event."""
+    """Yield the difference of a change, from the kept bytes or else from the lines of its event."""
     before, after = map(change.content, ("before", "after"))
     if before.is_known and after.is_known:
         yield from difference(before.bytes or b"", after.bytes or b"", _CONTEXT)
@@ -252,7 +255,7 @@ def difference_of(change: Change) -> Iterator[str]:
 
 
 def undecided(home: Project, changes: Iterable[Change]) -> list[Change]:
-    """Return the changes of agents that you neither kept nor took back."""
+    """Return the changes of agents that you neither kept nor undid."""
     kept = set(home.read_kept(_KEPT) or ())
     return [
         change
@@ -265,6 +268,6 @@ def undecided(home: Project, changes: Iterable[Change]) -> list[Change]:
 
 
 def keep_change(home: Project, change: Change) -> None:
-    """Note that you keep a change of an agent."""
+    """Record that you keep a change of an agent."""
     kept = home.read_kept(_KEPT) or []
     home.keep(_KEPT, [*kept, change.event.event_id])

@@ -21,8 +21,9 @@ from reflector.memory.recording import Recorder, append_new
 
 
 def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str]:
-    """Record the changes of watched files that transcripts and commits show, and the log does not
-    have; return notes for the user. The lock of the recorder's project must be held.
+    """Record the changes of watched files in transcripts and commits that the log does not have.
+
+    Return notes for the user. The lock of the recorder's project must be held.
 
     Raises:
         OSError, LedgerError: nothing is recorded.
@@ -34,7 +35,7 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
         recorder.project, [each.bytes for call in calls for each in (call.before, call.after)]
     )
     tracked = recorder.repository.tracked({call.file for call in calls})
-    # The clock of git has whole seconds: a commit comes after a call of its second.
+    # The clock of git has whole seconds, so a commit comes after a call in the same second.
     changes = sorted([*calls, *commits], key=lambda change: int(change.time))
     events = [
         event_of(
@@ -57,7 +58,7 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
 
 
 def is_filled(recorder: Recorder) -> bool:
-    """Return whether the log has the past of the project's files."""
+    """Return whether the log has the past changes of the project's files."""
     return str(recorder.root) in Looks(recorder.project).filled
 
 
@@ -74,8 +75,10 @@ def _commits(recorder: Recorder) -> list[NewChange]:
 def _by_calls(
     recorder: Recorder, transcripts: Iterable[Transcript], whole_lines: Callable[[str], set[str]]
 ) -> Iterator[NewChange]:
-    """Yield the changes of tool calls, each file replayed from its first whole content. A command
-    that names a file may not have changed it, so it only ends the knowledge of its content.
+    """Yield the changes of tool calls. Each file is replayed from its first whole content.
+
+    A command that names a file may not have changed it. After such a command, the content of the
+    file is unknown.
 
     whole_lines  returns the lines that a file has or had
     """
@@ -100,8 +103,10 @@ def _by_calls(
 
 
 def _lines(call: Call, whole_lines: Collection[str]) -> LineChange:
-    """Return the lines of a call if the contents are not known. The text of an edit may be a part
-    of a line, which can be a secret without the words that show it.
+    """Return the lines of a call if the contents are not known.
+
+    The text of an edit may be a part of a line. A part can be a secret without the words that
+    reveal it, so only whole lines are returned.
     """
     if call.content is not None:
         changes = [line_change(b"", call.content.bytes)]
@@ -119,7 +124,7 @@ def _lines(call: Call, whole_lines: Collection[str]) -> LineChange:
 
 
 def _whole_lines(recorder: Recorder, commits: Iterable[NewChange], file: str) -> set[str]:
-    """Return the lines that a file has or had, without secrets, as far as that is known."""
+    """Return the known lines that a file has or had, without secrets."""
     contents = [commit.after.bytes for commit in commits if commit.file == file]
     with suppress(OSError, KeyError):
         contents.append(recorder.table.files[file].read())

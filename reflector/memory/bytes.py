@@ -27,8 +27,9 @@ _DIGEST = r"(?a)[0-9a-f]{64}"
 
 
 def keep_versions(project: Project, contents: Iterable[bytes | None]) -> None:
-    """Keep versions of files, the newest last, as far as there is room. A full disk or a user
-    without a home only means that they are not kept.
+    """Keep versions of files as far as there is room. The newest version comes last.
+
+    If the disk is full or the user has no home folder, they are not kept.
     """
     limit = project.config.memory_keep * 1_000_000
     newest = None
@@ -43,7 +44,7 @@ def keep_versions(project: Project, contents: Iterable[bytes | None]) -> None:
 
 
 class Versions:
-    """The kept versions of a project's files, by the digests that its ledger has."""
+    """The kept versions of a project's files, by their digests in the ledger."""
 
     def __init__(self, project: Project) -> None:
         self.folder = versions_folder(project)
@@ -51,7 +52,7 @@ class Versions:
 
     @cached_property
     def _plain(self) -> dict[str, str]:
-        """The plain digests by those of the ledger."""
+        """The plain digests, by their digests in the ledger."""
         names: list[str] = []
         with suppress(OSError):
             names = [
@@ -63,11 +64,11 @@ class Versions:
         return keyed_digest(self._secret, plain) if self._secret and plain else plain
 
     def has(self, digest: str) -> bool:
-        """Return whether a version is kept; no file needs no bytes."""
+        """Return whether a version is kept. The version of a missing file needs no bytes."""
         return not digest or digest in self._plain
 
     def read(self, digest: str) -> bytes | None:
-        """Return a version, None if it is not kept or was damaged."""
+        """Return a version; None if it is not kept or was damaged."""
         plain = digest if re.fullmatch(_DIGEST, digest) else self._plain.get(digest, "")
         if plain:
             with suppress(OSError):
@@ -76,7 +77,7 @@ class Versions:
         return None
 
     def content(self, digest: str) -> Content:
-        """Return a version with its digest, as far as it is kept."""
+        """Return a version with its digest; without bytes if it is not kept."""
         return Content(digest, self.read(digest))
 
     def is_version(self, digest: str, content: bytes | None) -> bool:
@@ -84,9 +85,7 @@ class Versions:
         return self.is_same(digest, plain_digest(content))
 
     def is_same(self, first: str, second: str) -> bool:
-        """Return whether two digests of the ledger, one of them perhaps keyed, are of one
-        version.
-        """
+        """Return whether two digests of the ledger are of one version. One of them may be keyed."""
         same = first in (second, self._keyed(second)) or second == self._keyed(first)
         return same and first != UNSEEN
 
@@ -99,12 +98,12 @@ class Versions:
 
 
 def versions_folder(project: Project) -> Path:
-    """Return the folder of the versions of a project's files, whether it exists or not."""
+    """Return the folder for the versions of a project's files, even if it does not exist."""
     return Path(own_folder(str(project.root)) or "/nonexistent", _FOLDER)
 
 
 def _remove_oldest(limit: int, newest: Path) -> None:
-    """Remove the oldest versions of all projects beyond the limit, but never the newest one."""
+    """Remove the oldest versions of all projects above the limit, but never the newest one."""
     versions = []
     for path in Path(person_folder()).glob(f"*/{_FOLDER}/*"):
         with suppress(FileNotFoundError):  # another process removed it

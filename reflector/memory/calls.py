@@ -29,10 +29,10 @@ _EDITORS = frozenset(("Edit", "MultiEdit", "Write"))
 _SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
 _PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$"
 _MAX_COMMAND = 1 << 16
-#: Letters of the id of a session or a call that an event has.
+#: The most characters of the id of a session or a call in an event.
 MAX_ID = 1_000
-#: Commands that change a file that they name, and what divides one command from the next. Most
-#: drains read no command, so the expressions are compiled when they are used.
+#: Commands that change a file that they name. Most drains do not read a command, so the
+#: expressions are compiled at their first use.
 _WRITERS = (
     r"(?:^|[\s(/])(?:tee|mv|rm|unlink|touch|truncate|dd|patch|apply_patch|ed|ex"
     r"|sed\s+(?:\S+\s+)*-[a-zA-Z]*i|perl\s+(?:\S+\s+)*-[a-zA-Z]*i"
@@ -54,8 +54,8 @@ _FOLDER = r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)"
 class Transcript(NamedTuple):
     """The transcript of a session.
 
-    folder        in which the session worked, for relative paths
-    is_here       whether that is in the project
+    folder        the folder in which the session worked, for relative paths
+    is_here       whether that folder is in the project
     began, ended  the times of its first and last message, in seconds since the epoch
     """
 
@@ -70,8 +70,10 @@ class Transcript(NamedTuple):
         return self.began <= until and self.ended >= since
 
     def may_write(self, files: Iterable[Watched], table: Table) -> bool:
-        """Return whether a call may write one of some files: then the text has the file's name, or
-        that of a tool that needs none.
+        """Return whether a call may write one of some files.
+
+        Such a transcript contains the name of the file, or of a tool that writes without naming a
+        file.
         """
         names = [Path(watched.file).name for watched in files]
         if not all(map(str.isascii, names)):
@@ -83,7 +85,7 @@ class Transcript(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """A replacement of one text, or of each one, by another."""
+    """A replacement of one text by another; with `everywhere`, of each occurrence."""
 
     old: bytes
     new: bytes
@@ -94,12 +96,12 @@ class Call(NamedTuple):
     """A tool call that wrote a watched file.
 
     content  the whole new content of the file; None if the call does not have it
-    edits    that lead to the new content; none if the call does not have them either
+    edits    the edits that lead to the new content; none if the call does not have them either
     is_shell  whether it is a command that names the file
-    former   the content of the file before, as far as its result has it
-    author   has the session, and the id of the call or of its message
-    began    the time at which it was made, in seconds since the epoch
-    time     at which its result came
+    former   the content of the file before, if the call's result has it
+    author   with the session, and the id of the call or of its message
+    began    the time of the call, in seconds since the epoch
+    time     the time of its result
     """
 
     watched: Watched
@@ -117,7 +119,7 @@ class Call(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The file, the session and the call, by which the log knows the change."""
+        """The file, the session and the call, which are the key of the change in the log."""
         return self.watched.file, self.author.session, self.author.call
 
     @property
@@ -126,24 +128,26 @@ class Call(NamedTuple):
         return self.content is None and not self.edits
 
     def is_after(self, moment: float) -> bool:
-        """Return whether the call changed the file after a moment, as far as that can matter: a
-        change that the moment saw already is recognised by its content.
+        """Return whether the call may have changed the file after a moment.
+
+        If the change was earlier, it is recognised by its content.
         """
         return (self.began if self.is_opaque else self.time) > moment
 
     def starts_at(self, content: Content) -> Content:
-        """Return the content that the file had when the call changed it, rather than that of
-        which is known that it had it before.
+        """Return the content of the file when the call changed it.
+
+        The result of the call is a better source than the content that was known before.
         """
         former = self.former
         if not former.is_known:
             return content
-        # Claude Code shows the lines of Windows as others.
+        # Claude Code shows line ends of Windows as those of other systems.
         shown = content.bytes and content.bytes.replace(b"\r\n", b"\n")
         return content if shown and shown == former.bytes else former
 
     def apply(self, before: Content) -> Content | None:
-        """Return the content that the call makes of a content; None if it cannot be told."""
+        """Return the content after the call; None if it cannot be determined."""
         if self.content is not None or self.is_opaque or not before.is_known:
             return self.content
         text = before.bytes
@@ -159,7 +163,7 @@ class Call(NamedTuple):
         return text is not None and bool(self.edits) and all(e.new in text for e in self.edits)
 
     def take_back(self, content: Content) -> Content | None:
-        """Return the content before the call, None if that cannot be told."""
+        """Return the content before the call; None if it cannot be determined."""
         text = content.bytes
         for edit in reversed(self.edits):
             if text is None or edit.everywhere or text.count(edit.new) != 1:
@@ -173,7 +177,7 @@ def _edited(text: bytes | None, edit: Edit) -> bytes | None:
         return edit.new if not edit.old else None
     old = edit.old
     new = edit.new
-    if b"\r\n" in text and old not in text:  # an editor shows the lines of Windows as others
+    if b"\r\n" in text and old not in text:  # an editor hides Windows line ends
         old = old.replace(b"\n", b"\r\n")
         new = new.replace(b"\n", b"\r\n")
     if not old or old not in text:
@@ -218,7 +222,7 @@ def _former(result: ToolResult) -> Content:
 def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
     """Yield the changes of watched files that a call makes if it succeeds.
 
-    folder  in which the session works
+    folder  the folder in which the session works
     """
     if watched := table.tools.get(call.name):
         yield Call(watched)

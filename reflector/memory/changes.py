@@ -21,7 +21,7 @@ from reflector.memory.lines import LineChange, Numbered, line_change
 from reflector.memory.looks import UNSEEN_CONTENT, Content
 from reflector.project import Project
 
-#: Letters of a time up to its seconds, `2026-11-29T09:41:57`.
+#: The number of characters of a time up to its seconds, as in `2026-11-29T09:41:57`.
 _SECONDS = 19
 
 
@@ -29,8 +29,8 @@ _SECONDS = 19
 class Store:
     """A ledger of changes, with its project.
 
-    upto   the last position that counts, None for all
-    until  the last time at which a change that counts happened, None for no limit
+    upto   the last position that counts; None for all
+    until  the last time of changes that count; None for no limit
     """
 
     project: Project
@@ -45,14 +45,15 @@ class Store:
         return Table(self.project.root, "user" if is_users else "project", in_any=is_users)
 
     def watched(self, file: str) -> Watched | None:
-        """Return the file of an event, None if agents do not load or write it here: the event may
-        come from another ledger.
+        """Return the file of an event; None if agents do not load or write it here.
+
+        The event may be from another ledger.
         """
         watched = self.table.watch_of(file)
         return watched if watched is not None and watched.file == file else None
 
     def place_of(self, position: int) -> str:
-        """Return a position as people write it."""
+        """Return a position in the form that users type."""
         return f"u{position}" if self.project.is_users else str(position)
 
     @cached_property
@@ -63,9 +64,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a watched file, as its event has it.
+    """A change of a watched file, from its event.
 
-    undone_at  the place of the change that undid it, "" if it was not undone
+    undone_at  the place of the change that undid it; "" if it was not undone
     """
 
     store: Store
@@ -74,11 +75,11 @@ class Change:
 
     @property
     def place(self) -> str:
-        """The position, with a `u` before one of the user's ledger."""
+        """The position, with the prefix `u` in the user's ledger."""
         return self.store.place_of(self.event.position)
 
     def fact(self, name: str) -> str:
-        """Return a text of the event, "" if it was erased or is absent."""
+        """Return a text of the event; "" if it was erased or is absent."""
         value = self.event.facts.get(name)
         return value if isinstance(value, str) else ""
 
@@ -87,7 +88,7 @@ class Change:
         return [(line["line"], line["text"]) for line in self.event.facts.get(name) or ()]
 
     def content(self, name: str) -> Content:
-        """Return the content `before` or `after` the change, as it was kept or as git has it."""
+        """Return the content `before` or `after` the change, from the kept versions or from git."""
         digest = self.fact(name)
         versions = self.store.versions
         kept = versions.read(digest)
@@ -100,8 +101,8 @@ class Change:
 
     @property
     def whole_lines(self) -> LineChange:
-        """All changed lines, as an event has them; only the first ones if the contents are not
-        known.
+        """All changed lines in the form of an event; only the first ones if the contents are
+        unknown.
         """
         before = self.content("before") if self.event.facts.get("more") else UNSEEN_CONTENT
         after = self.content("after")
@@ -121,7 +122,7 @@ class Change:
 
     @property
     def shown(self) -> str:
-        """The file as a screen names it."""
+        """The name of the file on a screen."""
         return shown_name(self.file)
 
     @property
@@ -141,7 +142,7 @@ class Change:
 def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change]:
     """Return the changes of some ledgers in the order in which they happened.
 
-    root  a project: of the user's files, only those that agents load there
+    root  a project; changes of the user's files are limited to files that agents load there
 
     Raises:
         LedgerError: a ledger cannot be read.
@@ -153,7 +154,7 @@ def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change
         for event in store.ledger.events(types=[MEMORY_CHANGED], upto=store.upto)
         if store.until is None or event.occurred_at <= store.until
     ]
-    # No file of a project has a whole path: such an event was made elsewhere.
+    # A project's file does not have an absolute path, so such an event was made elsewhere.
     changes = [one for one in changes if one.is_users or not one.file.startswith("/")]
     if table is not None:
         changes = [one for one in changes if not one.is_users or table.watch_of(one.file)]
@@ -161,8 +162,10 @@ def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change
 
 
 def _in_order(changes: Iterable[Change]) -> list[Change]:
-    """Return changes in the order in which they happened. The clock of git has whole seconds: a
-    commit comes first in its second, but after the change that made its content.
+    """Return changes in the order in which they happened.
+
+    The clock of git has whole seconds. A commit comes first in its second, but after the change
+    that made its content.
     """
     made_at: dict[tuple[str, str, str], int] = {}
 
@@ -181,7 +184,7 @@ def _in_order(changes: Iterable[Change]) -> list[Change]:
 def _with_undone(changes: Sequence[Change]) -> list[Change]:
     undone_at: dict[str, str] = {}
     for change in reversed(changes):
-        if change.event.event_id not in undone_at:  # an undone undo undoes nothing
+        if change.event.event_id not in undone_at:  # an undone undo does not count
             undone_at.update(dict.fromkeys(change.undid, change.place))
     return [
         Change(change.store, change.event, undone_at.get(change.event.event_id, ""))
@@ -190,9 +193,9 @@ def _with_undone(changes: Sequence[Change]) -> list[Change]:
 
 
 def file_named(root: Path | None, text: str) -> str | None:
-    """Return the name in the ledger of a watched file that a person typed, None for another file.
+    """Return the name in the ledger of a watched file that a user typed; None for another file.
 
-    root  of the project whose agents load it, None for the user's files alone
+    root  of the project whose agents load it; None for only the user's files
     """
     if root is None:
         return text if text.startswith("~/") else None

@@ -19,7 +19,7 @@ from reflector.locate import home_folder
 from reflector.transcripts.building import Load
 from reflector.transcripts.readers import readers
 
-#: `project`: below the project, for its ledger. `user`: the user's own, for the user's ledger.
+#: `project`: files below the project, for its ledger. `user`: the user's, for the user's ledger.
 Scope = Literal["project", "user"]
 MAX_BYTES = 1 << 20
 _MOST_FILES = 2_000
@@ -31,12 +31,12 @@ _EXPRESSIONS = {"**/": "(?:.*/)?", "*": "[^/]*"}
 
 
 class Watched(NamedTuple):
-    """A file whose changes are recorded; it may be gone.
+    """A file whose changes are recorded. It may be missing.
 
     path    absolute, without links
-    folder  the folder that the file must not leave
-    file    its name in the ledger: `CLAUDE.md`, or `~/.claude/CLAUDE.md` of the user's
-    limit   how many of its lines the agent loads, 0 for all
+    folder  the folder in which the file must be
+    file    its name in the ledger: `CLAUDE.md`, or `~/.claude/CLAUDE.md` for the user's
+    limit   the number of its lines that the agent loads; 0 for all
     """
 
     path: Path
@@ -45,27 +45,35 @@ class Watched(NamedTuple):
     limit: int = 0
 
     def open_folder(self, *, make: bool = False) -> Folder:
-        """Return the folder of the file, open and reached through no link. Raises OSError.
+        """Return the folder of the file, open and reached without links.
 
-        make  make what is missing of it
+        make  whether to create missing folders
+
+        Raises: OSError if it cannot be opened.
         """
         opened = made_folder if make else Folder
         return opened(str(self.path.parent), str(self.folder))
 
     def read(self) -> bytes:
-        """Return the bytes of the file, reached through no link. Raises OSError."""
+        """Return the bytes of the file, reached without links.
+
+        Raises: OSError if it cannot be read.
+        """
         with self.open_folder() as folder:
             return read_bounded(self.path, MAX_BYTES, lambda path: folder.reader(path.name))
 
 
 def shown_name(file: str) -> str:
-    """Return the name of a file on a screen: below its memory folder if it is in one."""
+    """Return the name of a file on a screen, relative to its memory folder if it is in one."""
     folder = re.search(_MEMORY_FOLDER, file) if file.startswith(("~", "/")) else None
     return file[folder.end() :] if folder else file
 
 
 class _Pattern(NamedTuple):
-    """Files below a folder, as one agent loads or writes them; `real` is that without links."""
+    """The files below a folder that one agent loads or writes.
+
+    real  the folder without links
+    """
 
     folder: Path
     real: Path
@@ -78,7 +86,7 @@ class _Pattern(NamedTuple):
         return self.folder / (fixed.rpartition("/")[0] if wildcard else fixed)
 
     def matches(self, below: str) -> bool:
-        """Return whether a path below the folder has the pattern."""
+        """Return whether a path below the folder matches the pattern."""
         return _expression_of(self.load.pattern).fullmatch(below) is not None
 
 
@@ -89,9 +97,9 @@ def _expression_of(pattern: str) -> re.Pattern[str]:
 
 
 class Table:
-    """The files of one scope that agents load or write in a project, whether they exist or not.
+    """The files of one scope that agents load or write in a project, including missing ones.
 
-    in_any  the user's memory of any project counts, not only that of this one
+    in_any  whether the user's memory of any project counts, not only that of this project
     """
 
     def __init__(self, root: Path, scope: Scope, *, in_any: bool = False) -> None:
@@ -100,19 +108,20 @@ class Table:
         self._home = Path(home_folder() or "/nowhere")
         self._real_folder = cache(os.path.realpath)
         self._patterns = list(_patterns_of(root, scope, in_any=in_any).values())
-        #: The folders in which files were looked for.
+        #: The folders that were searched for files.
         self._folders: list[str] = []
         #: The reason for each file or folder that cannot be read.
         self.unwatched: dict[str, str] = {}
-        #: The ends of the names of all files.
+        #: The suffixes of the names of all files.
         names = (Path(each.load.pattern) for each in self._patterns)
         self.endings = tuple({name.suffix for name in names})
 
     def watch_of(self, path: str, base: str = "") -> Watched | None:
-        """Return the file of a path that a tool call or an event names, None for a file that is not
-        watched. The disk is not read.
+        """Return the file of a path from a tool call or an event; None if it is not watched.
 
-        base  the folder of a relative path, "" for the project
+        The disk is not read.
+
+        base  the folder of a relative path; "" for the project
         """
         whole = os.path.normpath(self.root / base / os.path.expanduser(path))  # noqa: PTH111
         for pattern in self._patterns:
@@ -140,8 +149,8 @@ class Table:
         return users if are_near else None
 
     def is_inside(self, watched: Watched) -> bool:
-        """Return whether no link leads a file out of its folder, or to a file of the user's."""
-        real = os.path.realpath(watched.path)  # unlike `resolve`, for a loop of links too
+        """Return whether a file is in its folder, even after links, and is not the user's own."""
+        real = os.path.realpath(watched.path)  # unlike `resolve`, also works for a loop of links
         return Path(real).is_relative_to(watched.folder) and not self._is_users(real)
 
     @cached_property
@@ -156,11 +165,11 @@ class Table:
 
     @cached_property
     def files(self) -> dict[str, Watched]:
-        """The files that exist, by their names in the ledger, as they are first asked for."""
+        """The files that exist, by their names in the ledger, at the time of the first use."""
         files: dict[str, Watched] = {}
         names: dict[Path, str] = {}
         paths = [(path, pattern) for pattern in self._patterns for path in self._paths_of(pattern)]
-        # A link to another watched file is that file.
+        # A link to another watched file counts as that file.
         for path, pattern in sorted(paths, key=lambda each: each[0].is_symlink()):
             real = self._admitted(pattern, path)
             if real is not None and not self._is_users(str(real)):
@@ -179,8 +188,9 @@ class Table:
         ]
 
     def places(self) -> dict[str, bool]:
-        """Return the paths whose state changes if a watched file appears, changes or goes, each
-        with whether something was found there.
+        """Return the paths whose state changes if a watched file is added, changed or removed.
+
+        The value is whether there was something at the path.
         """
         there = [*(str(watched.path) for watched in self.files.values()), *self._folders]
         starts = [str(pattern.start) for pattern in self._patterns]
@@ -188,7 +198,7 @@ class Table:
         return {**dict.fromkeys([*starts, *unread], False), **dict.fromkeys(there, True)}
 
     def pathspecs(self) -> list[str]:
-        """Return the patterns of the files in a project as git reads them."""
+        """Return the patterns of the files in a project as pathspecs of git."""
         return [f":(glob){pattern.load.pattern}" for pattern in self._patterns]
 
     def _path_of(self, file: str) -> Path:
@@ -226,8 +236,9 @@ class Table:
                 return
 
     def _admitted(self, pattern: _Pattern, path: Path) -> Path | None:
-        """Return the path of a file without links; None for one that is not read, with the
-        reason.
+        """Return the path of a file without links; None if it is not read.
+
+        The reason is recorded in `unwatched`.
         """
         file = self._name_of(path)
         try:

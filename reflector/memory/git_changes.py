@@ -23,14 +23,14 @@ from reflector.memory.new_change import Author, NewChange
 from reflector.text.bounds import clean
 
 _MOST_MOVES = 500
-#: The newest commits whose changes are read, and the bytes of their files together.
+#: The most commits whose changes are read, newest first, and the most bytes of all their files.
 _MOST_COMMITS = 1_000
 _MOST_BYTES = 1 << 24
 _MAX_AUTHOR = 120
 _MOVE = r"(?m)^(\w+) (\w+) [^\n\t]*> (\d+) [+-]\d{4}\t?([^\n]*)$"
 _MAX_REFLOG = 1 << 24
-#: Openings of a line of the reflog: HEAD has commits that it did not have before, made here or by
-#: others; everything else is a checkout. Some checkouts write a file whatever it contained.
+#: The beginnings of reflog lines that bring new commits to HEAD, made here or elsewhere. All other
+#: lines are checkouts. Some checkouts write a file regardless of its content.
 _BRINGS_COMMITS = (
     r"commit|cherry-pick|revert|am:|merge|pull|rebase[^:]*\((?:pick|continue|reword|fixup|squash)"
 )
@@ -39,8 +39,8 @@ _LOG = (
     *("log", "--topo-order", "--name-only", "-c", "-z", "--relative", "--no-renames"),
     *(f"--max-count={_MOST_COMMITS}", "--format=%x01%x00%H%x00%P%x00%ct%x00%an%x00%cn%x00"),
 )
-#: What `_LOG` prints before the parts of a commit. Parts end with a null byte, which neither a name
-#: nor a path contains.
+#: The output of `_LOG` before the parts of a commit. Parts end with a null byte, because neither a
+#: name nor a path can contain one.
 _COMMIT = b"\x01"
 #: Contents with the line ends of this machine, by those with the line ends of git.
 _Here = Mapping[bytes | None, bytes | None]
@@ -50,8 +50,8 @@ class Move(NamedTuple):
     """A move of HEAD to a commit that changes one file.
 
     author   of a change without commits: the git command
-    forces   whether git writes the file whatever it contained
-    commits  those that HEAD has since, and that changed the file
+    forces   whether git writes the file regardless of its content
+    commits  commits that the move brought to HEAD and that changed the file
     """
 
     file: str
@@ -64,9 +64,9 @@ class Move(NamedTuple):
 
 
 class Repository:
-    """The repository of a project, as far as it concerns watched files.
+    """The repository of a project, limited to watched files.
 
-    root  None for files that are in no project
+    root  None for files that are not in a project
     """
 
     def __init__(self, root: Path | None) -> None:
@@ -80,7 +80,7 @@ class Repository:
         return {os.fsdecode(name) for name in listed.split(b"\0") if name}
 
     def _ask(self, *arguments: str) -> bytes:
-        """Return what git prints, nothing if there is no repository or git refuses."""
+        """Return the output of git; nothing if there is no repository or git fails."""
         if self._root is None or self._logs is None:
             return b""
         return git_says(self._root, *arguments) or b""
@@ -88,8 +88,9 @@ class Repository:
     def _reflog(
         self, name: str, start: int = 0, end: int | None = None
     ) -> list[tuple[str, str, int, str]]:
-        """Return the newest moves of a reference between two offsets: both commits, time,
-        subject.
+        """Return the newest moves of a reference between two offsets.
+
+        A move has both commits, the time and the subject.
         """
         log = b""
         with suppress(OSError):
@@ -100,7 +101,7 @@ class Repository:
 
     @property
     def reflog_size(self) -> int:
-        """The size of the reflog of HEAD in bytes, 0 without one."""
+        """The size of the reflog of HEAD in bytes; 0 without a reflog."""
         with suppress(OSError):
             return (self._logs / "HEAD").stat().st_size if self._logs else 0
         return 0
@@ -111,7 +112,7 @@ class Repository:
         """Return the moves of HEAD that change one of some files, oldest first.
 
         start  the size of the reflog at the last look
-        known  contents as they are on this machine, perhaps with other line ends than git has
+        known  contents on this machine, which may have other line ends than in git
         """
         entries = self._reflog("HEAD", start)
         here = {_unix(content): content for content in known}
@@ -142,7 +143,7 @@ class Repository:
         return moves
 
     def _author(self, old: str, new: str, time: int) -> Author:
-        """Return the author of a move without commits. A stash moves HEAD to where it is."""
+        """Return the author of a move without commits. A stash moves HEAD to its current commit."""
         for _, stash, stashed_at, _ in self._reflog("refs/stash") if old == new else ():
             if 0 <= time - stashed_at <= 1:
                 return Author(STASH, commit=stash)
@@ -163,11 +164,12 @@ class Repository:
         known: Collection[tuple[str, ...]] = (),
         here: _Here = MappingProxyType({}),
     ) -> list[NewChange]:
-        """Return the newest changes of files in commits, oldest first. A merge is one only if the
-        file differs from all its parents.
+        """Return the newest changes of files in commits, oldest first.
+
+        A merge counts as a change only if the file differs from all of its parents.
 
         places    the files, as pathspecs of git
-        known     the files and commits that are passed over
+        known     the files and commits to skip
         here      contents with the line ends of this machine, by those with the line ends of git
         """
         listed = self._ask(*_LOG, revisions, "--", *places)
@@ -186,8 +188,9 @@ class Repository:
         ][::-1]
 
     def _contents(self, names: Iterable[str], here: _Here) -> dict[str, Content]:
-        """Return the contents of files of commits, such as `HEAD:./CLAUDE.md`, the first ones whose
-        bytes together are not too many, without those above 1 MB.
+        """Return the contents of files in commits, such as `HEAD:./CLAUDE.md`.
+
+        Contents above 1 MB are omitted. So are the last ones if all together have too many bytes.
         """
         asked = {os.fsencode(name): name for name in names}
         if self._root is None or not asked:
@@ -202,8 +205,9 @@ class Repository:
 
 
 def _rewrites(move: Move, subject: str, earlier: Iterable[Move]) -> bool:
-    """Return whether a move writes a file that both of its commits have alike, as `reset --hard`
-    does; it need not write one that was just committed.
+    """Return whether a move writes a file that is equal in both of its commits.
+
+    `reset --hard` does this. It need not write a file that was just committed.
     """
     is_committed = any(
         (each.file, each.after) == (move.file, move.after) and not each.forces for each in earlier
@@ -212,7 +216,7 @@ def _rewrites(move: Move, subject: str, earlier: Iterable[Move]) -> bool:
 
 
 def _changes(listed: bytes) -> Iterator[NewChange]:
-    """Yield the changes that `_LOG` printed, without contents."""
+    """Yield the changes in the output of `_LOG`, without contents."""
     parts = (part.lstrip(b"\n") for part in listed.split(b"\0"))
     author = Author(COMMIT)
     time = 0.0

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 
-#: Pairs of lines that are compared at most: beyond it, the whole file counts as replaced.
+#: The most pairs of lines to compare. If there are more, the whole file counts as replaced.
 _MOST_COMPARED = 100_000_000
-#: Lines of an event, and letters of a line.
+#: The most lines of an event, and characters of a line.
 _MOST_LINES = 200
 _MAX_LINE = 1_000
 _HIDDEN = "[redacted]"
-#: Stand for lines above the first one and below the last one.
+#: These represent the lines above the first one and below the last one.
 _START = "\0start"
 _END = "\0end"
 
 
 class Numbered(NamedTuple):
-    """A line of a file, from 1; the number is 0 if it is not known."""
+    """A line of a file with its number from 1; 0 if the number is unknown."""
 
     number: int
     text: str
@@ -49,7 +49,7 @@ class LineChange(NamedTuple):
 
 
 class _Matcher(SequenceMatcher[str]):
-    """The lines that stayed between two versions of a file."""
+    """The lines that are the same in two versions of a file."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__(None, old, new)
@@ -70,7 +70,7 @@ class _Matcher(SequenceMatcher[str]):
 
 
 def line_change(before: bytes | None, after: bytes | None) -> LineChange:
-    """Return the lines that lead from one content of a file to the next; None for no file."""
+    """Return the lines that differ between two contents of a file; None is a missing file."""
     old = masked_lines(before or b"")
     new = masked_lines(after or b"")
     changed = _Matcher(_bare(before or b""), _bare(after or b"")).changed()
@@ -80,10 +80,12 @@ def line_change(before: bytes | None, after: bytes | None) -> LineChange:
     )
 
 
-@lru_cache(maxsize=2)  # a version is the one after a commit, and before the next one
+@lru_cache(maxsize=2)  # the version after one commit is before the next
 def masked_lines(content: bytes) -> Sequence[Numbered]:
-    """Return the lines of a file without secrets. A key may have several lines, so the whole text
-    is looked at, without its invisible characters: a line that it lacks afterwards is hidden.
+    """Return the lines of a file without secrets.
+
+    A key may have several lines, so the whole text is redacted, without its invisible characters. A
+    line that is missing afterwards is hidden.
     """
     lines = _bare(content)
     seen = [visible(line) for line in lines]
@@ -100,15 +102,16 @@ def _masked(line: str) -> str:
 
 
 def are_exact(lines: Iterable[str]) -> bool:
-    """Return whether lines of an event are those of the file: none is masked, cut or damaged."""
+    """Return whether lines of an event equal those of the file: none is masked, cut or damaged."""
     return not any(
         len(line) > _MAX_LINE or "[redacted" in line or "\ufffd" in line for line in lines
     )
 
 
 def difference(before: bytes, after: bytes, context: int = 0) -> Iterator[str]:
-    """Yield the lines that differ between two contents, without secrets, with some lines around
-    them.
+    """Yield the lines that differ between two contents, without secrets.
+
+    context  the number of lines around a change that are yielded too
     """
     old, new = ([line.text for line in masked_lines(content)] for content in (before, after))
     matcher = _Matcher(_bare(before), _bare(after))
@@ -133,12 +136,12 @@ def _bounded(lines: Sequence[Numbered]) -> list[dict[str, Any]]:
 
 
 def cut(text: str) -> str:
-    """Return a line as long as an event has it."""
+    """Return a line, cut to the length of lines in an event."""
     return text[:_MAX_LINE] + "…" * (len(text) > _MAX_LINE)
 
 
 class Hunk(NamedTuple):
-    """Lines beside each other that a change replaced.
+    """Consecutive lines that a change replaced.
 
     after            the number of the first one in the file after the change, from 0
     removed, added   the lines
@@ -154,7 +157,7 @@ def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]
     old = dict(removed)
     new = dict(added)
     hunks = []
-    if 0 in old or 0 in new:  # the numbers are not known
+    if 0 in old or 0 in new:  # the numbers are unknown
         return [Hunk(-1, [text for _, text in removed], [text for _, text in added])]
     old_at = new_at = 1
     while old or new:
@@ -183,7 +186,7 @@ def hunks_between(before: bytes, after: bytes) -> list[Hunk]:
 
 
 def split(content: bytes) -> list[str]:
-    """Return the lines of a file with their ends; any bytes are kept."""
+    """Return the lines of a file with their ends. Bytes that are not text are kept."""
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
@@ -194,8 +197,9 @@ def join(lines: Sequence[str]) -> bytes:
 
 
 def without_change(before: bytes, after: bytes, now: bytes) -> bytes | None:
-    """Return a file without a change that was made to an earlier version of it, None if its lines
-    are not there any more.
+    """Return a file without a change that was made to an earlier version of it.
+
+    Return None if the lines of the change are no longer in the file.
     """
     lines = split(now)
     versions = ([_START, *split(content), _END] for content in (after, now))
@@ -213,8 +217,9 @@ def without_change(before: bytes, after: bytes, now: bytes) -> bytes | None:
 
 
 def _start_of(hunk: Hunk, places: Mapping[int, int]) -> int | None:
-    """Return the line at which the added lines of a hunk begin now; None if they are not whole, or
-    if a removal has not the same lines above and below it.
+    """Return the line at which the added lines of a hunk now begin.
+
+    Return None if some of them are missing, or if a removal has other lines above and below it now.
 
     places  the lines that stayed, each one higher because of `_START`
     """
@@ -229,8 +234,10 @@ def _start_of(hunk: Hunk, places: Mapping[int, int]) -> int | None:
 
 
 def without_lines(hunks: Sequence[Hunk], now: bytes) -> bytes | None:
-    """Return a file without the lines of a change of which only the lines are known; None if they
-    are not there exactly once. Lines end as the first one of the file does.
+    """Return a file without the lines of a change, if only the lines of the change are known.
+
+    Return None unless the lines are in the file exactly once. New lines get the line end of the
+    file's first line.
     """
     lines = split(now)
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"

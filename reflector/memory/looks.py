@@ -38,8 +38,8 @@ _MAX_SECRET = 64
 class Content:
     """The content of a file at one time, as far as it is known.
 
-    digest  plain, "" for no file, "?" if it is not known
-    bytes   None for no file, or if they are not known
+    digest  plain; "" for a missing file, "?" if it is unknown
+    bytes   None for a missing file, or if they are unknown
     """
 
     digest: str
@@ -55,16 +55,16 @@ UNSEEN_CONTENT = Content(UNSEEN)
 
 
 def content_of(content: bytes | None) -> Content:
-    """Return a known content, None for no file."""
+    """Return a known content; None is a missing file."""
     return Content(plain_digest(content), content)
 
 
 class Look(NamedTuple):
     """A watched file at one time.
 
-    digest  plain, of its bytes; "" if there was no file, "?" if it was not read
+    digest  plain, of its bytes; "" if the file was missing, "?" if it was not read
     at      the time of the look, in seconds since the epoch
-    state   as `settled_state` returns it, "" if it is not known
+    state   as `settled_state` returns it; "" if it is unknown
     """
 
     digest: str
@@ -73,8 +73,9 @@ class Look(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The times of the first and the last look at the files of a project, and the size of the
-    reflog at the last one.
+    """The times of the first and the last look at the files of a project.
+
+    reflog  the size of the reflog at the last look
     """
 
     first: float
@@ -83,12 +84,12 @@ class Seen(NamedTuple):
 
 
 class Looks:
-    """The last looks of one store; a file of another form counts as none.
+    """The last looks of one store. A file in another format counts as no looks.
 
     files   the look at each file, by its name in the ledger
     seen    the looks at the files of each project, by its folder
     events  those that the ledger may not have yet
-    filled  the folders of the projects whose past the ledger has
+    filled  the folders of the projects whose past changes the ledger has
     """
 
     def __init__(self, project: Project) -> None:
@@ -108,13 +109,18 @@ class Looks:
             self.events = events
 
     def before(self, file: str, seen_at: float) -> Look:
-        """Return the look at a new file: none was there, unless its folder could not be read."""
+        """Return the earlier look at a new file: a missing file, or unknown if its folder was
+        unreadable.
+        """
         looks = (self.files.get(str(folder)) for folder in Path(file).parents)
         is_unread = any(look and look.digest == UNSEEN for look in looks)
         return Look(UNSEEN if is_unread else "", seen_at)
 
     def save(self) -> None:
-        """Keep the looks and the events. Raises OSError, and nothing has changed."""
+        """Keep the looks and the events.
+
+        Raises: OSError, and nothing has changed.
+        """
         kept = {
             "files": self.files,
             "seen": self.seen,
@@ -125,8 +131,9 @@ class Looks:
 
 
 class Difference(NamedTuple):
-    """The contents of a watched file at the last look and now, which are the same for a file that
-    is looked at for the first time.
+    """The contents of a watched file at the last look and now.
+
+    They are equal if this is the first look at the file.
 
     since, until  the times between which it was changed
     """
@@ -139,12 +146,15 @@ class Difference(NamedTuple):
 
 
 def plain_digest(content: bytes | None) -> str:
-    """Return the SHA-256 of the bytes of a file, "" for no file."""
+    """Return the SHA-256 of the bytes of a file; "" for a missing file."""
     return "" if content is None else sha256(content).hexdigest()
 
 
 def digest_in_ledger(project: Project, plain: str, *, is_tracked: bool) -> str:
-    """Return the digest that the ledger has for a plain one. Raises OSError."""
+    """Return the digest in the ledger for a plain one.
+
+    Raises: OSError if the secret cannot be written.
+    """
     if is_tracked or plain in ("", UNSEEN):
         return plain
     return keyed_digest(_secret(project), plain)
@@ -156,7 +166,7 @@ def keyed_digest(secret: bytes, plain: str) -> str:
 
 
 def kept_secret(project: Project) -> bytes:
-    """Return the secret of a store, b"" if there is none."""
+    """Return the secret of a store; b"" if there is none."""
     return read_own(str(project.root), _SECRET, _MAX_SECRET)
 
 
@@ -169,11 +179,13 @@ def _secret(project: Project) -> bytes:
 
 
 def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Difference]:
-    """Return the files of a project that changed since the last looks, or are new, and renew the
-    looks. At the first look, and for a file that is older than the last one, there is nothing to
-    compare. A file that cannot be read keeps its last look.
+    """Return the files of a project that are new or changed since the last looks, and update the
+    looks.
 
-    checked_at  when the files were last as in these looks
+    At the first look there is nothing to compare. The same is true of a new file that is older than
+    the last look. A file that cannot be read keeps its last look.
+
+    checked_at  the last time at which the files were as in these looks
     """
     differences: list[Difference] = []
     seen = looks.seen.get(str(table.root))
@@ -204,14 +216,14 @@ def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Differe
         if last.digest != look.digest or last is look:
             since = max(last.at, checked_at)
             differences.append(Difference(watched, Content(last.digest), content, since, until))
-    for file in table.unwatched:  # none of them counts as new when it can be read
+    for file in table.unwatched:  # they are not new when they become readable
         if file not in looks.files or not looks.files[file].digest:
             looks.files[file] = Look(UNSEEN, now)
     return differences
 
 
 def _gone(table: Table, looks: Looks) -> list[Watched]:
-    """Return the watched files of the last look that were not found, and may be gone."""
+    """Return the watched files of the last look that were not found and may be deleted."""
     missing = [
         file
         for file in looks.files

@@ -24,17 +24,17 @@ from reflector.text.bounds import clean
 from reflector.transcripts.reading import session_named_in
 
 Evidence = Call | Move
-#: Attempts to find an order of the steps that leads to the present content.
+#: The most attempts to find an order of the steps that leads to the present content.
 _MOST_ATTEMPTS = 4_000
 #: Transcripts cut the times of their records to milliseconds.
 _CLOCK_S = 0.001
-#: How much later than its time git may have done something.
+#: The longest time in seconds between the recorded time of a git action and the action.
 _LATE_S = 0.999
-#: Changes of one file in one comparison that are replayed.
+#: The most changes of one file that one comparison replays.
 _MOST_EVIDENCE = 300
 
 
-@lru_cache(maxsize=64)  # a replay asks often
+@lru_cache(maxsize=64)  # a replay calls this often
 def _session_of(path: Path) -> str:
     return clean(session_named_in(path), MAX_ID)
 
@@ -42,12 +42,13 @@ def _session_of(path: Path) -> str:
 def steps_of(
     difference: Difference, evidence: Iterable[Evidence], sessions: Sequence[Transcript]
 ) -> list[NewChange]:
-    """Return the changes that lead from one look to the next, oldest first; the last one has the
-    present content. Only commits have the content before them.
+    """Return the changes that lead from one look to the next, oldest first.
+
+    The last change has the present content. Only commits have the content before them.
     """
     concerning = (each for each in evidence if _may_explain(each, difference))
     newest = sorted(concerning, key=_time)[-_MOST_EVIDENCE:]
-    # The clock of git has whole seconds: a move may be before or after a call of its second.
+    # The clock of git has whole seconds, so a move may be before or after a call of its second.
     late = [
         each._replace(time=each.time + _LATE_S) if isinstance(each, Move) else each
         for each in newest
@@ -82,9 +83,9 @@ def _moved(move: Move) -> list[NewChange]:
 
 
 class _State(NamedTuple):
-    """A point of a replay: the next evidence and the content, None if it is not known.
+    """A point of a replay: the next evidence and the content; None if the content is unknown.
 
-    opaque  the call after which the content is not known; None for a gap
+    opaque  the call after which the content is unknown; None for a gap
     """
 
     place: int
@@ -92,14 +93,14 @@ class _State(NamedTuple):
     opaque: Call | None = None
 
 
-#: Steps, and the state that they lead to.
+#: Steps, and the state after them.
 _Way = tuple[Sequence[NewChange], _State]
 
 
 class _Replay:
-    """All evidence, replayed from one content to the other.
+    """A replay of all evidence from one content to the other.
 
-    has_gaps  there may be changes between the evidence
+    has_gaps  whether there may be changes between the evidence
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class _Replay:
         return NewChange(file, UNSEEN_CONTENT, after, author, until, LOOK)
 
     def steps_from(self, state: _State) -> list[NewChange] | None:
-        """Return the steps from a state to the present content, None if there are none."""
+        """Return the steps from a state to the present content; None if there are no such steps."""
         if state in self._failed or self._attempts <= 0:
             return None
         self._attempts -= 1
@@ -151,12 +152,12 @@ class _Replay:
             return []
         if call is None:
             return [self.gap(after, until)] if self._has_gaps else None
-        # Nothing wrote the file after the call; a deletion leaves no time.
+        # The file was not written after the call. The time of a deletion is unknown.
         is_last = not after.digest or until <= call.time + _CLOCK_S
         return [_step(call, after)] if is_last else None
 
     def _ways(self, state: _State, evidence: Evidence) -> Iterator[_Way]:
-        """Yield the ways on from a state, the most likely one first."""
+        """Yield the ways to continue from a state, the most likely one first."""
         skipped = state._replace(place=state.place + 1)
         if isinstance(evidence, Move):
             yield from self._by_move(state, evidence)
@@ -193,7 +194,7 @@ class _Replay:
         by_opaque = state.opaque.author.session if state.opaque is not None else None
         if by_opaque == call.author.session and call.content is None:
             yield [], skipped._replace(opaque=call)
-        # A call whose result is there already may have been seen by the last look.
+        # If the content already has the result of a call, the last look may have seen it.
         if state.content is not None and call.content is None and call.is_seen_in(state.content):
             yield [], skipped
 
@@ -218,8 +219,9 @@ class _Replay:
 
 
 def _befores(after: Content, evidence: Sequence[Evidence]) -> list[Content | None]:
-    """Return the content before each evidence from which the calls since lead to a content; None
-    if that cannot be told.
+    """Return the content before each evidence, computed back from the content at the end.
+
+    It is None for an evidence before which the content cannot be determined.
     """
     befores: list[Content | None] = []
     content: Content | None = after

@@ -33,11 +33,11 @@ class Author(NamedTuple):
 
 
 class NewChange(NamedTuple):
-    """A change of a watched file as an event has it.
+    """A change of a watched file in the form of an event.
 
     time    in seconds since the epoch
     source  look, transcript, git or undo
-    lines   the changed lines, None to compare the contents
+    lines   the changed lines; None to compare the contents
     undid   the ids of the changes that this one undoes
     """
 
@@ -52,7 +52,7 @@ class NewChange(NamedTuple):
 
     @property
     def is_gits(self) -> bool:
-        """Whether it is that of a commit, which has the content of its parent before."""
+        """Whether it is the change of a commit, which starts from the content of its parent."""
         return self.author.by in (COMMIT, MERGE)
 
     @property
@@ -63,9 +63,11 @@ class NewChange(NamedTuple):
 
 
 def event_of(project: Project, change: NewChange, *, is_tracked: bool) -> NewEvent:
-    """Return the event of a change in the ledger of a project. Raises OSError.
+    """Return the event of a change in the ledger of a project.
 
     is_tracked  whether git tracks the file
+
+    Raises: OSError if the secret cannot be written.
     """
     author = change.author
     before, after = (

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from reflector.memory.files import Scope
 
 _ABSENT = "-"
-#: Differs from each state.
+#: A value that differs from each state.
 _UNSETTLED = "?"
-#: A file that was written so shortly before a look may be written again within the same tick of the
-#: file system's clock.
+#: If a file was written less than this before a look, it may be written again within the same tick
+#: of the file system's clock.
 _RACY_NS = 2_000_000_000
 
 
@@ -38,7 +38,7 @@ def scopes_of(project: Project) -> Sequence[Scope]:
 
 
 def has_changed(project: Project) -> bool:
-    """Return whether there may be something to record. If not, the time of the check is kept."""
+    """Return whether there may be something to record. If not, keep the time of the check."""
     now = time.time()
     if has_changed_places(str(project.root), _words(project)):
         return True
@@ -48,8 +48,9 @@ def has_changed(project: Project) -> bool:
 
 
 def checked_at(project: Project) -> float:
-    """Return the time of the last check that found nothing changed, or else of the last look at
-    these scopes; 0 if there was none.
+    """Return the time of the last check without a change, or else of the last look at these scopes.
+
+    Return 0 if there was none.
     """
     line = f"{_words(project)}\n".encode()
     with suppress(OSError):
@@ -59,15 +60,15 @@ def checked_at(project: Project) -> float:
 
 
 def settled_state(status: os.stat_result, now: float) -> str:
-    """Return the state of a file that is looked at; one that differs from each state if the next
-    change may leave the same one.
+    """Return the state of a file; if the next change may leave the same state, a value that differs
+    from each state.
     """
     changed_at = max(status.st_mtime_ns, status.st_ctime_ns)
     return state_of(status) if changed_at + _RACY_NS < now * 1e9 else _UNSETTLED
 
 
 def leave_places(project: Project, places: Mapping[str, bool], began: float) -> None:
-    """Leave the states that the next check compares, if they can be written.
+    """Write the states for the next check to compare, if they can be written.
 
     places  whether the look found something at each path
     began   the time at which the look began

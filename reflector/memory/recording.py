@@ -26,16 +26,16 @@ from reflector.memory.new_change import NewChange, event_of
 from reflector.playbook_files.mirrors import without_section
 from reflector.project import Project
 
-#: A transcript may be written a moment before the times that its records have.
+#: A transcript may be written this long before the times of its records.
 _SLACK_S = 5.0
 #: Returns the transcripts that were written since a time, in seconds since the epoch.
 FindTranscripts = Callable[[float], Sequence[Transcript]]
 
 
 class Recorder:
-    """Where changes are recorded: the project's ledger, or the user's for the user's files.
+    """The place for changes: the project's ledger, or the user's ledger for the user's files.
 
-    project      whose own folder keeps the looks and the bytes
+    project      its own folder keeps the looks and the bytes
     open_ledger  opens its ledger, if there is something to record
     root         of the project whose agents load the files
     """
@@ -46,13 +46,16 @@ class Recorder:
         self.project = project
         self.root = root
         self.table = Table(root, scope)
-        #: Those of the user are in none.
+        #: The user's files are not in a repository.
         self.repository = Repository(root if scope == "project" else None)
         self._open_ledger = open_ledger
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The ledger of the recorder. Raises LedgerError."""
+        """The ledger of the recorder.
+
+        Raises: LedgerError if it cannot be opened.
+        """
         return self._open_ledger()
 
     @cached_property
@@ -69,10 +72,11 @@ class Recorder:
 
 
 def record_changes(recorder: Recorder, find: FindTranscripts, checked_at: float) -> list[str]:
-    """Compare the watched files with the last look, record the differences, and return notes for
-    the user. The lock of the store's project must be held.
+    """Compare the watched files with the last look, and record the differences.
 
-    checked_at  when the files were last as at the last look
+    Return notes for the user. The lock of the store's project must be held.
+
+    checked_at  the last time at which the files were as at the last look
 
     Raises:
         OSError, LedgerError, ValueError: the next comparison finds the differences again.
@@ -93,7 +97,10 @@ def record_changes(recorder: Recorder, find: FindTranscripts, checked_at: float)
 
 
 def _finish(recorder: Recorder, looks: Looks, notes: list[str]) -> None:
-    """Append the events that wait. Raises OSError, LedgerError."""
+    """Append the waiting events.
+
+    Raises: OSError or LedgerError if that fails.
+    """
     if looks.events:
         append_new(recorder, looks.events, notes)
         looks.events = []
@@ -101,7 +108,7 @@ def _finish(recorder: Recorder, looks: Looks, notes: list[str]) -> None:
 
 
 def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str]) -> None:
-    """Append the events that the ledger does not have. One that it refuses is dropped with a note.
+    """Append the events that the ledger does not have. A refused event is dropped with a note.
 
     Raises:
         OSError, LedgerError: nothing is appended.
@@ -119,7 +126,10 @@ def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str])
 
 
 def _differences(recorder: Recorder, looks: Looks, checked_at: float) -> list[Difference]:
-    """Return the files that changed, and keep all new contents. Raises OSError."""
+    """Return the files that changed, and keep all new contents.
+
+    Raises: OSError if that fails.
+    """
     project = recorder.project
     seen = compare(recorder.table, looks, checked_at)
     keep_versions(project, [each.after.bytes for each in seen])
@@ -133,8 +143,9 @@ def _differences(recorder: Recorder, looks: Looks, checked_at: float) -> list[Di
 
 
 def _is_mirrored(before: Content, after: Content) -> bool:
-    """Return whether only the section with the playbook changed: that is no memory of an agent, and
-    an edit of it becomes events of the playbook.
+    """Return whether only the section with the playbook changed.
+
+    That section is not an agent's memory, and its edits become events of the playbook.
     """
     texts = (before.bytes or b"", after.bytes or b"")
     return before.is_known and texts[0] != texts[1] and len(set(map(without_section, texts))) == 1
@@ -143,9 +154,11 @@ def _is_mirrored(before: Content, after: Content) -> bool:
 def _events_of(
     recorder: Recorder, differences: Sequence[Difference], reflog: int, find: FindTranscripts
 ) -> list[NewEvent]:
-    """Return the events of the differences, and keep the bytes. Raises OSError.
+    """Return the events of the differences, and keep the bytes.
 
     reflog  the size of the reflog at the last look
+
+    Raises: OSError if that fails.
     """
     if not differences:
         return []
@@ -169,9 +182,7 @@ def _events_of(
 def _calls(
     recorder: Recorder, differences: Sequence[Difference], find: FindTranscripts
 ) -> tuple[list[Transcript], list[Call]]:
-    """Return the sessions that may have changed the files, and their calls that the log does not
-    have.
-    """
+    """Return the sessions that may have changed the files, and their calls that the log lacks."""
     sessions: list[Transcript] = []
     new_calls: list[Call] = []
     for transcript in find(min(each.since for each in differences) - _SLACK_S):
@@ -186,8 +197,10 @@ def _calls(
 def _new(
     recorder: Recorder, difference: Difference, steps: Sequence[NewChange]
 ) -> Iterator[NewChange]:
-    """Yield the steps as they are recorded: each from the content before it, except for commits,
-    and without the commits that the log has.
+    """Yield the steps in the form for recording.
+
+    Each step starts at the content before it, except for commits. Commits that the log has are
+    omitted.
     """
     before = difference.before
     for step in steps:

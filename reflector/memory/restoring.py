@@ -30,22 +30,22 @@ from reflector.memory.looks import Look, Looks, content_of, plain_digest
 from reflector.memory.new_change import Author, NewChange, event_of
 from reflector.refusal import Refusal
 
-#: Lines of a difference that a refusal shows.
+#: The most lines of a difference that a refusal shows.
 _MOST_LINES = 20
 
 
 class UndoRefused(Refusal):
-    """A change that cannot be taken back; nothing was written."""
+    """A change that cannot be undone. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A file that is written, or was.
+    """A file to restore, or a restored file.
 
-    now, then  its content at present and the one that it gets; None for no file
+    now, then  its present content and the one that it gets; None for a missing file
     undone     the changes that this undoes
-    place      that of the new change, once it is recorded
-    left       why other changes are not taken back
+    place      of the new change, after it is recorded
+    left       the reasons why other changes are not undone
     """
 
     store: Store
@@ -58,7 +58,7 @@ class Restored:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it becomes the version before the changes, and not only loses their lines."""
+        """Whether it becomes the version before the changes, instead of only losing their lines."""
         return self.store.versions.is_version(self.undone[0].before, self.then)
 
     @property
@@ -79,9 +79,10 @@ class Restored:
 
 
 def newest_of(changes: Sequence[Change]) -> Change | None:
-    """Return the change of a file that `undo FILE` takes back: the newest one, rather than a commit
-    of it, that led to the present content; None if none can be taken back. A commit that brought
-    the file is none.
+    """Return the change of a file that `undo FILE` undoes; None if no change can be undone.
+
+    It is the newest change that led to the present content, but not a commit of that change. A
+    commit that added the file cannot be undone.
     """
     open_changes = [
         change
@@ -99,14 +100,14 @@ def newest_of(changes: Sequence[Change]) -> Change | None:
 
 
 def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> list[Restored]:
-    """Return the files as they were before some changes, of which several may be of one file.
+    """Return the files as they were before some changes. Several changes may be of one file.
 
-    command     the one that takes back the part that can be
-    only_lines  take the lines of the changes out of files that changed since, and leave files that
-                cannot be taken back
+    command     the command that undoes the part that can be undone
+    only_lines  remove the lines of the changes from files that changed later, and skip files that
+                cannot be restored
 
     Raises:
-        UndoRefused: a file changed since, its bytes were not kept, or it cannot be read. The text
+        UndoRefused: a file changed later, its bytes were not kept, or it cannot be read. The text
             has the difference that the command would make.
     """
     planned: dict[tuple[bool, str], Restored] = {}
@@ -131,13 +132,19 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
 
 
 def words_of_undo(change: Change) -> list[str]:
-    """Return the arguments with which `undo` takes back a change now. Raises UndoRefused."""
+    """Return the arguments with which `undo` can undo a change now.
+
+    Raises: UndoRefused if it cannot be undone.
+    """
     (version,) = plan_undo([change], "", only_lines=True)
     return [change.place] if version.is_whole else [change.place, "--yes"]
 
 
 def _begun(change: Change) -> Restored:
-    """Return the file of a change as it is. Raises UndoRefused if it cannot be taken back."""
+    """Return the present file of a change.
+
+    Raises: UndoRefused if the change cannot be undone.
+    """
     if not change.file:
         raise UndoRefused(f"the text of {change.place} was erased, so it cannot be taken back")
     if change.undone_at:
@@ -153,11 +160,12 @@ def _begun(change: Change) -> Restored:
 
 
 def _without(change: Change, content: bytes | None) -> bytes | None:
-    """Return a content as it was before a change, or else without the lines of it; None for no
-    file.
+    """Return the content before a change, or else a content without the change's lines.
+
+    The content is None for a missing file.
 
     Raises:
-        UndoRefused: they are not known exactly, or are not there.
+        UndoRefused: the lines are not known exactly, or are not in the content.
     """
     versions = change.store.versions
     is_after = versions.is_version(change.after, content)
@@ -194,8 +202,9 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
 
 
 def _without_lines(change: Change, content: bytes) -> bytes | None:
-    """Return a content without the lines of a change, None if they are not there. Raises
-    UndoRefused.
+    """Return a content without the lines of a change; None if they are not in it.
+
+    Raises: UndoRefused if the lines are not known exactly.
     """
     before, after = map(change.content, ("before", "after"))
     if before.bytes is not None and after.bytes is not None:
@@ -229,7 +238,7 @@ def _part(version: Restored) -> str:
 
 
 def read_watched(change: Change) -> bytes | None:
-    """Return the content of the file of a change, None if there is none.
+    """Return the content of the file of a change; None if the file is missing.
 
     Raises:
         UndoRefused: it is not a watched file, not a regular one, or cannot be read.
@@ -243,7 +252,10 @@ def read_watched(change: Change) -> bytes | None:
 
 
 def _watched(store: Store, file: str) -> Watched:
-    """Return the file of a change. Raises UndoRefused."""
+    """Return the file of a change.
+
+    Raises: UndoRefused if it is not watched.
+    """
     watched = store.watched(file)
     if watched is None:
         raise UndoRefused(f"{file} is not a file that agents load or write here")
@@ -257,12 +269,11 @@ def _content(watched: Watched) -> bytes | None:
 
 
 def restore(planned: Sequence[Restored]) -> list[Restored]:
-    """Write files as planned, all of them or none, and return them with the places of their
-    changes.
+    """Write files as planned, all of them or none. Return them with the places of their changes.
 
     Raises:
         UndoRefused: a version of a file cannot be kept.
-        Changed, OSError: a file changed meanwhile or cannot be written; none is then.
+        Changed, OSError: a file changed meanwhile or cannot be written; none is then written.
     """
     events = list(map(_event_of, planned))
     written: list[Restored] = []
@@ -282,7 +293,10 @@ def restore(planned: Sequence[Restored]) -> list[Restored]:
 
 
 def _event_of(version: Restored) -> NewEvent:
-    """Return the change of a planned file; both versions of it are kept. Raises UndoRefused."""
+    """Return the change of a planned file, and keep both versions.
+
+    Raises: UndoRefused if a version cannot be kept.
+    """
     project = version.store.project
     now = content_of(version.now)
     then = content_of(version.then)
@@ -298,7 +312,7 @@ def _event_of(version: Restored) -> NewEvent:
 
 
 def _write(version: Restored) -> None:
-    """Replace a file by its planned version, if it is still as it was read."""
+    """Replace a file by its planned version, if it has not changed since it was read."""
     watched = _watched(version.store, version.file)
     name = watched.path.name
 
@@ -317,8 +331,10 @@ def _write(version: Restored) -> None:
 
 
 def _record(version: Restored, event: NewEvent) -> str:
-    """Record a file that was written, and return the place of the change. The next look compares
-    the file with what was written, and appends the event if a crash keeps the ledger from it.
+    """Record a written file, and return the place of the change.
+
+    If a crash prevents that, the next look compares the file with the written content and appends
+    the event.
     """
     project = version.store.project
     looks = Looks(project)

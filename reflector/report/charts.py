@@ -20,34 +20,34 @@ if TYPE_CHECKING:
     from reflector.report.page import Page
 
 _WIDTHS: Final = (700, 330)
-#: Pixels left of a chart for its numbers, right of it, and above it for its title.
+#: Pixels to the left of a chart for its numbers, to its right, and above it for its title.
 _LEFT: Final = 44
 _RIGHT: Final = 14
 _TITLE: Final = 24
 _WIDEST_BAR: Final = 40
-#: Pixels that grid lines take at least.
+#: The least length of grid lines, in pixels.
 _SHORTEST: Final = 160
-#: Pixels from one label of the x axis to the next.
+#: The distance of the labels of the x axis, in pixels.
 _LABEL: Final = 50
-#: Weeks that are each named; of more, each month or quarter is.
+#: The most weeks with a label each. Of more weeks, each month or quarter has a label.
 _NAMED_WEEKS: Final = 10
 _NAMED_MONTHS: Final = 15
-#: Models that have a colour of their own; the others share one.
+#: The number of models with their own colour. The other models share one colour.
 _MODELS: Final = 5
 _RADIUS: Final = 3.5
 
 
 class Series(NamedTuple):
-    """The bars of one colour, a value for each week; below 0 they point downwards."""
+    """The bars of one colour, with a value for each week. Bars of negative values point down."""
 
     kind: str
     values: Sequence[int]
 
 
 def draw(page: Page, shown: Callable[[str], str]) -> dict[str, list[Markup]]:
-    """Return the charts of a page by section, wide and narrow; none of a section without figures.
+    """Return the charts of a page by section, wide and narrow. A section without figures has none.
 
-    shown  makes a name fit to be seen
+    shown  shortens a name and hides its secrets
     """
     charts: dict[str, list[Markup]] = {"weeks": [], "cost": [], "shown": []}
     for width in _WIDTHS:
@@ -61,7 +61,7 @@ def draw(page: Page, shown: Callable[[str], str]) -> dict[str, list[Markup]]:
 
 
 def _weeks(page: Page, width: int) -> Markup:
-    """Return sessions, verdicts and corrections by week, above one another."""
+    """Return the charts of sessions, verdicts and corrections by week, one above the other."""
     weeks = page.weeks.weeks
 
     def series(kind: str, field: str, sign: int = 1) -> Series:
@@ -82,7 +82,7 @@ def _weeks(page: Page, width: int) -> Markup:
 
 
 def _cost(page: Page, width: int, shown: Callable[[str], str]) -> Markup:
-    """Return the tokens by week and model, with the names of the models above."""
+    """Return the chart of tokens by week and model, with the names of the models above it."""
     spent = page.stats.spent
     begins = sorted({week for week, _ in spent})
     totals: Counter[str] = Counter()
@@ -114,8 +114,9 @@ def _tokens(spent: Mapping[tuple[str, str], Group], week: str, models: Sequence[
 
 
 def _shown(page: Page, width: int) -> Markup:
-    """Return each rule by the sessions that were shown it and those that cited it; rules at one
-    place are one larger point.
+    """Return a point for each rule: the sessions that were shown it and those that cited it.
+
+    Rules at the same place share one larger point.
     """
     wasted = {rule.row.name for rule in page.context.wasted}
     points = Counter(
@@ -139,7 +140,7 @@ def _shown(page: Page, width: int) -> Markup:
     for tick in _ticks(most_shown):
         shapes += _text(_short(tick), x(tick), bottom + 18, anchor="middle")
     shapes += _text("sessions that were shown the rule", _LEFT, bottom + 38, "title")
-    # The red ones last, so that no other covers them.
+    # Draw the red points last, so that no other point covers them.
     for (shown, cited, kind), count in sorted(
         points.items(), key=lambda point: point[0][2] == "bad"
     ):
@@ -151,7 +152,7 @@ def _shown(page: Page, width: int) -> Markup:
 
 
 def _bars(series: Sequence[Series], top: int, width: int, height: int) -> str:
-    """Return stacked bars by week between grid lines; what is below 0 hangs from its line."""
+    """Return stacked bars by week between grid lines. Negative values hang from the zero line."""
     columns = list(zip(*(bars.values for bars in series), strict=True))
     above = max(_sum(column, 1) for column in columns)
     below = max(_sum(column, -1) for column in columns)
@@ -172,14 +173,14 @@ def _bars(series: Sequence[Series], top: int, width: int, height: int) -> str:
 
 
 def _sum(column: Sequence[int], sign: int) -> int:
-    """Return the sum of the values of a sign, without it."""
+    """Return the sum of the values of one sign, as a positive number."""
     return sum(max(0, sign * value) for value in column)
 
 
 def _stack(
     kinds: Sequence[str], column: Sequence[int], x: float, zero: float, scale: float, width: float
 ) -> str:
-    """Return the bars of a week, one upon the other; those below 0 under one another."""
+    """Return the bars of a week: positive values upwards from zero, negative values downwards."""
     shapes = ""
     top = bottom = zero
     for kind, value in zip(kinds, column, strict=True):
@@ -202,7 +203,7 @@ def _step(weeks: int, width: int) -> float:
 
 
 def _week_labels(begins: Sequence[str], width: int, y: int) -> str:
-    """Return the names below bars: of each week if there are few, else of months or quarters."""
+    """Return the labels below the bars: each week if there are few, else months or quarters."""
     step = _step(len(begins), width)
     named = list(range(len(begins)))
     form = "%-d %b"
@@ -221,7 +222,7 @@ def _week_labels(begins: Sequence[str], width: int, y: int) -> str:
 
 
 def _ticks(most: float) -> list[int]:
-    """Return round numbers from 0 on, at most four, the last one at most the largest value."""
+    """Return at most four round numbers from 0 to the largest value."""
     if most < 1:
         return [0]
     power = 10 ** int(math.log10(most))
@@ -231,7 +232,7 @@ def _ticks(most: float) -> list[int]:
 
 
 def _short(number: int) -> str:
-    """Return 950, 12k, 1.5M."""
+    """Return a number in its short form, such as 950, 12k or 1.5M."""
     value = float(abs(number))
     for unit in ("", "k", "M", "G"):
         if value < 1000 or unit == "G":

@@ -30,10 +30,10 @@ from reflector.text.phrases import counted
 from reflector.text.secrets import quote
 
 _TEMPLATES = Path(__file__).parent / "templates"
-#: Characters of a text, and of all reasons and quotes together.
+#: The most characters of a text, and of all reasons and quotes together.
 _MOST: Final = 600
 _ROOM: Final = 1_600_000
-#: Characters of a judge's name in a chart, and of a project's name that is not replaced.
+#: The most characters of a judge's name in a chart, and of a project's name that stays.
 _NAME: Final = 40
 _SHORTEST_NAME: Final = 2
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -45,14 +45,14 @@ _ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{9,27}\b|\b[0-9a-f]
 
 
 def page_html(page: Page, *, share: bool = False) -> str:
-    """Return the whole file."""
+    """Return the whole page as HTML; with `share`, without ids, paths and the project's name."""
     cut = _cutter(page, share=share)
 
     def shown(value: Any) -> Any:
         return cut(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     def rich(text: str, limit: int = _MOST) -> Markup:
-        """Return a text with what it has between backticks as code."""
+        """Return a text as HTML, with the parts between backticks as code."""
         return Markup(_CODE.sub(r"<code>\1</code>", str(escape(cut(text, limit)))))
 
     environment = jinja2.Environment(
@@ -92,7 +92,10 @@ def page_html(page: Page, *, share: bool = False) -> str:
 
 
 def _cutter(page: Page, *, share: bool) -> Callable[..., str]:
-    """Return the function that makes a text fit to be seen, and to be shared."""
+    """Return the function that shortens a text and hides its secrets.
+
+    With `share`, the function also replaces ids, paths and the name of the project.
+    """
     project = None
     if share and len(page.project) > _SHORTEST_NAME:
         project = re.compile(rf"(?<!\w){re.escape(page.project)}(?!\w)")
@@ -126,7 +129,7 @@ def _percent(value: float | None) -> str:
 
 
 def _day(stamp: str | None) -> str:
-    """Return `21 Nov 2026` of a time, in this machine's zone; of a day the day."""
+    """Return a time or a day as `21 Nov 2026`, in this machine's time zone."""
     try:
         time = datetime.fromisoformat(stamp or "")
         local = time.astimezone() if time.tzinfo else time

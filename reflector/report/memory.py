@@ -17,13 +17,13 @@ from reflector.memory.changes import Change, Store, changes_in
 from reflector.memory.files import Table, Watched
 from reflector.project import Project
 
-#: A file with this share of the lines that its agent loads is near the limit.
+#: A file is near the limit if it has this share of the lines that its agent loads.
 _NEAR = 0.8
 
 
 @dataclass(slots=True)
 class FileLines:
-    """The lines of one file that came, went, and came back after they had gone."""
+    """The numbers of lines added to a file, removed from it, and added again after that."""
 
     file: str
     came: int = 0
@@ -52,8 +52,9 @@ class NearLimit(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The changed files of a period, how many changes were taken back, and the files near the
-    limit of their agent; none of these for a past moment.
+    """The changed files of a period, the number of undone changes, and the files near their limit.
+
+    A report of a past moment has no files near their limit.
     """
 
     files: Sequence[FileLines]
@@ -62,7 +63,7 @@ class Memory(NamedTuple):
 
 
 def memory_of(project: Project, ledger: Ledger, first: int, last: int, *, is_past: bool) -> Memory:
-    """Return the changes of watched files after one position and up to another.
+    """Return the changes of watched files after position `first`, up to `last`.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -70,7 +71,7 @@ def memory_of(project: Project, ledger: Ledger, first: int, last: int, *, is_pas
     files: dict[str, FileLines] = {}
     undone = 0
     for change in changes_in([Store(project, ledger, last)]):
-        # A commit has the lines that an agent or a person wrote before.
+        # A commit repeats the lines that an agent or the user wrote before it.
         is_repeated = change.fact("source") == GIT and change.fact("by") == COMMIT
         if change.event.position > first and change.file and not is_repeated:
             files.setdefault(change.file, FileLines(change.file)).add(change)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
-#: Rows of a table, rules that a reader may open, and those of each list that leads to them.
+#: The most rows of a table, rules on the page, and links in each list of rules.
 MOST_ROWS: Final = 30
 MOST_RULES: Final = 1_000
 MOST_LINKS: Final = 8
@@ -42,8 +42,9 @@ _DAYS: Final = 7
 
 
 class Changes(NamedTuple):
-    """The rules that changed since a moment, as it was asked for; those that more than count come
-    first.
+    """The rules that changed since a moment, which `since` has as the user gave it.
+
+    Rules with a change other than their counts come first.
     """
 
     since: str
@@ -58,15 +59,19 @@ class Weeks(NamedTuple):
 
 
 class Judges(NamedTuple):
-    """Verdicts of judges that a person replaced, the newest first; `lost` how many, by judge."""
+    """The verdicts of judges that the user replaced, newest first.
+
+    lost  the number of these verdicts by judge
+    """
 
     overruled: Sequence[Step]
     lost: Mapping[str, int]
 
 
 class Checks(NamedTuple):
-    """What `check` found; `asked` the lines that a judge was asked about, those first of which most
-    is known.
+    """The findings of `check`.
+
+    asked  the lines that a judge was asked about; those with the most evidence come first
     """
 
     found: Checked
@@ -76,10 +81,10 @@ class Checks(NamedTuple):
 class Context(NamedTuple):
     """The rules that sessions were shown.
 
-    shown    what took most of the context first
-    uncited  those of them that no session cited
-    wasted   those that `after` sessions were shown and none cited or followed, without bans and
-             pinned ones; none if `after` is 0
+    shown    those that took the most context come first
+    uncited  rules of `shown` that no session cited
+    wasted   rules that `after` sessions were shown and that none cited or followed. Bans and
+             pinned rules are not included; none if `after` is 0
     """
 
     shown: Sequence[Rule]
@@ -89,24 +94,24 @@ class Context(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """The trial, and when it was stopped; None while it was not."""
+    """The trial, and the time at which it was stopped; None if it was not stopped."""
 
     status: TrialStatus
     stopped: str | None
 
 
 class Page(NamedTuple):
-    """The report of now or of a moment.
+    """The report of the present or of a past moment.
 
-    at         when the last event was recorded
-    rules      every live rule, the best first; `shown` those that the page has: the first ones, and
-               those that its lists lead to
+    at         the time at which the last event was recorded
+    rules      every live rule, the best first
+    shown      the rules that the page contains: the first ones, and those that its lists link to
     harming    the most harmful first
-    waiting    None for a moment: nothing waits in the past
-    months     what judging took by month, the oldest first
-    memory     changes of files in which agents find their memory and rules
-    summary    what the command prints
-    kept       sessions that the agents keep of the project, while the ledger has none
+    waiting    None for a past moment, because nothing waits in the past
+    months     the cost of judging by month, the oldest first
+    memory     changes of the files in which agents find their memory and rules
+    summary    the text that the command prints
+    kept       the number of the project's sessions that the agents keep, if the ledger has none
     """
 
     project: str
@@ -137,7 +142,7 @@ class Page(NamedTuple):
 
     @property
     def anchors(self) -> set[str]:
-        """The names of the rules that the page has."""
+        """The names of the rules that the page contains."""
         return {rule.row.name for rule in self.shown}
 
 
@@ -155,11 +160,11 @@ def page_of(
     """Return the report of a ledger.
 
     listed  the live rules as `list --json` has them, in the order of the page
-    since   the moment that changes are counted from; None for seven days before
+    since   the moment from which changes are counted; None for seven days before
     kept    as in `Page`
 
     Raises:
-        UnknownReference: `since` names no moment.
+        UnknownReference: `since` does not name a moment.
         LedgerError: the ledger cannot be read.
     """
     then = past or Past(ledger)
@@ -208,7 +213,7 @@ def page_of(
 
 
 def _last_time(ledger: Ledger, then: Past) -> str:
-    """Return when the last event of a moment was recorded."""
+    """Return the time at which the last event of a moment was recorded."""
     last = ledger.at([then.position])
     return last[0].recorded_at if last else ledger.head().recorded_at
 
@@ -216,7 +221,7 @@ def _last_time(ledger: Ledger, then: Past) -> str:
 def _with_history(
     ledger: Ledger, then: Past, rules: Sequence[Rule], steps: Mapping[str, Sequence[Step]]
 ) -> list[Rule]:
-    """Return the rules that have steps, with them and their texts."""
+    """Return the rules that have steps, with their steps and texts."""
     texts = texts_of(ledger, then)
     return [
         rule._replace(steps=steps[rule.row.name], texts=texts[rule.row.name])
@@ -242,7 +247,7 @@ def _checks(checked: Checked | None) -> Checks | None:
 
 
 def _context(rules: Sequence[Rule], excused: Collection[str], after: int) -> Context:
-    """Return the rules that sessions were shown; none that is excused was wasted."""
+    """Return the rules that sessions were shown. An excused rule never counts as wasted."""
     shown = sorted(
         (rule for rule in rules if rule.row.told_sessions),
         key=lambda rule: (-rule.context, rule.row.name),
@@ -257,7 +262,7 @@ def _context(rules: Sequence[Rule], excused: Collection[str], after: int) -> Con
 
 
 def _useful(checks: Checks | None) -> Iterator[str]:
-    """Yield the names of the rules that checks found followed or helpful."""
+    """Yield the names of the rules that sessions followed or found helpful, according to checks."""
     for line in checks.asked if checks is not None else ():
         answers = (line.followed, line.helped)
         if any((of.share or 0) > 0.5 and of.evidence >= HARMS for of in answers):

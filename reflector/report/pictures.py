@@ -13,13 +13,13 @@ from markupsafe import Markup
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
 
-#: Steps of a course, and values of a lesson, that are drawn.
+#: The most steps of a course, and values of a lesson, in a picture.
 _STEPS: Final = 48
 _VALUES: Final = 40
 
 
 def bar(most: int, *counts: int) -> Markup:
-    """Return a bar of helped, harmed and perhaps other counts; `most` fills it."""
+    """Return a bar of helped, harmed and, if given, other counts. A sum of `most` fills the bar."""
     parts = ""
     x = 0.0
     for kind, count in zip(("good", "bad", "plain"), counts, strict=False):
@@ -31,8 +31,9 @@ def bar(most: int, *counts: int) -> Markup:
 
 
 def course(steps: Sequence[Step]) -> Markup:
-    """Return how counters moved as two lines of steps: helped upwards, harmed downwards. A counter
-    that never moved has no line.
+    """Return the course of counters as two stepped lines: helped upwards, harmed downwards.
+
+    A counter that never changed has no line.
     """
     kept = list(steps)
     if len(steps) > _STEPS:
@@ -58,7 +59,7 @@ def _line(kind: str, heights: Sequence[float]) -> str:
 
 
 def worth(values: Sequence[float]) -> Markup:
-    """Return how a lesson's worth moved from its beginning, between 0 below and 1 above."""
+    """Return the course of a lesson's worth since its beginning, from 0 (bottom) to 1 (top)."""
     points = [0.5, *values[-_VALUES:]]
     step = 80 / max(1, len(points) - 1)
     path = " ".join(
@@ -68,8 +69,9 @@ def worth(values: Sequence[float]) -> Markup:
 
 
 def share(low: float, high: float, value: float) -> Markup:
-    """Return the interval of a share as a line between 0 and 1, with the share as a point and a
-    mark at one half.
+    """Return the interval of a share as a line on a scale from 0 to 1.
+
+    The share is a point, and one half has a mark.
     """
     shapes = '<path class="half" d="M2 6H78M40 1V11"/>'
     shapes += f'<path d="M{2 + 76 * low:.0f} 6H{2 + 76 * high:.0f}"/>'

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
 
-#: Steps of a rule's counts that the page shows.
+#: The most steps of a rule's counts on the page.
 MOST_STEPS: Final = 20
 _BAN: Final = re.compile(r"\b(?:never|do not|don['’]t|must not|mustn['’]t|avoid)\b", re.I)
 
 
 class Text(NamedTuple):
-    """A text of a rule: since when it had it, and by whom."""
+    """A text of a rule, the time since when the rule had it, and its author."""
 
     since: str
     by: str
@@ -37,7 +37,7 @@ class Text(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Words beside a rule's text, with their kind: bad, warn or plain."""
+    """The words beside a rule's text, with their kind: bad, warn or plain."""
 
     words: str
     kind: str
@@ -46,10 +46,10 @@ class Mark(NamedTuple):
 class Rule(NamedTuple):
     """A live rule.
 
-    row     as `list --json` has it
-    rates   of the judge, if they were measured
-    check   what a check found of it, in words; "" if it was never checked
-    steps   of its counters as `blame` has them, oldest first; none of a rule that is not shown
+    row     the rule as `list --json` has it
+    rates   the rates of the judge, if they were measured
+    check   the findings of a check in words; "" if the rule was never checked
+    steps   the steps of its counters as in `blame`, oldest first; none if the page omits the rule
     texts   oldest first
     """
 
@@ -61,12 +61,12 @@ class Rule(NamedTuple):
 
     @property
     def newest(self) -> Sequence[Step]:
-        """The last steps, the last one first."""
+        """The last steps, newest first."""
         return self.steps[-MOST_STEPS:][::-1]
 
     @property
     def earlier(self) -> int:
-        """How many steps came before the newest."""
+        """The number of steps before the newest ones."""
         return max(0, len(self.steps) - MOST_STEPS)
 
     @property
@@ -79,18 +79,18 @@ class Rule(NamedTuple):
 
     @property
     def is_contested(self) -> bool:
-        """Whether sessions say both, and half and half is within the interval."""
+        """Whether sessions gave both verdicts and one half is within the interval."""
         row = self.row
         return bool(min(row.helped, row.harmed) > 0 and row.low < 0.5 < row.high)
 
     @property
     def is_harming(self) -> bool:
-        """Whether it harms too often for chance, as `prune` reads it."""
+        """Whether it harms too often for chance, by the measure of `prune`."""
         return self.votes.harm >= HARMS
 
     @property
     def is_ban(self) -> bool:
-        """Whether it forbids something: while it works, no session has a reason to cite it."""
+        """Whether it forbids something. No session has a reason to cite a ban that works."""
         return _BAN.search(self.row.text) is not None
 
     @property
@@ -108,26 +108,26 @@ class Rule(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """About how many tokens its line takes."""
+        """The approximate number of tokens of its line."""
         return context_tokens(self.row.bullet.line)
 
     @property
     def context(self) -> int:
-        """Its tokens in all sessions that were shown it."""
+        """The tokens of its line in all sessions that were shown it."""
         return self.tokens * (self.row.told_sessions or 0)
 
 
 def rules_of(
     listed: Sequence[Any], checked: Checked | None, rates: FindingRates | None
 ) -> list[Rule]:
-    """Return the rules in the order of these rows, without their steps and texts."""
+    """Return the rules of these rows in the same order, without their steps and texts."""
     lines = checked.lines if checked is not None else ()
     found = {line.name: check_words(line) for line in lines if line.sessions}
     return [Rule(row=row, check=found.get(row.name, ""), rates=rates) for row in listed]
 
 
 def check_words(line: CheckedLine) -> str:
-    """Return the answers about a line in words: `followed 3 of 4, too few to tell`."""
+    """Return the answers about a line in words, such as `followed 3 of 4, too few to tell`."""
     counts = (("followed", line.followed), ("helped", line.helped))
     parts = [f"{word} {of.yes} of {of.yes + of.no}" for word, of in counts if of.yes + of.no]
     if not parts:
@@ -136,7 +136,7 @@ def check_words(line: CheckedLine) -> str:
 
 
 def steps_of(ledger: Ledger, then: Past, names: Collection[str]) -> Mapping[str, list[Step]]:
-    """Return the steps of these rules, and of all on which a person gave a verdict.
+    """Return the steps of these rules, and of all rules on which the user gave a verdict.
 
     Raises:
         LedgerError: the ledger cannot be read.

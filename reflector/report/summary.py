@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 class Summary(NamedTuple):
-    """What came between two moments.
+    """The sessions, verdicts and questions between two moments.
 
     begins, ends    ISO 8601
-    helped, harmed  how many sessions gave a rule a verdict that counts, by its name
-    questions       to judges; `cost` in USD of those whose price is known
+    helped, harmed  the number of sessions whose verdict on a rule counts, by the rule's name
+    questions       the number of questions to judges
+    cost            USD, of the questions with a known price
     """
 
     begins: str
@@ -34,7 +35,9 @@ class Summary(NamedTuple):
 
 
 def summary_of(ledger: Ledger, then: Past, begins: str, first: int) -> Summary:
-    """Return what came after a position, which `begins` names, up to a moment.
+    """Return the summary of the events after a position, up to a moment.
+
+    begins  the name of the position, such as a date
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -56,7 +59,7 @@ def summary_of(ledger: Ledger, then: Past, begins: str, first: int) -> Summary:
 
 
 def _asked(ledger: Ledger, first: int, last: int) -> tuple[int, Decimal]:
-    """Return how many questions took tokens, and their cost."""
+    """Return the number of questions that used tokens, and their cost."""
     questions = 0
     cost = Decimal(0)
     for answer in ledger.events(types=[ev.REFLECTION_ANSWERED], after=first, upto=last):
@@ -67,8 +70,9 @@ def _asked(ledger: Ledger, first: int, last: int) -> tuple[int, Decimal]:
 
 
 def _verdicts(ledger: Ledger, then: Past, first: int, tag: int) -> Counter[str]:
-    """Return how many sessions gave a verdict of a kind that counts, by rule. An equal one from
-    before the first position may count in place of a later one.
+    """Return the number of sessions by rule whose verdict of this kind counts.
+
+    An equal verdict from before the first position may count instead of a later one.
     """
     standing = Standing(then)
     with ledger.asking() as sql:

@@ -13,15 +13,19 @@ from reflector.reflection.trouble import trouble_of
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-#: A command as a person types it, of its words.
+#: Returns a command as you type it, from its words.
 Command = Callable[..., str]
 _ROWS: Final = 30
 _NO_VERDICT: Final = "no verdict"
 
 
 class Wait(NamedTuple):
-    """One thing that waits: a rule, proposal or stage; its session or origin; the reason; and the
-    command that shows or decides it.
+    """One thing that waits for you.
+
+    name     of a rule, proposal or stage
+    source   its session or origin
+    reason   for the wait
+    command  shows or decides it
     """
 
     name: str
@@ -32,7 +36,7 @@ class Wait(NamedTuple):
 
 @dataclass
 class Waiting:
-    """Everything of a kind that waits: how much, the command for all of it, the newest ones."""
+    """All things of one kind that wait: their number, the command for all, and the newest ones."""
 
     kind: str
     count: int
@@ -41,7 +45,7 @@ class Waiting:
 
 
 def waiting(ledger: Ledger, command: Command) -> list[Waiting]:
-    """Return what waits, by kind.
+    """Return the things that wait for you, by kind.
 
     Raises:
         LedgerError: the ledger cannot be read.
