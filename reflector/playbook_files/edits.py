@@ -62,11 +62,11 @@ class TwoVersions(NamedTuple):
 
 
 def take_in_turn(ledger: Ledger, edited: EditedFile, first: int) -> int:
-    """Append the changes of git in a file, and then those of a person in git's version. Return the
+    """Append the changes of git in a file, and then the user's changes of git's version. Return the
     number of events.
 
-    A file that differs less from its base than from git's version was not edited from the latter.
-    `first` is the lowest number of a new name.
+    If the file differs less from its base than from git's version, it was not edited from git's
+    version. `first` is the lowest number of a new name.
     """
     base, by_git, loaded, digest = edited
     if by_git is None:
@@ -104,9 +104,10 @@ def _take_edits(
 
 
 class _Intake:
-    """The edits of a file, held against all that came into the ledger after the file's base.
+    """The edits of a file, compared with all events after the file's base.
 
-    A process that read the same edit, and did not write the file, has appended it already.
+    The events of an edit may be there already, because a process read the same edit and did not
+    write the file.
     """
 
     def __init__(

@@ -82,9 +82,7 @@ def has_blob(root: Path, content: bytes) -> bool:
 
 
 def branch_history(root: Path) -> BranchHistory:
-    """Return what the commits of the present branch changed in playbook.json, by one question to
-    git.
-    """
+    """Return the changes of the present branch's commits in playbook.json, with one call of git."""
     # Merges are asked too: a name that two clones gave out is changed in one.
     log = git_says(root, *_LOG.split(), _PATH) or b""
     changed: set[Entry] = set()
