@@ -33,7 +33,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def section(page: str, title: str) -> str:
-    """The part of a page of docs/ below one of its headings of the second level."""
+    """Return the part of a page of docs/ below one of its headings of the second level."""
     text = (DOCS / page).read_text("utf-8")
     found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## (?![A-Z]+ )|\Z)", text, re.M | re.S)
     assert found, f"docs/{page} lacks the part {title}"

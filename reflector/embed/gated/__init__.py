@@ -376,7 +376,7 @@ def _append(ledger: Ledger, record: Mapping[str, Any], turn: int, slot: int) -> 
     )
     try:
         return ledger.append([event])[0].added
-    except Conflict:  # the same words of the same turn, at another time: the first record stays
+    except Conflict:  # the same words of the same turn, at another time: the first record stands
         return False
 
 
