@@ -59,8 +59,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _keep(name: str, command: str, printed: str) -> None:
-    """Write a benchmark's table to RESULTS.md, between those that are there, and what the README
-    shows of it.
+    """Write a benchmark's table to RESULTS.md, between the tables that are there. Write the
+    README's part of it, too.
     """
     file = FOLDER / "RESULTS.md"
     _, *parts = file.read_text("utf-8").split("\n## ")
@@ -74,8 +74,8 @@ def _keep(name: str, command: str, printed: str) -> None:
 
 
 def _sqlite_versions() -> list[str]:
-    """The interpreter's SQLite, and the one from the wheel that is used instead where there is
-    one.
+    """Return the version of the interpreter's SQLite, and of the wheel's SQLite if that is used
+    instead.
     """
     versions = [f"{import_module('sqlite3').sqlite_version} (interpreter)"]
     with suppress(ImportError):

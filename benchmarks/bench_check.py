@@ -41,7 +41,9 @@ _RULES = [
 
 
 def rows(quick: bool) -> list[Row]:
-    """A first run that reads the transcripts and a second one that reads what was kept."""
+    """Measure a first run that reads the transcripts, and a second one that reads the kept
+    answers.
+    """
     with tempfile.TemporaryDirectory() as name, _at_home(Path(name)):
         folder = Path(name)
         sessions = folder / "sessions"
@@ -66,7 +68,7 @@ def rows(quick: bool) -> list[Row]:
 
 @contextmanager
 def _at_home(folder: Path) -> Iterator[None]:
-    """Let the ledger be of a user whose home is this folder."""
+    """Make the ledger belong to a user whose home is this folder."""
     home = os.environ.get("HOME")
     os.environ["HOME"] = str(folder)
     try:

@@ -36,8 +36,8 @@ WHOSE = {"human": "people", "refusal": "people", "tool": "tools", "model": "the 
 
 
 def seen(session: Session, tokens: int, *, uncited: bool) -> Iterator[tuple[str, bool]]:
-    """Yield of each label whose words decide it, and whether a prompt of so many tokens shows
-    them.
+    """Yield for each label with a deciding record the kind of its speaker, and whether a prompt of
+    N tokens shows the words.
     """
     asked, name = session.request, "check.txt" if uncited else "reflector.txt"
     if uncited:
@@ -66,8 +66,8 @@ def _without_citations(message: Message) -> Message:
 
 
 def _words(message: Message) -> list[str]:
-    """Return the words by which a record is known: of its text, else of each answer or call;
-    [""] of none.
+    """Return the words that identify a record: of its text, or else of each answer or call; [""]
+    without any.
     """
     if message.text:
         return [redact(visible(message.text))[:160]]

@@ -24,7 +24,7 @@ PAIRS = Path(__file__).parents[1] / "tests/playbook/duplicate_pairs.tsv"
 
 
 class Labelled(NamedTuple):
-    """Two texts, whether they say the same, and what makes that hard to see."""
+    """Two texts, whether they have the same meaning, and the difficulty of the pair."""
 
     same: bool
     kind: str
@@ -39,7 +39,7 @@ class Labelled(NamedTuple):
 
     @property
     def proposed(self) -> bool:
-        """Whether a merge of the two would be proposed."""
+        """Whether reflector would propose a merge of the two."""
         found = near(self.first, "pat", [Bullet("pat-001", "pat", self.second)])
         return any(pair.kind != "contradiction" for pair in found)
 
@@ -52,7 +52,7 @@ def labelled() -> list[Labelled]:
 
 
 def measure(pairs: list[Labelled]) -> dict[str, Any]:
-    """Return counts, precision and recall of some pairs, and what is proposed of each kind."""
+    """Return counts, precision and recall of some pairs, and the proposals of each kind."""
     proposed = [pair for pair in pairs if pair.proposed]
     same, right = sum(pair.same for pair in pairs), sum(pair.same for pair in proposed)
     all_of, found_of = (Counter(pair.kind for pair in some) for some in (pairs, proposed))

@@ -45,7 +45,7 @@ from reflector.transcripts.reading import read_messages
 
 TAGS = ("helpful", "harmful", "neutral")
 WORDS = ("sure", "likely", "unsure")
-#: An answer has about so many tokens for each bullet, and some for the analysis.
+#: The approximate tokens of an answer for each bullet, and for the analysis.
 TOKENS_A_BULLET, TOKENS_OF_ANALYSIS = 150, 300
 
 
@@ -53,8 +53,8 @@ TOKENS_A_BULLET, TOKENS_OF_ANALYSIS = 150, 300
 class Case:
     """A labelled citation as a backend judged it.
 
-    word   how sure a model says that it is, "" of another backend
-    fault  why a model's verdict does not count, so that it is neutral; "" where it does
+    word   how sure a model is, "" for another backend
+    fault  the reason why a model's verdict does not count and is neutral; "" if it counts
     found  the findings of `rules`
     """
 
@@ -69,7 +69,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Session:
-    """A labelled transcript: what is asked about it, and the rows of labels."""
+    """A labelled transcript: the question about it, and its rows of labels."""
 
     request: Request
     rows: list[dict[str, Any]]
@@ -99,9 +99,11 @@ def _messages(path: Path) -> list[Message]:
 
 
 def judged(backend: Backend, session: Session) -> list[Case]:
-    """Return the citations of a session as a backend judges them; raises BackendError.
+    """Return the citations of a session as a backend judges them.
 
-    A model's verdict counts with its evidence only, whatever word says how sure it is.
+    A model's verdict only counts with its evidence, however sure the model is.
+
+    Raises: BackendError.
     """
     request = session.request
     answer = backend.answer(request)
@@ -130,7 +132,7 @@ def judged(backend: Backend, session: Session) -> list[Case]:
 
 
 def price(backend: Any, sessions: Sequence[Session]) -> str:
-    """Return what it takes to ask a model about these sessions, in words."""
+    """Return a text with the price of a model's answers about these sessions."""
     client = backend.client.of(ClaudeCode.agent)
     given = sum(backend.prompt(session.request).tokens + client.overhead for session in sessions)
     answers = sum(TOKENS_OF_ANALYSIS + TOKENS_A_BULLET * len(session.rows) for session in sessions)
@@ -169,13 +171,15 @@ def left_out(cases: Sequence[Case]) -> list[Case]:
 
 
 def _share(cases: Sequence[Case], name: str) -> float | None:
-    """Return how often a finding was there and its side the label; None where it never was."""
+    """Return how often the label agreed with a finding's side; None if the finding never
+    appeared.
+    """
     labels = [case.label for case in cases if name in case.found]
     return labels.count(FINDINGS[name].side) / len(labels) if labels else None
 
 
 def interval(right: int, given: int) -> str:
-    """A share with the 95 % interval of Wilson."""
+    """Return a share with the 95 % interval of Wilson."""
     if not given:
         return "-"
     share, z = right / given, 1.96
@@ -299,8 +303,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _answered(
     backend: Backend, sessions: Sequence[Session], known: Mapping[str, str], answers: Path
 ) -> list[Case]:
-    """Return the cases of every session; of one whose question fails, none, with a line that
-    says so.
+    """Return the cases of every session. For a session whose question fails, print a line and
+    return no cases.
     """
     asked = Recording(backend, answers) if backend.is_model else backend
     replay = backend_of(

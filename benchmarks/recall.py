@@ -62,7 +62,7 @@ def labelled(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def measure(pairs: list[tuple[str, str, str]]) -> dict[str, Any]:
-    """Return recall@1, recall@5 and precision@5, and how often it rightly finds nothing."""
+    """Return recall@1, recall@5, precision@5, and how often an empty result is right."""
     documents = [Document("summary", name, text, text) for name, _, text in pairs]
     begun = time.perf_counter()
     found = [[one.document.id for one in search(documents, query, 5)] for _, query, _ in pairs]

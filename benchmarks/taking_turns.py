@@ -30,14 +30,14 @@ from reflector.ledger import append
 from reflector.ledger.store import Ledger
 
 _TOKEN = b"."
-#: Commits of almost nothing that are measured for the disk's part.
+#: The number of almost empty commits that measure the disk's part.
 _COMMITS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """What one append takes, in seconds: work without the lock, work under it, and waiting for
-    the disk under it.
+    """The time of one append, in seconds: work without the lock, work under it, and waiting for the
+    disk under it.
     """
 
     outside: float
@@ -46,8 +46,8 @@ class Append:
 
 
 def taking_turns(url: str, processes: int, turns: int, numbers: Iterator[int]) -> list[Append]:
-    """Return what the first, second … append of new connections take, one for each turn: means
-    of the processes.
+    """Return the costs of the first, second … append of new connections, one for each turn. Each is
+    a mean of the processes.
     """
     pipes = [os.pipe() for _ in range(processes)]
     children = []
@@ -111,8 +111,8 @@ def _main(url: str, number: int, turns: int, hands_to: int) -> None:
         with ledger.engine.connection() as driver:
             waits = [_trip_and_disk(driver, hands_to) for _ in range(_COMMITS)]
     trip, disk = (statistics.fmean(part) for part in zip(*waits, strict=True))
-    # Half of a round trip passes before the server takes the lock, and half after the commit let it
-    # go.
+    # Half of a round trip passes before the server takes the lock, and half after the commit
+    # released it.
     print(
         json.dumps(
             [(before + trip, max(rest - trip - disk, 0.0), disk) for before, rest in measured]
@@ -131,8 +131,8 @@ def _hand_on(hands_to: int) -> None:
 
 
 def _trip_and_disk(driver: Any, hands_to: int) -> tuple[float, float]:
-    """Return the seconds until a transaction that asks next to nothing is answered, in a turn as an
-    append is, and those that its commit takes longer than a question that comes directly after.
+    """Return two times in seconds: until a nearly empty transaction is answered, in a turn like an
+    append, and by how much its commit takes longer than a question directly after it.
     """
     _await_turn()
     begun = time.perf_counter()

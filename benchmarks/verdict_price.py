@@ -67,7 +67,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Total:
-    """Questions added up."""
+    """The sum of several questions."""
 
     questions: float = 0
     tokens: float = 0
@@ -151,7 +151,7 @@ def _is_too_early(request: Request) -> bool:
 
 
 def _counted(request: Request, text: str) -> int:
-    """Return how many verdicts of an answer count by this version's rules."""
+    """Return the number of verdicts in an answer that count by this version's rules."""
     if not text:
         return 0
     tags = [tag for tag in parse_answer(text).tags if tag.malformed is None and tag.tag in TAGS[:2]]
@@ -186,7 +186,7 @@ def _asked(words: Sequence[str], code: Path) -> list[Question]:
 
 def total(questions: Sequence[Question], *, resumed: bool = False) -> Total:
     """Add up questions by list price, all within minutes of each other. With `resumed`, each
-    session is asked about at its last citation, too.
+    session is also asked about at its last citation.
     """
     early = [question for question in questions if resumed and question.early]
     asked = [(question.tokens, question) for question in questions]
@@ -232,7 +232,7 @@ def row(title: str, found: Total) -> str:
 
 
 def tables(versions: dict[str, list[Question]], citing: int) -> Iterator[str]:
-    """Yield the table of both versions; the first questions are those of labelled sessions."""
+    """Yield the table of both versions. The first questions are those of labelled sessions."""
     yield (
         "| case | questions | prompt tokens | of these cached | dollars | verdicts | "
         "tokens a verdict | dollars a verdict |"

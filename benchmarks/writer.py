@@ -17,7 +17,7 @@ from reflector.ledger.store import Ledger
 
 
 def main(url: str, seconds: float, number: int, appends: int, playbook: str = "default") -> None:
-    """Append and print; any error of the ledger ends the process with a traceback."""
+    """Append and print. Any error of the ledger ends the process with a traceback."""
     # Each writer has session numbers of its own.
     batches = [made.reflection(number * 100_000 + turn, 10)[1:] for turn in range(appends)]
     times: list[tuple[float, float]] = []

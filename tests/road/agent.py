@@ -69,7 +69,10 @@ class Keyboard(io.StringIO):
         return True
 
     def press(self) -> str:
-        """Return the next key. After the last one, raise the end of the input."""
+        """Return the next key.
+
+        Raises: EOFError after the last one.
+        """
         if key := self.read(1):
             return key
         raise EOFError
