@@ -149,7 +149,7 @@ def price(backend: Any, sessions: Sequence[Session]) -> str:
     )
 
 
-# -- what comes of it ------------------------------------------------------------------------------
+# -- the results -----------------------------------------------------------------------------------
 
 
 def left_out(cases: Sequence[Case]) -> list[Case]:

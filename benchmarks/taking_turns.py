@@ -91,7 +91,7 @@ def mean(costs: Sequence[Append]) -> Append:
 
 def _main(url: str, number: int, turns: int, hands_to: int) -> None:
     begun: list[float] = []
-    real = append._begun  # called when the lock is asked for
+    real = append._begun  # called when the lock is requested
 
     def noted(*arguments: object) -> object:
         begun.append(time.perf_counter())
@@ -131,8 +131,8 @@ def _hand_on(hands_to: int) -> None:
 
 
 def _trip_and_disk(driver: Any, hands_to: int) -> tuple[float, float]:
-    """Return two times in seconds: until a nearly empty transaction is answered, in a turn like an
-    append, and by how much its commit takes longer than a question directly after it.
+    """Return two times in seconds. The first is until a nearly empty transaction is answered, in a
+    turn like an append. The second is the difference between its commit and an immediate question.
     """
     _await_turn()
     begun = time.perf_counter()

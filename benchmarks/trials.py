@@ -72,8 +72,11 @@ def play(effect: float, ledgers: int, seed: int = 28) -> Played:
 
 @dataclass(frozen=True, slots=True)
 class PlacebosPlayed:
-    """Trials with a placebo arm: how many ever showed a false difference of advice against the
-    placebo, how many held the truth at every look, and how many showed the true difference.
+    """The results of trials with a placebo arm.
+
+    false_alarms  how many ever showed a false difference of advice against the placebo
+    covered       how many had the truth in their interval at every look
+    found         how many showed the true difference
     """
 
     ledgers: int

@@ -21,7 +21,7 @@ Role = Literal["assistant", "user"]
 Origin = Literal[
     "model",  # assistant: the model's own words and tool calls
     "synthetic",  # assistant: written by the client (model "<synthetic>", API error notices)
-    "human",  # user: typed by a person, queued prompts included
+    "human",  # user: typed by the human user, including queued prompts
     "tool",  # user: carries tool results only
     # user: the user refused a tool call, perhaps with a reason (in `text`), or interrupted
     "refusal",

@@ -250,7 +250,7 @@ def reflect(
     begun = clock()
     try:
         result = think(bundle, config, adapter=adapter)
-    except Exception as error:  # noqa: BLE001 - a reflection is an extra: the turn goes on
+    except Exception as error:  # noqa: BLE001 - a reflection is an extra: the turn continues
         reason = f"reflect_error:{type(error).__name__}"
         _log.warning("this turn was not reflected on (%s): %s", reason, quote(str(error), 300))
         result = ReflectionResult("", [], {"backend": config.backend, "reason": reason})
@@ -291,7 +291,7 @@ def after_turn(
         )
         try:
             log.add(record)
-        except Exception as error:  # noqa: BLE001 - a host's own log, and the turn goes on
+        except Exception as error:  # noqa: BLE001 - a host's own log, and the turn continues
             _log.warning("a turn was not written to the log: %s", quote(str(error), 300))
     return result
 
@@ -340,7 +340,7 @@ def write_entries(
         try:
             record = _record(entry, turn=turn, slot=slot)
             added[record["id"]] = _append(ledger, record, turn, slot)
-        except Exception as error:  # noqa: BLE001 - the others are written, and the turn goes on
+        except Exception as error:  # noqa: BLE001 - the others are written, and the turn continues
             errors.append(f"add_error[{slot}]:{type(error).__name__}")
     written = sum(added.values())
     return Written(

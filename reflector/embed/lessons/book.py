@@ -63,7 +63,7 @@ BACKGROUND = (
 #: Summaries are not judged, so none is worse than another.
 _UNBANKED = "summary"
 
-#: What each kind of outcome adds to the confidence.
+#: The amount that each kind of outcome adds to the confidence.
 DELTAS = {kind: delta for kind, (_, delta) in OUTCOMES.items()}
 
 #: Confidence without a retry.
