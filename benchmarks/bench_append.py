@@ -1,4 +1,4 @@
-"""Appending on SQLite: against the bare driver, beside other libraries, and by many processes at
+"""Appends on SQLite: against the bare driver, beside other libraries, and by many processes at
 once.
 """
 

@@ -1,5 +1,5 @@
-"""The free counts of `check`: rules in the transcripts of a project, read the first and the second
-time.
+"""The free counts of `check`: rules in the transcripts of a project, at the first and the second
+reading.
 
 The floor is `json.loads` of every line of the same files. Each run includes the search for the
 transcripts. The start of the process and the page are not included.

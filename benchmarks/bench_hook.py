@@ -1,7 +1,7 @@
-"""What the agent's user waits for: the hook as a process, against the bare start of its
+"""The time for which the agent's user waits: the hook as a process, against the bare start of its
 interpreter.
 
-Run against the interpreter that runs this; the installed form is the one that `reflector install`
+The hook runs in the present interpreter. The installed form is the command that `reflector install`
 writes.
 """
 

@@ -1,6 +1,4 @@
-"""The ledger on SQLite: rebuilding, proving and asking, each against what the machine itself
-needs.
-"""
+"""The ledger on SQLite: rebuilds, proofs and questions, each against the minimum of the machine."""
 
 from __future__ import annotations
 

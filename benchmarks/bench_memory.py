@@ -1,4 +1,4 @@
-"""The most memory that each reading command takes, on ledgers of very different lengths."""
+"""The peak memory of each reading command, on ledgers of very different lengths."""
 
 from __future__ import annotations
 

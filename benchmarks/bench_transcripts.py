@@ -1,7 +1,7 @@
-"""From a transcript's bytes to what the ledger keeps of it, on sessions of up to half a gigabyte.
+"""From a transcript's bytes to its record in the ledger, on sessions of up to half a gigabyte.
 
-Every floor reads the same file in the same moment, as whole processes where ours is one:
-`sha256sum`, `grep -c`; `json.loads` of every line.
+Every floor reads the same file at the same time, as a whole process if ours is one: `sha256sum`,
+`grep -c`, and `json.loads` of every line.
 """
 
 from __future__ import annotations

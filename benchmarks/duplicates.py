@@ -1,10 +1,11 @@
-"""How often a proposed pair is a duplicate, and how many are found: `python -m
-benchmarks.duplicates [PLAYBOOK …]`.
+"""How often a proposed pair is a duplicate, and how many duplicates are found.
+
+    python -m benchmarks.duplicates [PLAYBOOK …]
 
 The labelled pairs are those of tests/playbook/duplicate_pairs.tsv. The rule was tuned on one half
-of them, chosen by a digest of the texts, and is reported on both. Prints one JSON object; `--cases`
-lists the pairs judged otherwise. Each PLAYBOOK, a playbook.json, adds how many pairs its bullets
-make, for a person to read.
+of them, chosen by a digest of the texts, and is reported on both. The output is one JSON object.
+`--cases` lists the pairs that were judged otherwise. Each PLAYBOOK, a playbook.json, adds the
+number of pairs among its bullets, for you to read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a figure is: a ratio to a floor that was measured in the same run.
+"""A figure is a ratio to a floor that was measured in the same run.
 
-Invariant: both sides of a ratio are measured in turn, a moment apart. Absolute times move by half
-from run to run on a shared machine; the median of paired ratios stays within a few percent.
+Invariant: both sides of a ratio are measured in turn, directly after each other. On a shared
+machine, absolute times differ by half from run to run, but the median of paired ratios only by a
+few percent.
 """
 
 from __future__ import annotations

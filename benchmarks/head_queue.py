@@ -1,21 +1,21 @@
-"""The queue for a playbook's head: how many appends a second one playbook takes, measured and
-simulated.
+"""The queue for a playbook's head: the appends a second of one playbook, measured and simulated.
 
     python -m benchmarks.head_queue [URL]
 
-Each append locks the playbook's row from its first statement to its commit, so the appends of one
-playbook follow one another, however many write. URL names an empty database on PostgreSQL; without
-it a private server starts.
+Each append locks the playbook's row from its first statement to its commit. Therefore, the appends
+of one playbook follow one another, with any number of writers. URL names an empty database on
+PostgreSQL. Without it, a private server starts.
 
-The simulation uses no number of the run that it is compared with. As many processes as are to write
-take turns before and after it (`benchmarks.taking_turns`), so that none waits for another. They
-give what an append costs: the work without the lock, the work under it, and the wait for the
-commit, which needs no processor. A round trip that asks nothing is without the lock. Two things
-make these costs differ. The first appends of a connection cost several times as much as later ones,
-because the server plans each statement and compiles each trigger in each connection, and does so
-under the lock. And an append costs more where other processes ran since the last one, because the
-processor's caches hold theirs. So costs are measured for the number of processes, and by the number
-of the append in its connection.
+The simulation uses no number of the run with which it is compared. The same number of processes
+takes turns before and after that run (`benchmarks.taking_turns`), so that none waits for another.
+They measure the parts of an append's cost: the work without the lock, the work under it, and the
+wait for the commit, which needs no processor. An empty round trip is without the lock.
+
+These costs differ for two reasons. The first appends of a connection cost several times as much as
+later ones, because the server plans each statement and compiles each trigger in each connection,
+under the lock. An append also costs more if other processes ran since the last one, because the
+processor's caches contain their data. Therefore, costs are measured for the number of processes,
+and by the number of the append in its connection.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""How often a backend is right on labelled sessions: `python -m benchmarks.judgement FOLDER…
---judge rules`.
+"""How often a backend is right on labelled sessions.
 
-Invariant: what a source decided is not counted on that source. `rules` are measured as they ship,
-and once more with each source left out in turn: judged only by findings that are right nine times
-of ten on the others. Points that a reader chose because something could be judged there, and points
-drawn at random, are never mixed.
+    python -m benchmarks.judgement FOLDER… --judge rules
 
-A FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project:
-other people's sessions. A backend that costs something (`anthropic`, `agent`, with your own
-settings) prints its price first and asks. Its answers are kept in the file of `--answers`: what is
-there is not asked for again, and `--judge fixtures` replays it. The last line is what the setting
-`judge_measured` takes.
+Invariant: a label is not counted on the source that decided it. `rules` are measured as they are,
+and again without each source in turn. Then only findings count that are right nine times of ten on
+the other sources. Points that a reader chose because they could be judged are never mixed with
+points drawn at random.
+
+A FOLDER contains `labels.jsonl`, `playbook.json` and `transcripts/`. It is not a part of the
+project, because the sessions are other users'. A backend that costs money (`anthropic`, `agent`,
+with your own settings) prints its price first and asks you. Its answers are kept in the file of
+`--answers`. An answer in that file is not asked for again, and `--judge fixtures` replays it. The
+last line is the value for the setting `judge_measured`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""A simulated month of lessons whose true worth is known: `python -m benchmarks.lessons [--plot
+"""A simulated month of lessons with a known true worth: `python -m benchmarks.lessons [--plot
 FOLDER]`.
 
-5,000 sessions in 30 days, 150 mistakes with their corrections and 50 reflections. A lesson's true
-worth is how likely a session that applies it succeeds. Halfway ten good mistakes become outdated
-(0.9 to 0.1) and ten bad ones become right (0.1 to 0.9). The outcomes go through the same events and
-the same fold as those of real sessions. Prints how the learned figures rank the lessons, beside the
-truth; `--plot` writes two SVG files. Everything follows from one seed.
+The month has 5,000 sessions in 30 days, 150 mistakes with their corrections and 50 reflections. A
+lesson's true worth is the probability that a session which applies it succeeds. In the middle of
+the month, ten good mistakes become outdated (0.9 to 0.1) and ten bad ones become right (0.1 to
+0.9). The outcomes use the same events and the same fold as those of real sessions. The output shows
+how the learned figures rank the lessons, beside the truth. `--plot` writes two SVG files.
+Everything follows from one seed.
 """
 
 from __future__ import annotations

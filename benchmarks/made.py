@@ -1,7 +1,8 @@
-"""Ledgers and transcripts of any size, made the same on every machine.
+"""Generated ledgers and transcripts of any size, which are the same on every machine.
 
-Invariant: what is made depends on its arguments alone, no clock and no random number, so two runs
-measure the same work. Shapes and sizes are those of real sessions; no text of one is used.
+Invariant: the result only depends on the arguments, not on a clock or a random number, so that two
+runs measure the same work. Shapes and sizes are those of real sessions, but no text of a real
+session is used.
 """
 
 from __future__ import annotations

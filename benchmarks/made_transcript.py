@@ -1,8 +1,8 @@
-"""A session of any size, in the shapes and proportions that real sessions have.
+"""A generated session of any size, with the shapes and proportions of real sessions.
 
-Invariant: what is made depends on its arguments alone. Which records follow each other, their keys
-and how large they are were counted in real sessions; every word is made here. A few hundred steps
-are made from a seed and then repeated under new ids, so that half a gigabyte takes seconds.
+Invariant: the result only depends on the arguments. The order of records, their keys and their
+sizes were counted in real sessions, but every word is generated. A few hundred steps are made from
+a seed and then repeated under new ids, so that half a gigabyte takes seconds.
 """
 
 from __future__ import annotations

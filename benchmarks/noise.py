@@ -2,7 +2,7 @@
 
 Files of 150 rules are drawn. Sessions of one branch are alike: a rule's share is drawn for each
 branch, with the intraclass correlation `ALIKE`. `python -m benchmarks.noise` prints the table of
-docs/judging.md. tests/check/test_noise.py holds the limits.
+docs/judging.md. tests/check/test_noise.py contains the limits.
 """
 
 from __future__ import annotations

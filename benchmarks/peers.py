@@ -1,6 +1,7 @@
-"""Other libraries doing the same work in the same run: an event-sourcing library appends and
-projects the same events, sqlite-utils inserts the same rows. Neither chains, refuses changes or
-counts. Both come with the extra `bench`.
+"""Other libraries for the same work in the same run. An event-sourcing library appends and projects
+the same events, and sqlite-utils inserts the same rows.
+
+Neither chains events, refuses changes or counts. Both are in the extra `bench`.
 """
 
 from __future__ import annotations

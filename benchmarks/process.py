@@ -1,4 +1,4 @@
-"""A whole process: what it takes from its start to its end, nothing subtracted."""
+"""A whole process: its time and memory from its start to its end, with nothing subtracted."""
 
 from __future__ import annotations
 

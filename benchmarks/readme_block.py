@@ -1,7 +1,7 @@
 """The table of docs/install.md, made from RESULTS.md.
 
-Invariant: the page shows no figure that is not in RESULTS.md, and the rows of `SHOWN` whether
-their goals were met or missed; a test holds the two together.
+Invariant: the page only shows figures of RESULTS.md, and all rows of `SHOWN`, whether their goals
+were met or missed. A test checks this.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The floor of an append: the bare driver executes the same statements with the same values.
 
-Invariant: three ledgers begin as copies of one file. The first appends and has its statements
-recorded, out of the measured time; the second is what is measured; the driver executes on the third
-what was recorded of the first.
+Invariant: three ledgers begin as copies of one file. The first one appends, outside the measured
+time, and its statements are recorded. The second one is measured. On the third one, the driver
+executes the recorded statements.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.rules_found FOLDER [--errors]
 
-FOLDER holds `*.jsonl` (file_id, language, line_number, text, label) and `src_files/FILE_ID.md`. A
-label `rule` or `mixed` counts as a rule. A line that no unit matches counts as a fact.
+FOLDER contains `*.jsonl` (file_id, language, line_number, text, label) and `src_files/FILE_ID.md`.
+A label `rule` or `mixed` counts as a rule. A line without a matching unit counts as a fact.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Processes that append one after another: what an append costs to each where nobody waits for the
-lock.
+"""Processes that append one after another: the cost of an append without waiting for the lock.
 
-A token goes round: who has it appends ten events and hands it on. So no two append at once, but
-between two appends of a process all others have run, as in a queue, and its memory is no longer in
-the processor's caches.
+The processes pass a token on. The process with the token appends ten events and passes it on.
+Therefore, two never append at once. Between two appends of a process, all others have run, as in a
+queue, so its memory is no longer in the processor's caches.
 
-`python -m benchmarks.taking_turns URL NUMBER TURNS NEXT` is one of the processes: NUMBER sets its
-sessions apart, and NEXT is the file descriptor that the next one reads the token from, as its
-standard input.
+`python -m benchmarks.taking_turns URL NUMBER TURNS NEXT` is one of the processes. NUMBER separates
+its sessions from those of the others. NEXT is the file descriptor from which the next process reads
+the token, as its standard input.
 """
 
 from __future__ import annotations

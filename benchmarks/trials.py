@@ -1,16 +1,18 @@
-"""Simulated trials whose truth is known: `python -m benchmarks.trials [THOUSANDS] [--plot FILE]`,
-by default 1 of each; with `--placebo`, trials with a placebo arm.
+"""Simulated trials with a known truth: `python -m benchmarks.trials [THOUSANDS] [--plot FILE]`.
 
-A year of four sessions a day, looked at every day. Three of ten sessions are hard and end worse
-(they are those that cite advice), the rate rises by 15 points over the year, and in one of ten
-nobody answers, which counts as good in either arm. Arms are drawn as the hook draws them. Prints
-for each true difference how often a trial says so or the opposite, in how many it held the truth at
-every look, and when half of them ended, beside the plan.
+THOUSANDS is the number of trials for each true difference, in thousands (default: 1).
+`--placebo` plays trials with a placebo arm.
+
+A year has four sessions a day, with a look every day. Three of ten sessions are hard and end worse;
+they are those that cite advice. The rate rises by 15 points over the year. In one of ten sessions
+the user does not answer, which counts as good in either arm. Arms are drawn as the hook draws them.
+For each true difference, the output shows how often a trial finds it or its opposite, how often the
+truth was in the interval at every look, and when half of the trials ended, beside the plan.
 
 Trials with a placebo arm have 400 sessions and the default shares. Advice adds its effect to that
-of any text (priming), which the placebo has as well. Prints for each pair how often advice against
-the placebo shows a difference that is not there, and in how many trials the interval held the truth
-at every look.
+of any text (priming). The placebo has the effect of any text, too. For each pair, the output shows
+how often advice against the placebo has a false difference, and in how many trials the interval
+contained the truth at every look.
 """
 
 from __future__ import annotations

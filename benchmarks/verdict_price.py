@@ -1,9 +1,10 @@
-"""The tokens and dollars that one counted verdict takes, before and after a change of the code:
-`python -m benchmarks.verdict_price FOLDER… --answers FILE --before REVISION`.
+"""The tokens and dollars of one counted verdict, before and after a change of the code.
 
-A FOLDER holds labelled sessions, as `benchmarks.judgement` reads them, or transcripts. The answers
-are those that `judgement` keeps. Nothing is sent: the prompts are composed and measured by both
-versions, and each version reads the recorded answers by its own rules. Three cases are added up:
+    python -m benchmarks.verdict_price FOLDER… --answers FILE --before REVISION
+
+A FOLDER contains labelled sessions, as for `benchmarks.judgement`, or transcripts. The answers are
+those that `judgement` keeps. Nothing is sent. Both versions compose and measure the prompts, and
+read the recorded answers by their own rules. Three cases are added up:
 
 - each session ends long after its citations;
 - each session ends directly after its last citation, and is resumed;

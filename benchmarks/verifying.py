@@ -1,8 +1,8 @@
 """Verifying a ledger on SQLite: against the sum of its parts, in memory, and beside other
 playbooks.
 
-Whole processes, their CPU seconds: SQLite checks its file in a thread, so wall time would hide a
-part of the work.
+The figures are CPU seconds of whole processes. SQLite checks its file in a thread, so wall time
+would hide a part of the work.
 """
 
 from __future__ import annotations

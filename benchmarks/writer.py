@@ -1,9 +1,8 @@
-"""One writing process: `python -m benchmarks.writer URL SECONDS NUMBER APPENDS [PLAYBOOK]` prints
-when it asked and was answered.
+"""One writing process: `python -m benchmarks.writer URL SECONDS NUMBER APPENDS [PLAYBOOK]`.
 
-It says that it is ready, waits for a line with the time at which all begin, and appends ten events
-at a time for SECONDS, at most APPENDS times. Times are of the clock that all processes of a machine
-share.
+It prints that it is ready, waits for a line with the common start time, and appends ten events at a
+time for SECONDS, at most APPENDS times. Then it prints the times of each request and its answer, on
+the clock that all processes of a machine share.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Many processes that append at once: how much together, and how long one waits, in fair turns.
+"""Many processes that append at once: how much they append together, and how long one waits, in
+fair turns.
 
 A fair turn of N writers is the time in which each appends once: N times the mean time of one
-append. Waiting is also counted: of how many appends of others the commit came while one waited.
-That holds on a busy machine as well.
+append. Waiting is also measured by the number of other appends that were committed meanwhile. This
+figure is valid on a busy machine as well.
 """
 
 from __future__ import annotations

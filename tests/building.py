@@ -1,5 +1,5 @@
-"""What tests of several rooms make: repositories, forged files, judges that answer from a list,
-messages of a session, and what hypothesis draws.
+"""Builders for tests of several rooms: repositories, forged files, judges that answer from a list,
+messages of a session, and hypothesis strategies.
 """
 
 from __future__ import annotations

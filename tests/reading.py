@@ -1,5 +1,5 @@
-"""What tests of several rooms look at: events and counters of a ledger, sections of docs/, and
-real transcripts.
+"""Readers for tests of several rooms: events and counters of a ledger, sections of docs/, and real
+transcripts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An agent at work in a project: real hooks, real commands, and questions about what came of it."""
+"""An agent at work in a project: real hooks, real commands, and questions about the results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sessions that are cut into windows: the steps that they are made of, and ledgers to read them
-into.
-"""
+"""Sessions that are cut into windows: the steps of a session, and ledgers that record it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions written by hand, in the shape in which Claude Code keeps them."""
+"""Handwritten sessions in the form of Claude Code's transcripts."""
 
 from __future__ import annotations
 

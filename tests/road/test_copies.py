@@ -1,4 +1,4 @@
-"""Copied history: a fork under new ids counts once, in every format, and the list of doubles
+"""Copied history: a fork under new ids counts once, in every format, and the list of duplicates
 shows it.
 """
 

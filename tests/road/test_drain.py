@@ -1,4 +1,4 @@
-"""What a drain makes of several deliveries, of sessions that never end, and of those of other
+"""A drain with several deliveries, with sessions that never end, and with sessions of other
 agents.
 """
 

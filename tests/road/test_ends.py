@@ -1,6 +1,4 @@
-"""Sessions whose end brought less than all: late answers, killed clients, and OpenCode's own
-database.
-"""
+"""Sessions without a complete end: late answers, killed clients, and OpenCode's own database."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments while several processes take sessions in, and at each step of one
+"""SIGKILL at random moments while several processes record sessions, and at each step of one
 drain.
 """
 

@@ -1,5 +1,5 @@
-"""Sessions judged by a model by the whole pipeline: real hooks and processes, a stand-in for the
-API on loopback.
+"""Sessions that a model judges in the whole pipeline: real hooks and processes, and a stand-in for
+the API on loopback.
 """
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""What a judge says that is no answer: it counts for nothing, is asked for again, and is listed
-until there is one.
+"""Replies of a judge that are not answers. They count for nothing, are listed, and the question is
+asked again until there is an answer.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A template of one's own that asks for the form of ACE: name, tag and rationale, without a
+"""The user's own template that asks for the form of ACE: name, tag and rationale, without a
 quote.
 """
 

@@ -1,8 +1,8 @@
-"""Real sessions of Claude Code, in whatever order, however often and in whatever pieces they come.
+"""Real sessions of Claude Code, in any order, any number of times and in any pieces.
 
-The transcripts are not part of the project. No public one cites a playbook, so citations, and a
-person's thanks for them, are planted in copies; every record keeps its uuid. Beside them may lie
-judged ones, with citations.
+The transcripts are not part of the project. No public transcript cites a playbook, so citations and
+the user's thanks for them are planted in copies. Every record keeps its uuid. The folder may also
+contain judged transcripts with citations.
 """
 
 import json

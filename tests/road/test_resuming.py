@@ -1,8 +1,8 @@
-"""A window is read from where the last one says, and its session says what reading the whole
-transcript says.
+"""The reading of a window begins at the place that the last window recorded, and gives the same
+results as the whole transcript.
 
-The tests let a citation be followed for few records, so that short sessions have some that are
-followed no longer.
+In the tests, a citation is followed for few records, so that short sessions have citations that are
+no longer followed.
 """
 
 from collections.abc import Iterator

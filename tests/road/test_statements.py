@@ -1,4 +1,4 @@
-"""How many SQL statements an everyday command runs: a count is the same on any machine."""
+"""The number of SQL statements in an everyday command. It is the same on any machine."""
 
 import shutil
 from collections.abc import Iterator

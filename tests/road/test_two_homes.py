@@ -1,4 +1,4 @@
-"""Two homes on one project, such as a host and its container: each keeps a note and a copy, and
+"""Two homes on one project, such as a host and its container. Each keeps a note and a copy, and
 nothing is lost.
 """
 

@@ -1,5 +1,5 @@
-"""Agents at work in worktrees of one repository, which are removed as soon as their sessions
-ended: nothing is lost.
+"""Agents in worktrees of one repository, which are removed directly after their sessions. Nothing
+is lost.
 """
 
 import random

@@ -1,4 +1,6 @@
-"""What other tools for the same job get wrong, with real hooks, real drains and real files."""
+"""Known errors of other tools for the same job, tested with real hooks, real drains and real
+files.
+"""
 
 import json
 import subprocess
