@@ -71,8 +71,8 @@ def kind_of(piece: Block) -> Kind:
 
 
 def _may_be_typed(piece: Block, text: _Text) -> bool:
-    """Return whether the user could type a piece as a command. The command must be alone and not a
-    step of rules, or below a heading of commands.
+    """Return whether the user could type a piece as a command. The piece must contain only the
+    command and not be a step of rules, or it must be below a heading of commands.
     """
     weight = sum(map(_title, piece.headings[-1:]))
     is_step_of_rules = piece.form == Form.STEP and weight >= _LEAST

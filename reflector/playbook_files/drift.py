@@ -37,7 +37,7 @@ _VALUES = ("section", "text", *_COUNTERS)
 @dataclass(frozen=True, slots=True)
 class RuleDriftJson:
     """A value of a rule that differs. `there` is the found value, `by_events` the value from the
-    events. If one of the two does not have the rule, the value is "rule", with the rule's text.
+    events. If only one of the two has the rule, `value` is "rule", and they are its text or null.
     """
 
     name: str
