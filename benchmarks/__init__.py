@@ -1,3 +1,1 @@
-"""Every figure that the README quotes, measured beside its floor by one command: `python -m
-benchmarks`.
-"""
+"""Every figure in the README, measured beside its floor by one command: `python -m benchmarks`."""

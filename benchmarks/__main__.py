@@ -1,11 +1,10 @@
-"""Run the benchmarks named on the command line, else all: `python -m benchmarks [--quick | --big]
-[hook …]`.
+"""Run the named benchmarks, or all: `python -m benchmarks [--quick | --big] [hook …]`.
 
-Each `bench_<name>.py` here has `rows(quick) -> list[Row]`; one with ledgers of many events has a
-parameter `big` besides, for ten times as many, which takes an hour and 20 GB of disk. Each prints a
-table as soon as it is measured; unless quick, it replaces the last one in RESULTS.md and, in short,
-in the README. MISSES.md says of each goal that was missed what was tried and what the floor would
-be. Exits 1 where a goal was missed.
+Each `bench_<name>.py` here has `rows(quick) -> list[Row]`. One with ledgers of many events also has
+a parameter `big` for ten times as many events, which takes an hour and 20 GB of disk. Each
+benchmark prints its table when it is measured. Unless quick, the table replaces the last one in
+RESULTS.md, and its short form replaces the one in the README. For each missed goal, MISSES.md lists
+the attempts and the possible floor. The exit code is 1 if a goal was missed.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _keep(name: str, command: str, printed: str) -> None:
-    """Write a benchmark's table to RESULTS.md, between those that are there, and what the README
-    shows of it.
+    """Write a benchmark's table to RESULTS.md, between the tables that are there. Write the
+    README's part of it, too.
     """
     file = FOLDER / "RESULTS.md"
     _, *parts = file.read_text("utf-8").split("\n## ")
@@ -74,8 +73,8 @@ def _keep(name: str, command: str, printed: str) -> None:
 
 
 def _sqlite_versions() -> list[str]:
-    """The interpreter's SQLite, and the one from the wheel that is used instead where there is
-    one.
+    """Return the version of the interpreter's SQLite, and of the wheel's SQLite if that is used
+    instead.
     """
     versions = [f"{import_module('sqlite3').sqlite_version} (interpreter)"]
     with suppress(ImportError):

@@ -1,4 +1,4 @@
-"""Appending on SQLite: against the bare driver, beside other libraries, and by many processes at
+"""Appends on SQLite: against the bare driver, beside other libraries, and by many processes at
 once.
 """
 
@@ -18,12 +18,12 @@ from reflector.events.event import NewEvent
 from reflector.events.registry import fold
 from reflector.ledger.store import Ledger
 
-#: Transactions of ten events that a measured side makes at a time.
+#: The number of transactions, of ten events each, that a measured side makes at a time.
 _BURST = 100
 
 
 def rows(quick: bool) -> list[Row]:
-    """Ten and a thousand events a transaction; 8 and 32 writers."""
+    """Return the rows for ten and a thousand events a transaction, and for 8 and 32 writers."""
     pairs = 7 if quick else 15
     with tempfile.TemporaryDirectory() as folder:
         numbers = count()
@@ -40,7 +40,7 @@ def _replayed(folder: Path, numbers: Iterator[int], pairs: int) -> list[Row]:
         ledger.append([made.playbook()])
         for _ in range(10):
             ledger.append(sessions(numbers, 100))
-        with ledger.engine.connection() as connection:  # the copies are of this one file
+        with ledger.engine.connection() as connection:  # the copies are made from this one file
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     replay = Replay(file)
     try:
@@ -62,12 +62,12 @@ def _replayed(folder: Path, numbers: Iterator[int], pairs: int) -> list[Row]:
 
 
 def sessions(numbers: Iterator[int], times: int) -> list[NewEvent]:
-    """The events of the next sessions, ten each."""
+    """Return the events of the next sessions, ten for each."""
     return [event for _ in range(times) for event in made.session(next(numbers))]
 
 
 def _reflections(numbers: Iterator[int]) -> Burst:
-    """Appends of ten events, and the windows that they need."""
+    """Return appends of ten events, and the windows that they need."""
     chosen = [next(numbers) for _ in range(_BURST)]
     return [made.window(number) for number in chosen], [
         made.reflection(number, 9) for number in chosen
@@ -77,8 +77,8 @@ def _reflections(numbers: Iterator[int]) -> Burst:
 def appended_by(
     append: Callable[[list[NewEvent]], object], numbers: Iterator[int], size: int, times: int
 ) -> Callable[[], float]:
-    """A side that appends transactions of some sessions, which are made before; seconds an
-    event.
+    """Return a side that appends transactions of some sessions. The sessions are made before. The
+    side returns seconds for each event.
     """
 
     def side() -> float:
@@ -89,7 +89,9 @@ def appended_by(
 
 
 def _beside_peers(folder: Path, numbers: Iterator[int], pairs: int) -> list[Row]:
-    """The same events through an event-sourcing library, and as rows through sqlite-utils."""
+    """Measure the same events through an event-sourcing library, and as rows through
+    sqlite-utils.
+    """
     found = []
     notes = {
         "eventsourcing": "floor: its application; no chain, no counters",
@@ -116,7 +118,7 @@ def _beside_peers(folder: Path, numbers: Iterator[int], pairs: int) -> list[Row]
 
 
 def _projection(folder: Path) -> Row:
-    """Verdicts counted from the same events on both sides."""
+    """Measure the count of verdicts from the same events on both sides."""
     numbers = count()
     sourcing = peers.on_sqlite(folder / "projection-eventsourcing.db")
     assert sourcing is not None
@@ -139,8 +141,8 @@ def _projection(folder: Path) -> Row:
 
 
 def _writers(folder: Path, turns: int) -> list[Row]:
-    """Many processes that append to one playbook for a while, against one: how much, and how
-    long one waits.
+    """Compare many processes that append to one playbook for a while with one process: how much
+    they append, and how long one of them waits.
     """
     alone: list[Together] = []
     rounds: dict[int, list[Together]] = {8: [], 32: []}
@@ -163,8 +165,8 @@ def _writers(folder: Path, turns: int) -> list[Row]:
 def rows_of_writers(
     part: str, alone: Sequence[Together], many: Sequence[Together], goal: float | None
 ) -> list[Row]:
-    """The rate of many writers against one's in the same round, and their longest wait in fair
-    turns.
+    """Return the rate of many writers against one writer in the same round, and their longest wait
+    in fair turns.
     """
     ratio = median(one.rate / both.rate for one, both in zip(alone, many, strict=True))
     rates = (median(one.rate for one in alone), median(both.rate for both in many))

@@ -1,5 +1,5 @@
-"""The free counts of `check`: rules in the transcripts of a project, read the first and the second
-time.
+"""The free counts of `check`: rules in the transcripts of a project, at the first and the second
+reading.
 
 The floor is `json.loads` of every line of the same files. Each run includes the search for the
 transcripts. The start of the process and the page are not included.
@@ -41,7 +41,9 @@ _RULES = [
 
 
 def rows(quick: bool) -> list[Row]:
-    """A first run that reads the transcripts and a second one that reads what was kept."""
+    """Measure a first run that reads the transcripts, and a second one that reads the kept
+    answers.
+    """
     with tempfile.TemporaryDirectory() as name, _at_home(Path(name)):
         folder = Path(name)
         sessions = folder / "sessions"
@@ -66,7 +68,7 @@ def rows(quick: bool) -> list[Row]:
 
 @contextmanager
 def _at_home(folder: Path) -> Iterator[None]:
-    """Let the ledger be of a user whose home is this folder."""
+    """Make the ledger belong to a user whose home is this folder."""
     home = os.environ.get("HOME")
     os.environ["HOME"] = str(folder)
     try:

@@ -1,7 +1,7 @@
-"""What the agent's user waits for: the hook as a process, against the bare start of its
+"""The time for which the agent's user waits: the hook as a process, against the bare start of its
 interpreter.
 
-Run against the interpreter that runs this; the installed form is the one that `reflector install`
+The hook runs in the present interpreter. The installed form is the command that `reflector install`
 writes.
 """
 
@@ -26,7 +26,7 @@ from reflector.playbook.names import SECTIONS
 
 BARE = [sys.executable, "-I", "-S", "-c", "pass"]
 INSTALLED = [sys.executable, "-I", "-S", SCRIPT]
-#: What pip writes as bin/reflector.
+#: The file bin/reflector, as pip writes it.
 WRAPPER = """\
 import re
 import sys
@@ -35,9 +35,9 @@ if __name__ == '__main__':
     sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
     sys.exit(main())
 """
-#: What a hook of the ACE tools for Claude Code does before it asks a model, written anew here: the
-#: SDK is imported, the playbook read and printed at a session's start; at its end the transcript is
-#: read and the playbook written in place.
+#: The work of a hook of the ACE tools for Claude Code before it asks a model, written here again.
+#: It imports the SDK. At a session's start it reads and prints the playbook. At its end it reads
+#: the transcript and writes the playbook in place.
 _ACE_START = """\
 import json, sys
 import anthropic
@@ -57,8 +57,8 @@ json.dump(playbook, open(".claude/playbook-in-place.json", "w"), indent=2)
 
 
 def rows(quick: bool) -> list[Row]:
-    """Injection, spool record, both by the console script, eight at once, and with the drain's
-    start.
+    """Measure injection and the spool record. Measure both by the console script, eight at once,
+    and with the drain's start.
     """
     pairs = 30 if quick else 100
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +97,7 @@ class _Bench:
         wrapper = folder / "reflector"
         wrapper.write_text(WRAPPER)
         self.script = [sys.executable, str(wrapper), "hook"]
-        # A checkout on PYTHONPATH is found as an installed package is; -I ignores the variable.
+        # A checkout on PYTHONPATH is found like an installed package, but -I ignores the variable.
         self.environ = environ(folder) | {"CLAUDE_PROJECT_DIR": str(self.project)}
         # rendered from here on
         assert self._output(INSTALLED, self.start).count(b"] helpful=") == 100
@@ -154,7 +154,9 @@ class _Bench:
         ]
 
     def _with_memory(self) -> Row:
-        """A start that compares the states of 50 watched files, beside one that compares none."""
+        """Measure a start that compares the states of 50 watched files, beside one that compares
+        none.
+        """
         (own,) = self.folder.glob(".local/share/reflector/ledgers/*/")
         files = [self.project / f".claude/rules/rule-{number}.md" for number in range(50)]
         files[0].parent.mkdir(exist_ok=True)
@@ -178,8 +180,8 @@ class _Bench:
         )
 
     def _with_trial(self) -> Path:
-        """Leave what a trial that withholds from nobody leaves to the hook; return the payload
-        of a start.
+        """Write the files for the hook of a trial that withholds from no session. Return the
+        payload of a start.
         """
         (own,) = self.folder.glob(".local/share/reflector/ledgers/*/")
         (own / "trial.txt").write_text(f"pl1:{'0' * 64} 1 {2**62} *\n")
@@ -268,7 +270,5 @@ class _Bench:
 
 
 def _settle() -> None:
-    """Let a drain that was started come to its end, so that it does not run beside the next
-    floor.
-    """
+    """Let a started drain end, so that it does not run beside the next floor."""
     time.sleep(0.25)

@@ -1,6 +1,4 @@
-"""The ledger on SQLite: rebuilding, proving and asking, each against what the machine itself
-needs.
-"""
+"""The ledger on SQLite: rebuilds, proofs and questions, each against the minimum of the machine."""
 
 from __future__ import annotations
 
@@ -32,8 +30,9 @@ from reflector.project import Project
 
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
-    """Rebuilds, verify, questions and refresh; ledgers of up to 10^5 events when quick, else
-    10^6, 10^7 when big."""
+    """Measure rebuilds, verify, questions and refresh. Ledgers have up to 10^5 events if quick,
+    else 10^6, and 10^7 if big.
+    """
     sizes = (
         [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7] if big else [10**4, 10**5, 10**6]
     )
@@ -57,7 +56,7 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
 
 
 def _recount(files: dict[int, Path]) -> list[Row]:
-    """All counters anew by SQL, against reading the file once."""
+    """Measure a new count of all counters by SQL, against reading the file once."""
     found = []
     times: dict[int, float] = {}
     for size, path in files.items():
@@ -82,8 +81,8 @@ def _counted(ledger: Ledger) -> None:
 
 
 def _growth(part: str, times: dict[int, float], goal: float | None) -> Row:
-    """How the time goes with the number of events: 1 where it is in proportion, less where it
-    grows less.
+    """Return a row with the exponent of the time in the number of events: 1 if it is proportional,
+    less if it grows more slowly.
     """
     smaller, larger = sorted(times)[-2:]
     slope = math.log(times[larger] / times[smaller]) / math.log(larger / smaller)
@@ -94,7 +93,7 @@ def _growth(part: str, times: dict[int, float], goal: float | None) -> Row:
 
 
 def _folds(files: dict[int, Path]) -> list[Row]:
-    """Everything from the events alone."""
+    """Measure the computation of everything from the events alone."""
     size = 10**5
     with Ledger.open_file(files[size]) as ledger:
         core = timed(lambda: _core_fold(ledger))
@@ -115,15 +114,13 @@ def _folds(files: dict[int, Path]) -> list[Row]:
 
 
 def _events() -> sa.TableClause:
-    # `fault` is what a reader finds, and no column.
+    # readers compute `fault`, which is not a column
     columns = ("playbook_id", *(field.name for field in fields(Event) if field.name != "fault"))
     return sa.table("event", *map(sa.column, columns))
 
 
 def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
-    """The counters and nothing else, from no more columns and no more JSON than they need, by
-    SQLAlchemy Core.
-    """
+    """Compute only the counters by SQLAlchemy Core, with the minimum of columns and JSON."""
     table = _events()
     query = sa.select(
         table.c.event_id, table.c.type, table.c.session_id, table.c.reflection_id, table.c.data
@@ -140,7 +137,9 @@ def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
 
 
 def _questions(files: dict[int, Path], folder: Path) -> list[Row]:
-    """Why a bullet stands where it does, and the refresh of playbook.json after a session."""
+    """Measure the explanation of a bullet's counts, and the refresh of playbook.json after a
+    session.
+    """
     smaller, larger = sorted(files)[-2:]
     numbers, project = count(2 * 10**6), Project.at(folder)
     found = []
@@ -164,9 +163,9 @@ def _questions(files: dict[int, Path], folder: Path) -> list[Row]:
 
 
 def _whole_ledger(files: dict[int, Path], empty: Path, least: Path) -> list[Row]:
-    """Questions that look at every session, each a whole process: those that are counted on from a
-    row against a short ledger, and those that are counted from the start against one without a
-    session.
+    """Measure questions about every session, each as a complete process. Some count on from a row;
+    their floor is a short ledger. The others count from the start; their floor is a ledger without
+    a session.
     """
     found = []
     with tempfile.TemporaryDirectory() as name:
@@ -203,7 +202,7 @@ def _blame(ledger: Ledger) -> Side:
     return timed(lambda: blame_bullet(ledger, made.MARKED))
 
 
-#: Questions about all of a ledger.
+#: Questions about the whole ledger.
 _COUNTED_ON: tuple[tuple[str, ...], ...] = (
     ("stats", "--json"),
     ("list", "--by", "cited", "--json"),
@@ -211,7 +210,7 @@ _COUNTED_ON: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("review", "find", "--dry-run"),
 )
-#: By the last position.
+#: Questions that count from the start, by the last position.
 _FROM_THE_START: dict[str, Callable[[int], tuple[str, ...]]] = {
     ("`list --as-of`, 1,000 events ago,"): lambda last: (
         "list",

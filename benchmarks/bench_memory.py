@@ -1,4 +1,4 @@
-"""The most memory that each reading command takes, on ledgers of very different lengths."""
+"""The peak memory of each reading command, on ledgers of very different lengths."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from benchmarks import made
 from benchmarks.harness import Row
 from benchmarks.process import Asked
 
-#: How much more a command may take on the longest ledger than on the shortest.
+#: How much more memory a command may take on the longest ledger than on the shortest.
 _GOAL = 1.3
-#: The commands that read, each as somebody would type it.
+#: The commands that read, as the user types them.
 _COMMANDS = (
     f"list --json|show {made.MARKED}|list parser|statusline|status|log|blame "
     f"{made.MARKED}|stats --json|"
@@ -24,7 +24,7 @@ _COMMANDS = (
 
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
-    """Peaks at 10^4 events against 10^5 when quick, else 10^6, and 10^7 too when big."""
+    """Return the peaks at 10^4 events against 10^5 if quick, else 10^6, and also 10^7 if big."""
     least, *larger = [10**4, 10**5] if quick else [10**4, 10**6, 10**7] if big else [10**4, 10**6]
     note = f"whole process; floor: at {least:,} events"
     with tempfile.TemporaryDirectory() as name:

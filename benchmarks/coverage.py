@@ -1,15 +1,16 @@
-"""How often a model is shown what decides a labelled citation: `python -m benchmarks.coverage
-FOLDER`.
+"""How often a model's prompt contains the deciding record of a labelled citation.
 
-Invariant: a label counts only where the deciding record itself stands in the prompt as one of its
-turns, with its first 160 characters, or of a tool's answer the last 50: what of it is left when
-secrets are out. A transcript is asked about as a session's end would ask: for all its citations in
-one prompt of so many tokens, template and bullets included.
+    python -m benchmarks.coverage FOLDER
 
-With --uncited the citations are taken out, and the question is that of `reflector check`.
+Invariant: a label only counts if the deciding record itself is one of the prompt's turns. The turn
+must contain the record's first 160 characters, or the last 50 of a tool's answer, after secrets
+were removed. A prompt asks about a transcript as at a session's end: about all its citations at
+once, within N tokens, including template and bullets.
 
-FOLDER is one of `benchmarks.judgement`. A label without a record that decides it (`evidence_uuid`)
-is passed over.
+With --uncited, the citations are removed, and the question is that of `reflector check`.
+
+FOLDER is one of `benchmarks.judgement`. A label without a deciding record (`evidence_uuid`) is
+ignored.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ WHOSE = {"human": "people", "refusal": "people", "tool": "tools", "model": "the 
 
 
 def seen(session: Session, tokens: int, *, uncited: bool) -> Iterator[tuple[str, bool]]:
-    """Yield of each label whose words decide it, and whether a prompt of so many tokens shows
-    them.
+    """Yield for each label with a deciding record the kind of its speaker, and whether a prompt of
+    N tokens shows the words.
     """
     asked, name = session.request, "check.txt" if uncited else "reflector.txt"
     if uncited:
@@ -66,8 +67,8 @@ def _without_citations(message: Message) -> Message:
 
 
 def _words(message: Message) -> list[str]:
-    """Return the words by which a record is known: of its text, else of each answer or call;
-    [""] of none.
+    """Return the words that identify a record: of its text, or else of each answer or call; [""]
+    without any.
     """
     if message.text:
         return [redact(visible(message.text))[:160]]

@@ -1,10 +1,11 @@
-"""How often a proposed pair is a duplicate, and how many are found: `python -m
-benchmarks.duplicates [PLAYBOOK …]`.
+"""How often a proposed pair is a duplicate, and how many duplicates are found.
+
+    python -m benchmarks.duplicates [PLAYBOOK …]
 
 The labelled pairs are those of tests/playbook/duplicate_pairs.tsv. The rule was tuned on one half
-of them, chosen by a digest of the texts, and is reported on both. Prints one JSON object; `--cases`
-lists the pairs judged otherwise. Each PLAYBOOK, a playbook.json, adds how many pairs its bullets
-make, for a person to read.
+of them, chosen by a digest of the texts, and is reported on both. The output is one JSON object.
+`--cases` lists the pairs that were judged otherwise. Each PLAYBOOK, a playbook.json, adds the
+number of pairs among its bullets, for you to read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PAIRS = Path(__file__).parents[1] / "tests/playbook/duplicate_pairs.tsv"
 
 
 class Labelled(NamedTuple):
-    """Two texts, whether they say the same, and what makes that hard to see."""
+    """Two texts, whether they have the same meaning, and the difficulty of the pair."""
 
     same: bool
     kind: str
@@ -39,7 +40,7 @@ class Labelled(NamedTuple):
 
     @property
     def proposed(self) -> bool:
-        """Whether a merge of the two would be proposed."""
+        """Whether reflector would propose a merge of the two."""
         found = near(self.first, "pat", [Bullet("pat-001", "pat", self.second)])
         return any(pair.kind != "contradiction" for pair in found)
 
@@ -52,7 +53,7 @@ def labelled() -> list[Labelled]:
 
 
 def measure(pairs: list[Labelled]) -> dict[str, Any]:
-    """Return counts, precision and recall of some pairs, and what is proposed of each kind."""
+    """Return counts, precision and recall of some pairs, and the proposals of each kind."""
     proposed = [pair for pair in pairs if pair.proposed]
     same, right = sum(pair.same for pair in pairs), sum(pair.same for pair in proposed)
     all_of, found_of = (Counter(pair.kind for pair in some) for some in (pairs, proposed))

@@ -1,7 +1,8 @@
-"""What a figure is: a ratio to a floor that was measured in the same run.
+"""A figure is a ratio to a floor that was measured in the same run.
 
-Invariant: both sides of a ratio are measured in turn, a moment apart. Absolute times move by half
-from run to run on a shared machine; the median of paired ratios stays within a few percent.
+Invariant: both sides of a ratio are measured in turn, directly after each other. On a shared
+machine, absolute times differ by half from run to run, but the median of paired ratios only by a
+few percent.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-#: A measured side: does the work once and returns the seconds it took, as it sees fit to count
-#: them.
+#: A measured side. It does the work once, and returns the seconds that it took by its own measure.
 Side = Callable[[], float]
 
 
@@ -23,9 +23,9 @@ Side = Callable[[], float]
 class Row:
     """One figure.
 
-    floor, ours  medians, in seconds where `unit` is "s", else per second or whatever `unit` says
-    ratio        ours to floor, median of the pairs; for a rate, how many times ours takes as long
-    goal         the ratio that was set for it, None where there is none
+    floor, ours  medians, in seconds if `unit` is "s", else per second or in `unit`
+    ratio        ours to floor, median of the pairs; for a rate, how many times as long ours takes
+    goal         the goal for the ratio, None without one
     """
 
     part: str
@@ -38,12 +38,12 @@ class Row:
 
     @property
     def met(self) -> bool:
-        """Whether the goal is reached; a part without a goal always is."""
+        """Whether the goal is reached. Without a goal, it always is."""
         return self.goal is None or self.ratio <= self.goal
 
 
 def timed(work: Callable[[], object]) -> Side:
-    """A side that takes as long as `work` does."""
+    """Return a side that takes as long as `work`."""
 
     def side() -> float:
         begun = time.perf_counter()
@@ -56,12 +56,12 @@ def timed(work: Callable[[], object]) -> Side:
 def paired_ratio(
     floor: Side, ours: Side, n: int, *, warm: bool = True
 ) -> tuple[float, float, float]:
-    """Measure both sides `n` times in turn: (median floor, median ours, median of the paired
+    """Measure both sides `n` times in turn. Return (median floor, median ours, median of the paired
     ratios).
 
-    With `warm`, one pair is run before and thrown away, so that both sides start with warm caches.
-    Which side comes first changes from pair to pair: what the first does to the machine must not
-    always hit the second.
+    With `warm`, the first pair is not counted, so that both sides start with warm caches. The order
+    changes from pair to pair, so that an effect of the first side does not always hit the second
+    one.
     """
     pairs = []
     for number in range(-1 if warm else 0, n):
@@ -80,7 +80,7 @@ def paired_ratio(
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The rows as a markdown table."""
+    """Return the rows as a Markdown table."""
     lines = ["| part | floor | ours | ratio | goal | | note |", "|---|--:|--:|--:|--:|---|---|"]
     for row in rows:
         goal = "" if row.goal is None else f"≤ {row.goal:g} ×"
@@ -103,7 +103,7 @@ def _shown(value: float, unit: str) -> str:
 
 
 def machine(sqlite_versions: Sequence[str] = (sqlite3.sqlite_version,)) -> str:
-    """One line about where the figures come from."""
+    """Return one line about the machine that was measured."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (
         f"{usable} cores, {platform.system()} {platform.release()} {platform.machine()}, "

@@ -1,21 +1,21 @@
-"""The queue for a playbook's head: how many appends a second one playbook takes, measured and
-simulated.
+"""The queue for a playbook's head: the appends a second of one playbook, measured and simulated.
 
     python -m benchmarks.head_queue [URL]
 
-Each append locks the playbook's row from its first statement to its commit, so the appends of one
-playbook follow one another, however many write. URL names an empty database on PostgreSQL; without
-it a private server starts.
+Each append locks the playbook's row from its first statement to its commit. Therefore, the appends
+of one playbook follow one another, with any number of writers. URL names an empty database on
+PostgreSQL. Without it, a private server starts.
 
-The simulation uses no number of the run that it is compared with. As many processes as are to write
-take turns before and after it (`benchmarks.taking_turns`), so that none waits for another. They
-give what an append costs: the work without the lock, the work under it, and the wait for the
-commit, which needs no processor. A round trip that asks nothing is without the lock. Two things
-make these costs differ. The first appends of a connection cost several times as much as later ones,
-because the server plans each statement and compiles each trigger in each connection, and does so
-under the lock. And an append costs more where other processes ran since the last one, because the
-processor's caches hold theirs. So costs are measured for the number of processes, and by the number
-of the append in its connection.
+The simulation uses no number of the run with which it is compared. The same number of processes
+takes turns before and after that run (`benchmarks.taking_turns`), so that none waits for another.
+They measure the parts of an append's cost: the work without the lock, the work under it, and the
+wait for the commit, which needs no processor. An empty round trip is without the lock.
+
+These costs differ for two reasons. The first appends of a connection cost several times as much as
+later ones, because the server plans each statement and compiles each trigger in each connection,
+under the lock. An append also costs more if other processes ran since the last one, because the
+processor's caches contain their data. Therefore, costs are measured for the number of processes,
+and by the number of the append in its connection.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from reflector.ledger.store import Ledger
 WRITERS = (1, 2, 4, 8, 16)
 MORE = (32, 64, 256)
 _ROUNDS = 3
-#: Seconds that writers append: enough for several appends of each of the most writers.
+#: The time for which writers append, in seconds: enough for several appends of each writer.
 _SECONDS = 2.0
-#: Appends of a new connection that are measured one by one; later ones cost the mean of as many
-#: that follow.
+#: The number of a new connection's appends that are measured one by one. Later ones cost the mean
+#: of the same number of following appends.
 _FIRST = 12
 
 
 @dataclass(slots=True)
 class _Turn:
-    """Where a simulated writer is: how many appends it has made, and since when it has waited
-    for the one it makes.
+    """The state of a simulated writer: the number of its appends, and the time since which it has
+    waited for the current one.
     """
 
     made: int = 0
@@ -59,12 +59,11 @@ class _Turn:
 def simulated(
     writers: int, costs: Sequence[Append], cores: int, seconds: float = _SECONDS
 ) -> tuple[float, float]:
-    """(appends a second, longest append in seconds) of new connections that append without a pause
-    for some seconds.
+    """Return (appends a second, longest append in seconds) of new connections that append without a
+    pause for some seconds.
 
-    `costs` are those of a connection's first appends; later ones cost what the last does. Whoever
-    works shares the cores with the others that do; the lock is given in the order in which it was
-    asked for.
+    `costs` are those of a connection's first appends; later appends cost as much as the last one.
+    All working connections share the cores. The lock is given in the order of the requests.
     """
     now, done, longest = 0.0, 0, 0.0
     turns = [_Turn() for _ in range(writers)]
@@ -102,8 +101,8 @@ def _cost(costs: Sequence[Append], turn: _Turn) -> Append:
 
 
 def costs_of(url: str, writers: int, numbers: Iterator[int]) -> list[Append]:
-    """Return the costs of the first appends of so many new connections, and last the mean of as
-    many that follow.
+    """Return the costs of the first appends of N new connections, and finally the mean of the same
+    number of following appends.
     """
     turns = taking_turns(url, writers, 2 * _FIRST, numbers)
     return [*turns[:_FIRST], mean(turns[_FIRST:])]
@@ -160,5 +159,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(
         prefix="reflector-queue-", ignore_cleanup_errors=True
     ) as folder:
-        Path(folder).chmod(0o755)  # the server runs as another user where this runs as root
+        Path(folder).chmod(0o755)  # the server runs as another user if this runs as root
         main(sys.argv[1] if sys.argv[1:] else private_server(Path(folder) / "data") or "")

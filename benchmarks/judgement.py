@@ -1,16 +1,17 @@
-"""How often a backend is right on labelled sessions: `python -m benchmarks.judgement FOLDER…
---judge rules`.
+"""How often a backend is right on labelled sessions.
 
-Invariant: what a source decided is not counted on that source. `rules` are measured as they ship,
-and once more with each source left out in turn: judged only by findings that are right nine times
-of ten on the others. Points that a reader chose because something could be judged there, and points
-drawn at random, are never mixed.
+    python -m benchmarks.judgement FOLDER… --judge rules
 
-A FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project:
-other people's sessions. A backend that costs something (`anthropic`, `agent`, with your own
-settings) prints its price first and asks. Its answers are kept in the file of `--answers`: what is
-there is not asked for again, and `--judge fixtures` replays it. The last line is what the setting
-`judge_measured` takes.
+Invariant: a label is not counted on the source that decided it. `rules` are measured as they are,
+and again without each source in turn. Then only findings count that are right nine times of ten on
+the other sources. Points that a reader chose because they could be judged are never mixed with
+points drawn at random.
+
+A FOLDER contains `labels.jsonl`, `playbook.json` and `transcripts/`. It is not a part of the
+project, because the sessions are other users'. A backend that costs money (`anthropic`, `agent`,
+with your own settings) prints its price first and asks you. Its answers are kept in the file of
+`--answers`. An answer in that file is not asked for again, and `--judge fixtures` replays it. The
+last line is the value for the setting `judge_measured`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from reflector.transcripts.reading import read_messages
 
 TAGS = ("helpful", "harmful", "neutral")
 WORDS = ("sure", "likely", "unsure")
-#: An answer has about so many tokens for each bullet, and some for the analysis.
+#: The approximate tokens of an answer for each bullet, and for the analysis.
 TOKENS_A_BULLET, TOKENS_OF_ANALYSIS = 150, 300
 
 
@@ -53,8 +54,8 @@ TOKENS_A_BULLET, TOKENS_OF_ANALYSIS = 150, 300
 class Case:
     """A labelled citation as a backend judged it.
 
-    word   how sure a model says that it is, "" of another backend
-    fault  why a model's verdict does not count, so that it is neutral; "" where it does
+    word   how sure a model is, "" for another backend
+    fault  the reason why a model's verdict does not count and is neutral; "" if it counts
     found  the findings of `rules`
     """
 
@@ -69,7 +70,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Session:
-    """A labelled transcript: what is asked about it, and the rows of labels."""
+    """A labelled transcript: the question about it, and its rows of labels."""
 
     request: Request
     rows: list[dict[str, Any]]
@@ -99,9 +100,11 @@ def _messages(path: Path) -> list[Message]:
 
 
 def judged(backend: Backend, session: Session) -> list[Case]:
-    """Return the citations of a session as a backend judges them; raises BackendError.
+    """Return the citations of a session as a backend judges them.
 
-    A model's verdict counts with its evidence only, whatever word says how sure it is.
+    A model's verdict only counts with its evidence, however sure the model is.
+
+    Raises: BackendError.
     """
     request = session.request
     answer = backend.answer(request)
@@ -130,7 +133,7 @@ def judged(backend: Backend, session: Session) -> list[Case]:
 
 
 def price(backend: Any, sessions: Sequence[Session]) -> str:
-    """Return what it takes to ask a model about these sessions, in words."""
+    """Return a text with the price of a model's answers about these sessions."""
     client = backend.client.of(ClaudeCode.agent)
     given = sum(backend.prompt(session.request).tokens + client.overhead for session in sessions)
     answers = sum(TOKENS_OF_ANALYSIS + TOKENS_A_BULLET * len(session.rows) for session in sessions)
@@ -147,7 +150,7 @@ def price(backend: Any, sessions: Sequence[Session]) -> str:
     )
 
 
-# -- what comes of it ------------------------------------------------------------------------------
+# -- the results -----------------------------------------------------------------------------------
 
 
 def left_out(cases: Sequence[Case]) -> list[Case]:
@@ -169,13 +172,15 @@ def left_out(cases: Sequence[Case]) -> list[Case]:
 
 
 def _share(cases: Sequence[Case], name: str) -> float | None:
-    """Return how often a finding was there and its side the label; None where it never was."""
+    """Return how often the label agreed with a finding's side; None if the finding never
+    appeared.
+    """
     labels = [case.label for case in cases if name in case.found]
     return labels.count(FINDINGS[name].side) / len(labels) if labels else None
 
 
 def interval(right: int, given: int) -> str:
-    """A share with the 95 % interval of Wilson."""
+    """Return a share with the 95 % interval of Wilson."""
     if not given:
         return "-"
     share, z = right / given, 1.96
@@ -299,8 +304,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _answered(
     backend: Backend, sessions: Sequence[Session], known: Mapping[str, str], answers: Path
 ) -> list[Case]:
-    """Return the cases of every session; of one whose question fails, none, with a line that
-    says so.
+    """Return the cases of every session. For a session whose question fails, print a line and
+    return no cases.
     """
     asked = Recording(backend, answers) if backend.is_model else backend
     replay = backend_of(

@@ -1,11 +1,12 @@
-"""A simulated month of lessons whose true worth is known: `python -m benchmarks.lessons [--plot
+"""A simulated month of lessons with a known true worth: `python -m benchmarks.lessons [--plot
 FOLDER]`.
 
-5,000 sessions in 30 days, 150 mistakes with their corrections and 50 reflections. A lesson's true
-worth is how likely a session that applies it succeeds. Halfway ten good mistakes become outdated
-(0.9 to 0.1) and ten bad ones become right (0.1 to 0.9). The outcomes go through the same events and
-the same fold as those of real sessions. Prints how the learned figures rank the lessons, beside the
-truth; `--plot` writes two SVG files. Everything follows from one seed.
+The month has 5,000 sessions in 30 days, 150 mistakes with their corrections and 50 reflections. A
+lesson's true worth is the probability that a session which applies it succeeds. In the middle of
+the month, ten good mistakes become outdated (0.9 to 0.1) and ten bad ones become right (0.1 to
+0.9). The outcomes use the same events and the same fold as those of real sessions. The output shows
+how the learned figures rank the lessons, beside the truth. `--plot` writes two SVG files.
+Everything follows from one seed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from reflector.ledger.store import Ledger
 
 SEED, SESSIONS, DAYS, HALF = 20261122, 5_000, 30, 15
 MISTAKES, REFLECTIONS, CHANGED, APPLIED = 150, 50, 10, 3
-#: How many sessions of a hundred apply a reflection: it is one turn's, and its outcomes are few.
+#: The percentage of sessions that apply a reflection. It is low, because a reflection belongs to
+#: one turn and has few outcomes.
 OF_A_HUNDRED = 4
 _BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 _GOOD = ("task_completed", "review_approved", "test_validation_approved")
@@ -48,7 +50,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What is true, and the lessons as they were learned at the end of each day."""
+    """The true values, and the learned lessons at the end of each day."""
 
     truths: Sequence[Truth]
     days: Sequence[dict[str, Lesson]]
@@ -154,7 +156,7 @@ def report(played: Month) -> list[str]:
 
 
 def groups(played: Month) -> dict[str, list[Truth]]:
-    """Return the mistakes in groups of like worth."""
+    """Return the mistakes in groups of similar worth."""
     same = played.truths[2 * CHANGED : MISTAKES]
     return {
         "worth above 0.8": [truth for truth in same if truth.after > 0.8],
@@ -170,7 +172,7 @@ def _of(played: Month, truths: Sequence[Truth], day: int) -> list[Lesson]:
 
 
 def plot(played: Month, folder: Path) -> list[Path]:
-    """Write the mean effectiveness and confidence of each group, day by day, as SVG; return the
+    """Write the mean effectiveness and confidence of each group, day by day, as SVG. Return the
     files.
     """
     import pygal

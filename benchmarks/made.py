@@ -1,7 +1,8 @@
-"""Ledgers and transcripts of any size, made the same on every machine.
+"""Generated ledgers and transcripts of any size, which are the same on every machine.
 
-Invariant: what is made depends on its arguments alone, no clock and no random number, so two runs
-measure the same work. Shapes and sizes are those of real sessions; no text of one is used.
+Invariant: the result only depends on the arguments, not on a clock or a random number, so that two
+runs measure the same work. Shapes and sizes are those of real sessions, but no text of a real
+session is used.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _WORDS = _PROSE.split()
 
 
 def playbook() -> NewEvent:
-    """The import that every made ledger begins with."""
+    """Return the import with which every made ledger begins."""
     names = [f"pat-{number:03d}" for number in range(BULLETS)] + [MARKED]
     bullets = [
         {"name": n, "section": n[:3], "text": f"{n}: {_text(n, 14)}", "helpful": 0, "harmful": 0}
@@ -48,7 +49,7 @@ def playbook() -> NewEvent:
 
 
 def session(number: int) -> list[NewEvent]:
-    """Ten events: a window, its answer, the completion and seven tags."""
+    """Return ten events: a window, its answer, the completion and seven tags."""
     session_id = _uuid("session", number)
     window_id = identity(ev.SESSION_RECORDED, session_id)
     reflection_id = identity("reflection", window_id)
@@ -97,7 +98,9 @@ def session(number: int) -> list[NewEvent]:
 
 
 def reflection(number: int, tags: int) -> list[NewEvent]:
-    """What one transaction of the runner appends: a reflection's completion and its tags."""
+    """Return the events of one transaction of the runner: a reflection's completion and its
+    tags.
+    """
     session_id = _uuid("session", number)
     window_id = identity(ev.SESSION_RECORDED, session_id)
     reflection_id = identity("reflection", window_id)
@@ -139,14 +142,15 @@ def _tag(name: str, index: int, session_id: str, reflection_id: str) -> NewEvent
 
 
 def window(number: int) -> NewEvent:
-    """The window that `reflection(number, …)` answers."""
+    """Return the window that `reflection(number, …)` answers."""
     return session(number)[0]
 
 
 def ledgers(sizes: Sequence[int]) -> dict[int, Path]:
-    """A ledger file of each size (in events, rising), all prefixes of one history; made once in a
-    run, kept until its end, in the folder for temporary files. BENCH_LEDGERS names a folder that
-    keeps copies for later runs.
+    """Return a ledger file of each size (in events, rising). All are prefixes of one history.
+
+    They are made once in a run, and kept until its end in the folder for temporary files.
+    BENCH_LEDGERS names a folder that keeps copies for later runs.
     """
     folder = _folder()
     kept = Path(os.environ.get("BENCH_LEDGERS") or folder)
@@ -164,7 +168,7 @@ def _grow(folder: Path, sizes: Sequence[int]) -> None:
         number = 0
         for size in sizes:
             with Ledger.open_file(growing) as ledger:
-                with ledger.engine.connection() as connection:  # the one that it appends on
+                with ledger.engine.connection() as connection:  # the ledger on which it appends
                     _without_syncs(connection)
                 if number == 0:
                     ledger.append([playbook()])
@@ -183,15 +187,15 @@ def _folder() -> Path:
 
 
 def _without_syncs(connection: Any) -> None:
-    """A file that is being made need not survive a power failure, and grows faster with its
-    indexes in memory.
+    """Make writing faster: the new file need not survive a power failure, and its indexes stay in
+    memory.
     """
     for setting in ("synchronous=OFF", "cache_size=-400000", "wal_autocheckpoint=100000"):
         connection.execute(f"PRAGMA {setting}")
 
 
 def transcript(path: Path, megabytes: int, cited: str = "pat-001") -> None:
-    """A transcript of this size that cites `cited` once in about a megabyte."""
+    """Write a transcript of this size that cites `cited` about once for each megabyte."""
     size = 0
     with path.open("wb") as file:
         for number in range(10**9):
@@ -204,7 +208,7 @@ def transcript(path: Path, megabytes: int, cited: str = "pat-001") -> None:
 
 
 def _turn(number: int, cited: str) -> Iterator[dict[str, object]]:
-    """One step of an agent: thoughts, a call, its result; now and then words of a person and
+    """Yield one step of an agent: thoughts, a call, its result, and sometimes words of the user and
     metadata.
     """
     session_id = "5e55104d-0000-4000-8000-000000000000"

@@ -1,8 +1,8 @@
-"""A session of any size, in the shapes and proportions that real sessions have.
+"""A generated session of any size, with the shapes and proportions of real sessions.
 
-Invariant: what is made depends on its arguments alone. Which records follow each other, their keys
-and how large they are were counted in real sessions; every word is made here. A few hundred steps
-are made from a seed and then repeated under new ids, so that half a gigabyte takes seconds.
+Invariant: the result only depends on the arguments. The order of records, their keys and their
+sizes were counted in real sessions, but every word is generated. A few hundred steps are made from
+a seed and then repeated under new ids, so that half a gigabyte takes seconds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: Steps that are made before they repeat: 3 MB, more than any cache of the readers holds.
+#: The number of steps before they repeat: 3 MB, which is more than any cache of the readers.
 _STEPS = 300
-#: Eight hexadecimal digits that stand in every id and are another number in every repetition.
+#: Eight hexadecimal digits that are in every id, and are a different number in every repetition.
 _ROUND = "0dd0c0de"
 _NAMES = (
     "parser value module test client buffer record folder index handle result reader query "
@@ -52,8 +52,8 @@ def write_transcript(
 ) -> None:
     """Write a session of at least `size` bytes that cites pat-001 to pat-009 about once in 300 kB.
 
-    Records of another `session` have other ids; every record's uuid is its own. `cwd` is where the
-    agent worked.
+    Records of another `session` have other ids, and every record has its own uuid. `cwd` is the
+    agent's working folder.
     """
     steps = [line.encode() for line in _steps(random.Random(20260101))]
     session_id = f"{session:08x}-5e55-4104-8d00-000000000000".encode()
@@ -80,7 +80,7 @@ def _steps(chance: random.Random) -> Iterator[str]:
 
 
 class _Session:
-    """One conversation: each record names the one before it."""
+    """One conversation. Each record names the previous one."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -88,8 +88,8 @@ class _Session:
         self.last: str | None = None
 
     def step(self, number: int) -> Iterator[dict[str, Any]]:
-        """What the model thinks, says and calls, the tool's answer, and now and then a person
-        and the client.
+        """Add the model's thoughts, words and call, the tool's answer, and sometimes the user and
+        the client.
         """
         chance = self.chance
         if number % 25 == 0:
@@ -176,7 +176,7 @@ class _Session:
             yield self._user(self._prose(12), {})
 
     def _tool(self, name: str) -> tuple[str, dict[str, Any], str, Any]:
-        """A tool's name, arguments, answer, and the client's details of the answer."""
+        """Return a tool's name, arguments and answer, and the client's details of the answer."""
         details: dict[str, Any]
         chance, file = self.chance, f"/home/user/project/src/{self.chance.choice(_NAMES)}.py"
         if name == "Read":

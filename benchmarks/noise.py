@@ -2,7 +2,7 @@
 
 Files of 150 rules are drawn. Sessions of one branch are alike: a rule's share is drawn for each
 branch, with the intraclass correlation `ALIKE`. `python -m benchmarks.noise` prints the table of
-docs/judging.md. tests/check/test_noise.py holds the limits.
+docs/judging.md. tests/check/test_noise.py contains the limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Study(NamedTuple):
-    """Files that are drawn alike.
+    """Files that are drawn in the same way.
 
     sessions   of each file, `per_branch` of them on a branch, one branch a day
     followed   rules that sessions follow with the probability `share`; the others with one half
@@ -36,7 +36,9 @@ class Study(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The share of files with any false result, and the mean share of true ones that are found."""
+    """The share of files with any false result, and the mean share of true results that are
+    found.
+    """
 
     any_false: float
     found: float
@@ -58,7 +60,9 @@ def run(study: Study, files: int, seed: int = 7) -> Outcome:
 def _checked(
     days: Sequence[Sequence[_Session]], true_words: dict[str, str], *, is_daily: bool
 ) -> tuple[bool, int]:
-    """Return whether a check ever gave a false result, and how many true ones the last one gave."""
+    """Return whether a check ever gave a false result, and the number of true results in the last
+    one.
+    """
     is_false = False
     right = 0
     for day in range(1, len(days) + 1) if is_daily else [len(days)]:

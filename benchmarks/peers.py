@@ -1,6 +1,7 @@
-"""Other libraries doing the same work in the same run: an event-sourcing library appends and
-projects the same events, sqlite-utils inserts the same rows. Neither chains, refuses changes or
-counts. Both come with the extra `bench`.
+"""Other libraries for the same work in the same run. An event-sourcing library appends and projects
+the same events, and sqlite-utils inserts the same rows.
+
+Neither chains events, refuses changes or counts. Both are in the extra `bench`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 
 from reflector.events.event import BULLET_TAGGED, NewEvent
 
-#: Events of an aggregate: those of one session.
+#: The number of events of an aggregate, which is one session's.
 SESSION = 10
 _PAGE = 5000
 
 
 def is_there(package: str, distribution: str) -> bool:
-    """Whether a peer is installed; says so where it is not."""
+    """Return whether a peer is installed. If it is not, print a line."""
     if find_spec(package) is not None:
         return True
     print(f"no {distribution} to compare with: pip install '.[bench]',", end=" ", file=sys.stderr)
@@ -30,7 +31,9 @@ def is_there(package: str, distribution: str) -> bool:
 
 @cache
 def _session() -> Any:
-    """The aggregate; the library knows a class by its name, so there is one."""
+    """Return the class of the aggregate. There is only one, because the library identifies a class
+    by its name.
+    """
     from eventsourcing.domain import Aggregate
 
     class Session(Aggregate):
@@ -44,7 +47,7 @@ def _session() -> Any:
 
 
 class EventSourcing:
-    """An application of the event-sourcing library; each session's events are one aggregate's."""
+    """An application of the event-sourcing library. Each session's events are one aggregate's."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         from eventsourcing.application import Application
@@ -67,7 +70,7 @@ class EventSourcing:
         self._application.save(*sessions)
 
     def project(self) -> dict[tuple[str, str], int]:
-        """How often each bullet has each verdict, from all events."""
+        """Return how often each bullet has each verdict, from all events."""
         counted: dict[tuple[str, str], int] = {}
         start: int | None = 1
         while start is not None:
@@ -82,7 +85,7 @@ class EventSourcing:
 
 
 def on_sqlite(file: Path) -> EventSourcing | None:
-    """The application on a SQLite file; None where the library is not installed."""
+    """Return the application on a SQLite file; None if the library is not installed."""
     if not is_there("eventsourcing", "eventsourcing"):
         return None
     return EventSourcing({"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": str(file)})
@@ -91,7 +94,7 @@ def on_sqlite(file: Path) -> EventSourcing | None:
 def on_postgresql(
     host: str, port: int | None, user: str, password: str, database: str
 ) -> EventSourcing | None:
-    """The application on a server; None where the library is not installed."""
+    """Return the application on a server; None if the library is not installed."""
     if not (
         is_there("eventsourcing", "eventsourcing") and is_there("psycopg_pool", "psycopg-pool")
     ):
@@ -104,8 +107,8 @@ def on_postgresql(
             "POSTGRES_PORT": str(port or ""),
             "POSTGRES_USER": user,
             "POSTGRES_PASSWORD": password,
-            # One call a transaction, its fastest way; its pipeline waits forever with some versions
-            # of the driver.
+            # One call for each transaction is the fastest way. The library's pipeline never returns
+            # with some versions of the driver.
             "POSTGRES_ENABLE_DB_FUNCTIONS": "y",
         }
     )
@@ -135,5 +138,5 @@ class Rows:
 
 
 def rows_in(file: Path) -> Rows | None:
-    """A table in a SQLite file; None where the library is not installed."""
+    """Return a table in a SQLite file; None if the library is not installed."""
     return Rows(file) if is_there("sqlite_utils", "sqlite-utils") else None

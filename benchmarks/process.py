@@ -1,4 +1,4 @@
-"""A whole process: what it takes from its start to its end, nothing subtracted."""
+"""A whole process: its time and memory from its start to its end, with nothing subtracted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.harness import Side
 from reflector.hooks import fast
 
-#: A process is charged with the memory of the one that started it, so a small one starts it.
+#: A process is charged with the memory of its parent, so a small process starts it.
 _STARTER = """\
 import os, sys
 null = os.open(os.devnull, os.O_WRONLY)
@@ -26,14 +26,17 @@ CHECKOUT = Path(fast.__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """CPU seconds, of the user and the system, and the most memory in bytes."""
+    """CPU seconds of the user and the system, and the peak memory in bytes."""
 
     seconds: float
     peak: int
 
 
 def run(command: Sequence[str], environ: dict[str, str]) -> Took:
-    """Run a command to its end. Raises RuntimeError where it fails."""
+    """Run a command to its end.
+
+    Raises: RuntimeError if it fails.
+    """
     starter = [sys.executable, "-I", "-S", "-c", _STARTER, *command]
     answer = subprocess.run(
         starter, env=environ, stdout=subprocess.PIPE, text=True, check=True
@@ -45,7 +48,9 @@ def run(command: Sequence[str], environ: dict[str, str]) -> Took:
 
 
 def environ(home: Path) -> dict[str, str]:
-    """Return the environment of a process of ours at home in a folder, which starts no drain."""
+    """Return the environment of a process with its home in a folder. The process starts no
+    drain.
+    """
     kept = {
         k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))
     }
@@ -53,10 +58,10 @@ def environ(home: Path) -> dict[str, str]:
 
 
 class Asked:
-    """`reflector` asked about a ledger's file, each time by a process of its own."""
+    """`reflector` asked about a ledger's file, each time in a new process."""
 
     def __init__(self, folder: Path, file: Path) -> None:
-        # A question writes a missing playbook.json, and that of another ledger is refused.
+        # A question writes a missing playbook.json, and refuses that of another ledger.
         project = folder / f"project-{file.stem}"
         (project / ".claude").mkdir(parents=True, exist_ok=True)
         self._at = ["--project", str(project)]
@@ -67,5 +72,5 @@ class Asked:
         return run([sys.executable, "-m", "reflector", *self._at, *arguments], self._environ)
 
     def cpu(self, *arguments: str) -> Side:
-        """A side: the CPU seconds of the question."""
+        """Return a side that gives the CPU seconds of the question."""
         return lambda: self.run(*arguments).seconds

@@ -1,7 +1,7 @@
 """The table of docs/install.md, made from RESULTS.md.
 
-Invariant: the page shows no figure that is not in RESULTS.md, and the rows of `SHOWN` whether
-their goals were met or missed; a test holds the two together.
+Invariant: the page only shows figures of RESULTS.md, and all rows of `SHOWN`, whether their goals
+were met or missed. A test checks this.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 BEGIN, END = "<!-- benchmarks: begin -->\n", "<!-- benchmarks: end -->\n"
-#: What people wait for, and what grows with a ledger.
+#: The figures that users wait for, and those that grow with a ledger.
 SHOWN = (
     "installed hook, one durable spool record",
     "session end, 500 MB with 1 MB new",
@@ -39,8 +39,9 @@ def block(results: str) -> str:
 
 
 def fill(readme: Path, results: str) -> None:
-    """Write the block of `results` between the marks of a README. Raises ValueError where they
-    are missing.
+    """Write the block of `results` between the marks of a README.
+
+    Raises: ValueError if the marks are missing.
     """
     text = readme.read_text("utf-8")
     before, begin, rest = text.partition(BEGIN)

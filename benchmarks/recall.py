@@ -1,9 +1,10 @@
-"""Recall measured on a person's own transcripts: `python -m benchmarks.recall FOLDER`.
+"""Recall on your own transcripts: `python -m benchmarks.recall FOLDER`.
 
-Each session gives one document, what its agent said last, and one query, what its user said first:
-the document of the same session is the one right answer. Queries about other subjects have none,
-and nothing should be found for them. Prints one JSON object; quotes nothing. A session whose agent
-or user said too little is left out.
+Each session gives one document and one query. The document is the last text of its agent, and the
+query is the first text of its user. The only right answer is the document of the same session.
+Queries about other subjects do not have a right answer, so nothing should be found for them. The
+output is one JSON object without quotations. A session with too few words of its agent or user is
+omitted.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def labelled(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def measure(pairs: list[tuple[str, str, str]]) -> dict[str, Any]:
-    """Return recall@1, recall@5 and precision@5, and how often it rightly finds nothing."""
+    """Return recall@1, recall@5, precision@5, and how often an empty result is right."""
     documents = [Document("summary", name, text, text) for name, _, text in pairs]
     begun = time.perf_counter()
     found = [[one.document.id for one in search(documents, query, 5)] for _, query, _ in pairs]

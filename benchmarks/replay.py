@@ -1,8 +1,8 @@
 """The floor of an append: the bare driver executes the same statements with the same values.
 
-Invariant: three ledgers begin as copies of one file. The first appends and has its statements
-recorded, out of the measured time; the second is what is measured; the driver executes on the third
-what was recorded of the first.
+Invariant: three ledgers begin as copies of one file. The first one appends, outside the measured
+time, and its statements are recorded. The second one is measured. On the third one, the driver
+executes the recorded statements.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from reflector.ledger import append
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 
-#: What is appended first, not measured, and the transactions that are.
+#: The transactions that are appended first without measuring, and those that are measured.
 Burst = tuple[list[NewEvent], list[list[NewEvent]]]
 
 
 class Call(NamedTuple):
-    """A statement as it was executed: for each of its rows of values, or once; and whether its
-    answer was read.
+    """An executed statement: with its rows of values, or without; and whether its answer was
+    read.
     """
 
     many: bool
@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
 
 class Recorder:
-    """A driver's cursor that remembers what it is asked to do."""
+    """A driver's cursor that remembers its calls."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
@@ -64,7 +64,7 @@ class Recorder:
 
 
 class Replay:
-    """The three ledgers, from a SQLite ledger's file; close it at the end."""
+    """The three ledgers, made from a SQLite ledger's file. Close it at the end."""
 
     def __init__(self, file: Path) -> None:
         self._open = ExitStack()
@@ -72,7 +72,7 @@ class Replay:
             self._copy(file, name) for name in ("recorded", "ours", "bare")
         )
         self._recorder = Recorder(None)
-        # Prepared by the ledger like every connection of it: page size, WAL, synchronous, foreign
+        # Prepared by the ledger like each of its connections: page size, WAL, synchronous, foreign
         # keys.
         self._cursor = self._open.enter_context(self._bare.engine.connection()).cursor()
 
@@ -80,7 +80,9 @@ class Replay:
         self._open.close()
 
     def ratio(self, bursts: Sequence[Burst]) -> tuple[float, float, float]:
-        """(floor, ours, ratio) in seconds a transaction. The first burst is thrown away."""
+        """Return (floor, ours, ratio) in seconds for each transaction. The first burst is not
+        counted.
+        """
         turns = iter(bursts)
         waiting: dict[str, Any] = {}
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.rules_found FOLDER [--errors]
 
-FOLDER holds `*.jsonl` (file_id, language, line_number, text, label) and `src_files/FILE_ID.md`. A
-label `rule` or `mixed` counts as a rule. A line that no unit matches counts as a fact.
+FOLDER contains `*.jsonl` (file_id, language, line_number, text, label) and `src_files/FILE_ID.md`.
+A label `rule` or `mixed` counts as a rule. A line without a matching unit counts as a fact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from reflector.instructions.units import Unit, units_of
 
 
 class Figures(NamedTuple):
-    """Of rules: how many were found, missed, and found where there is none."""
+    """The numbers of rules that were found, missed, and found by mistake."""
 
     found: int = 0
     missed: int = 0
@@ -48,7 +48,7 @@ def _letters(text: str) -> str:
 
 
 def unit_of(units: list[Unit], line: dict[str, Any]) -> Unit | None:
-    """Return the unit of a labelled line: it begins there, with the same words."""
+    """Return the unit of a labelled line: it begins at that line, with the same words."""
     words = _letters(line["text"])[:40]
     near = [unit for unit in units if abs(unit.number - line["line_number"]) <= 1]
     return next((unit for unit in near if _letters(unit.text).startswith(words)), None)

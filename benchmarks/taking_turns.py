@@ -1,13 +1,12 @@
-"""Processes that append one after another: what an append costs to each where nobody waits for the
-lock.
+"""Processes that append one after another: the cost of an append without waiting for the lock.
 
-A token goes round: who has it appends ten events and hands it on. So no two append at once, but
-between two appends of a process all others have run, as in a queue, and its memory is no longer in
-the processor's caches.
+The processes pass a token on. The process with the token appends ten events and passes it on.
+Therefore, two never append at once. Between two appends of a process, all others have run, as in a
+queue, so its memory is no longer in the processor's caches.
 
-`python -m benchmarks.taking_turns URL NUMBER TURNS NEXT` is one of the processes: NUMBER sets its
-sessions apart, and NEXT is the file descriptor that the next one reads the token from, as its
-standard input.
+`python -m benchmarks.taking_turns URL NUMBER TURNS NEXT` is one of the processes. NUMBER separates
+its sessions from those of the others. NEXT is the file descriptor from which the next process reads
+the token, as its standard input.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from reflector.ledger import append
 from reflector.ledger.store import Ledger
 
 _TOKEN = b"."
-#: Commits of almost nothing that are measured for the disk's part.
+#: The number of almost empty commits that measure the disk's part.
 _COMMITS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """What one append takes, in seconds: work without the lock, work under it, and waiting for
-    the disk under it.
+    """The time of one append, in seconds: work without the lock, work under it, and waiting for the
+    disk under it.
     """
 
     outside: float
@@ -46,8 +45,8 @@ class Append:
 
 
 def taking_turns(url: str, processes: int, turns: int, numbers: Iterator[int]) -> list[Append]:
-    """Return what the first, second … append of new connections take, one for each turn: means
-    of the processes.
+    """Return the costs of the first, second … append of new connections, one for each turn. Each is
+    a mean of the processes.
     """
     pipes = [os.pipe() for _ in range(processes)]
     children = []
@@ -91,7 +90,7 @@ def mean(costs: Sequence[Append]) -> Append:
 
 def _main(url: str, number: int, turns: int, hands_to: int) -> None:
     begun: list[float] = []
-    real = append._begun  # called when the lock is asked for
+    real = append._begun  # called when the lock is requested
 
     def noted(*arguments: object) -> object:
         begun.append(time.perf_counter())
@@ -111,8 +110,8 @@ def _main(url: str, number: int, turns: int, hands_to: int) -> None:
         with ledger.engine.connection() as driver:
             waits = [_trip_and_disk(driver, hands_to) for _ in range(_COMMITS)]
     trip, disk = (statistics.fmean(part) for part in zip(*waits, strict=True))
-    # Half of a round trip passes before the server takes the lock, and half after the commit let it
-    # go.
+    # Half of a round trip passes before the server takes the lock, and half after the commit
+    # released it.
     print(
         json.dumps(
             [(before + trip, max(rest - trip - disk, 0.0), disk) for before, rest in measured]
@@ -131,8 +130,8 @@ def _hand_on(hands_to: int) -> None:
 
 
 def _trip_and_disk(driver: Any, hands_to: int) -> tuple[float, float]:
-    """Return the seconds until a transaction that asks next to nothing is answered, in a turn as an
-    append is, and those that its commit takes longer than a question that comes directly after.
+    """Return two times in seconds. The first is until a nearly empty transaction is answered, in a
+    turn like an append. The second is the difference between its commit and an immediate question.
     """
     _await_turn()
     begun = time.perf_counter()

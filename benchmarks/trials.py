@@ -1,16 +1,18 @@
-"""Simulated trials whose truth is known: `python -m benchmarks.trials [THOUSANDS] [--plot FILE]`,
-by default 1 of each; with `--placebo`, trials with a placebo arm.
+"""Simulated trials with a known truth: `python -m benchmarks.trials [THOUSANDS] [--plot FILE]`.
 
-A year of four sessions a day, looked at every day. Three of ten sessions are hard and end worse
-(they are those that cite advice), the rate rises by 15 points over the year, and in one of ten
-nobody answers, which counts as good in either arm. Arms are drawn as the hook draws them. Prints
-for each true difference how often a trial says so or the opposite, in how many it held the truth at
-every look, and when half of them ended, beside the plan.
+THOUSANDS is the number of trials for each true difference, in thousands (default: 1).
+`--placebo` plays trials with a placebo arm.
+
+A year has four sessions a day, with a look every day. Three of ten sessions are hard and end worse;
+they are those that cite advice. The rate rises by 15 points over the year. In one of ten sessions
+the user does not answer, which counts as good in either arm. Arms are drawn as the hook draws them.
+For each true difference, the output shows how often a trial finds it or its opposite, how often the
+truth was in the interval at every look, and when half of the trials ended, beside the plan.
 
 Trials with a placebo arm have 400 sessions and the default shares. Advice adds its effect to that
-of any text (priming), which the placebo has as well. Prints for each pair how often advice against
-the placebo shows a difference that is not there, and in how many trials the interval held the truth
-at every look.
+of any text (priming). The placebo has the effect of any text, too. For each pair, the output shows
+how often advice against the placebo has a false difference, and in how many trials the interval
+contained the truth at every look.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from benchmarks.lessons import _COMMENT
 from reflector.trials.draw import MILLION, PLACEBO_SHARE, is_placebo, is_withheld
 from reflector.trials.statistics import LEAST, Arm, difference_interval, ends, stands
 
-#: Pairs of effect and priming, and the sessions of a trial with a placebo arm.
+#: Pairs of effect and priming, and the number of sessions of a trial with a placebo arm.
 WITH_PLACEBO = ((0.0, 0.1), (0.1, 0.0), (0.2, 0.1))
 SESSIONS = 400
 DAYS, DAILY, SILENT, HARD, EFFECTS = 365, 4, 0.1, 0.3, (0.0, 0.1, -0.1, 0.2, -0.2)
@@ -33,9 +35,11 @@ DAYS, DAILY, SILENT, HARD, EFFECTS = 365, 4, 0.1, 0.3, (0.0, 0.1, -0.1, 0.2, -0.
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """Trials of one true difference: after how many sessions each found one, with its sign, 0 for
-    never; the looks at which the interval `missed` the truth, by day; and in how many trials there
-    `ever` was one.
+    """Trials of one true difference.
+
+    ends    after how many sessions each trial found one, with its sign; 0 for never
+    missed  the number of looks at which the interval missed the truth, by day
+    ever    the number of trials with such a look
     """
 
     effect: float
@@ -45,7 +49,7 @@ class Played:
 
 
 def play(effect: float, ledgers: int, seed: int = 28) -> Played:
-    """Play so many trials to the end of their year."""
+    """Play N trials to the end of their year."""
     chance, ends_, missed, ever = random.Random(f"{seed} {effect}"), list[int](), [0] * DAYS, 0
     for _ in range(ledgers):
         key, counts, end, failed = f"pl1:{chance.getrandbits(256):064x}", [[0, 0], [0, 0]], 0, False
@@ -70,8 +74,11 @@ def play(effect: float, ledgers: int, seed: int = 28) -> Played:
 
 @dataclass(frozen=True, slots=True)
 class PlacebosPlayed:
-    """Trials with a placebo arm: of how many advice against the placebo ever showed a false
-    difference, how many held the truth at every look, and how many showed the true one.
+    """The results of trials with a placebo arm.
+
+    false_alarms  how many ever showed a false difference of advice against the placebo
+    covered       how many had the truth in their interval at every look
+    found         how many showed the true difference
     """
 
     ledgers: int
@@ -81,7 +88,7 @@ class PlacebosPlayed:
 
 
 def play_placebos(effect: float, priming: float, ledgers: int, seed: int = 50) -> PlacebosPlayed:
-    """Play so many trials with a placebo arm, looked at every day."""
+    """Play N trials with a placebo arm, with a look every day."""
     chance = random.Random(f"{seed} {effect} {priming}")
     gains = {"told": effect + priming, "placebo": priming, "without": 0.0}
     share = 0.5
@@ -131,7 +138,7 @@ def report_placebos(ledgers: int) -> list[str]:
 
 
 def report(played: Sequence[Played]) -> list[str]:
-    """Return what was found, a row of a table for each true difference."""
+    """Return the results, with a row of a table for each true difference."""
     heads = (
         "true difference|says so|says the opposite|truth held at every look|at the worst "
         "look|half end after|planned"
@@ -152,8 +159,8 @@ def report(played: Sequence[Played]) -> list[str]:
 
 
 def plot(played: Sequence[Played], path: Path) -> None:
-    """Write an SVG: how many trials have found a difference after so many sessions, by the true
-    one.
+    """Write an SVG of the number of trials that have found a difference after N sessions, by the
+    true difference.
     """
     import pygal
     from pygal.style import CleanStyle
@@ -182,7 +189,7 @@ def plot(played: Sequence[Played], path: Path) -> None:
 
 
 def whole(parts: Sequence[Played]) -> Played:
-    """Return trials of one true difference together."""
+    """Return the sum of trials of one true difference."""
     found = [end for part in parts for end in part.ends]
     missed = [sum(day) for day in zip(*(part.missed for part in parts), strict=True)]
     return Played(parts[0].effect, found, missed, sum(part.ever for part in parts))

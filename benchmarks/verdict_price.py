@@ -1,9 +1,10 @@
-"""The tokens and dollars that one counted verdict takes, before and after a change of the code:
-`python -m benchmarks.verdict_price FOLDER… --answers FILE --before REVISION`.
+"""The tokens and dollars of one counted verdict, before and after a change of the code.
 
-A FOLDER holds labelled sessions, as `benchmarks.judgement` reads them, or transcripts. The answers
-are those that `judgement` keeps. Nothing is sent: the prompts are composed and measured by both
-versions, and each version reads the recorded answers by its own rules. Three cases are added up:
+    python -m benchmarks.verdict_price FOLDER… --answers FILE --before REVISION
+
+A FOLDER contains labelled sessions, as for `benchmarks.judgement`, or transcripts. The answers are
+those that `judgement` keeps. Nothing is sent. Both versions compose and measure the prompts, and
+read the recorded answers by their own rules. Three cases are added up:
 
 - each session ends long after its citations;
 - each session ends directly after its last citation, and is resumed;
@@ -67,7 +68,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Total:
-    """Questions added up."""
+    """The sum of several questions."""
 
     questions: float = 0
     tokens: float = 0
@@ -151,7 +152,7 @@ def _is_too_early(request: Request) -> bool:
 
 
 def _counted(request: Request, text: str) -> int:
-    """Return how many verdicts of an answer count by this version's rules."""
+    """Return the number of verdicts in an answer that count by this version's rules."""
     if not text:
         return 0
     tags = [tag for tag in parse_answer(text).tags if tag.malformed is None and tag.tag in TAGS[:2]]
@@ -186,7 +187,7 @@ def _asked(words: Sequence[str], code: Path) -> list[Question]:
 
 def total(questions: Sequence[Question], *, resumed: bool = False) -> Total:
     """Add up questions by list price, all within minutes of each other. With `resumed`, each
-    session is asked about at its last citation, too.
+    session is also asked about at its last citation.
     """
     early = [question for question in questions if resumed and question.early]
     asked = [(question.tokens, question) for question in questions]
@@ -232,7 +233,7 @@ def row(title: str, found: Total) -> str:
 
 
 def tables(versions: dict[str, list[Question]], citing: int) -> Iterator[str]:
-    """Yield the table of both versions; the first questions are those of labelled sessions."""
+    """Yield the table of both versions. The first questions are those of labelled sessions."""
     yield (
         "| case | questions | prompt tokens | of these cached | dollars | verdicts | "
         "tokens a verdict | dollars a verdict |"

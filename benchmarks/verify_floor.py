@@ -1,8 +1,7 @@
-"""What verifying has to do at least, in a process of its own: `python -m benchmarks.verify_floor
-FILE`.
+"""The minimum work of verifying, in its own process: `python -m benchmarks.verify_floor FILE`.
 
-Fetches the events and hashes them, counts the tags without comparing a row, and has SQLite check
-its file. Nothing of reflector is imported.
+It fetches the events and hashes them, counts the tags without comparing a row, and lets SQLite
+check its file. It does not import reflector.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Verifying a ledger on SQLite: against the sum of its parts, in memory, and beside other
 playbooks.
 
-Whole processes, their CPU seconds: SQLite checks its file in a thread, so wall time would hide a
-part of the work.
+The figures are CPU seconds of whole processes. SQLite checks its file in a thread, so wall time
+would hide a part of the work.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from benchmarks.process import CHECKOUT, Asked, run
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
-#: Mebibytes that a process may take at the most, whatever the ledger's size.
+#: The maximum memory of a process in mebibytes, for a ledger of any size.
 _PEAK = 200
 _OTHERS = 400
 
 
 def rows(files: dict[int, Path], folder: Path) -> list[Row]:
-    """Verify at the larger sizes of ledgers that exist, and in a file of many playbooks."""
+    """Verify at the larger sizes of existing ledgers, and in a file of many playbooks."""
     sizes = sorted(files)[1:]
     return [
         *(row for size in sizes for row in _one(files[size], size, folder)),
@@ -65,8 +65,8 @@ def _one(path: Path, size: int, folder: Path) -> list[Row]:
 
 
 def _among_others(folder: Path) -> list[Row]:
-    """One of many playbooks of a file, against the same playbook alone and SQLite's check of the
-    file of many.
+    """Verify one of many playbooks in a file, against the same playbook alone and SQLite's check of
+    the whole file.
     """
     alone, many = folder / "alone.db", folder / "many.db"
     for path, count in ((alone, 1), (many, _OTHERS)):

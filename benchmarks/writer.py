@@ -1,9 +1,8 @@
-"""One writing process: `python -m benchmarks.writer URL SECONDS NUMBER APPENDS [PLAYBOOK]` prints
-when it asked and was answered.
+"""One writing process: `python -m benchmarks.writer URL SECONDS NUMBER APPENDS [PLAYBOOK]`.
 
-It says that it is ready, waits for a line with the time at which all begin, and appends ten events
-at a time for SECONDS, at most APPENDS times. Times are of the clock that all processes of a machine
-share.
+It prints that it is ready, waits for a line with the common start time, and appends ten events at a
+time for SECONDS, at most APPENDS times. Then it prints the times of each request and its answer, on
+the clock that all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from reflector.ledger.store import Ledger
 
 
 def main(url: str, seconds: float, number: int, appends: int, playbook: str = "default") -> None:
-    """Append and print; any error of the ledger ends the process with a traceback."""
+    """Append and print. Any error of the ledger ends the process with a traceback."""
     # Each writer has session numbers of its own.
     batches = [made.reflection(number * 100_000 + turn, 10)[1:] for turn in range(appends)]
     times: list[tuple[float, float]] = []

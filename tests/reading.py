@@ -1,5 +1,5 @@
-"""What tests of several rooms look at: events and counters of a ledger, sections of docs/, and
-real transcripts.
+"""Readers for tests of several rooms: events and counters of a ledger, sections of docs/, and real
+transcripts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def section(page: str, title: str) -> str:
-    """The part of a page of docs/ below one of its headings of the second level."""
+    """Return the part of a page of docs/ below one of its headings of the second level."""
     text = (DOCS / page).read_text("utf-8")
     found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## (?![A-Z]+ )|\Z)", text, re.M | re.S)
     assert found, f"docs/{page} lacks the part {title}"

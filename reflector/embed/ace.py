@@ -31,8 +31,8 @@ from reflector.transcripts import building
 from reflector.transcripts.message import Message, Origin, Role, ToolResult
 
 _log = logging.getLogger("reflector")
-# Requirement A-23 has it on stderr: a host that only wants errors of everybody has to say so of
-# this logger too.
+# Requirement A-23 puts warnings on stderr. A host that only wants errors must set the level of this
+# logger too.
 if _log.level == logging.NOTSET:
     _log.setLevel(logging.WARNING)
 
@@ -46,10 +46,10 @@ _INJECTED: tuple[Role, Origin] = ("user", "injected")
 
 
 def format_playbook(playbook: dict[str, Any], template: str | None = None) -> str:
-    """Return the playbook as the agent reads it: a template with sections and bullets in place of
-    `{key_points}`; "" for a playbook without bullets, because there is nothing to cite.
+    """Return the playbook as the agent reads it: a template with the sections and bullets in place
+    of `{key_points}`. Return "" for a playbook without bullets, because there is nothing to cite.
 
-    Sections are in canonical order under `## TITLE`, without empty ones. Entries under unknown
+    Sections are in canonical order under `## TITLE`; empty ones are omitted. Entries under unknown
     titles go to OTHERS.
 
     template  None for `load_template("playbook.txt")`
@@ -63,7 +63,7 @@ def format_playbook(playbook: dict[str, Any], template: str | None = None) -> st
 
 
 def _bullets(playbook: dict[str, Any]) -> Iterator[Bullet]:
-    """Yield each entry in the form of a bullet; a field that it lacks is empty or 0."""
+    """Yield each entry as a bullet; a missing field is empty or 0."""
     for title, entry in _entries(playbook):
         yield Bullet(
             str(entry.get("name", "")),
@@ -77,11 +77,12 @@ def _bullets(playbook: dict[str, Any]) -> Iterator[Bullet]:
 def apply_bullet_tags(
     playbook: dict[str, Any], bullet_tags: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Count the tags in the playbook itself and return it: helpful and harmful add one, neutral
-    adds nothing.
+    """Count the tags in the playbook itself and return it. A helpful or harmful tag adds one, a
+    neutral tag adds nothing.
 
-    Two tags of one bullet count twice, and so does a list that is applied again: one call is the
-    evaluation of one session. If two entries have one name, the last in the dict is counted.
+    Two tags of one bullet count twice, and so does a list that is applied again, because one call
+    is the evaluation of one session. If two entries have the same name, the last one in the dict is
+    counted.
     """
     entries = {
         entry["name"]: entry
@@ -100,7 +101,9 @@ def apply_bullet_tags(
 
 
 def _count_tag(entries: Mapping[str, dict[str, Any]], index: int, tag: Any) -> str | None:
-    """Count one tag; return why it was not counted, None if it was or is neutral."""
+    """Count one tag. Return the reason if it was not counted, None if it was counted or is
+    neutral.
+    """
     if not isinstance(tag, dict):
         return f"tag {index} must be an object, not {reprlib.repr(tag)}; the tag was not counted"
     name = tag.get("name")
@@ -123,7 +126,7 @@ def _count_tag(entries: Mapping[str, dict[str, Any]], index: int, tag: Any) -> s
 
 
 def _entries(playbook: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the title and the entry of everything in the playbook that is an object."""
+    """Yield each entry of the playbook that is an object, with the title of its section."""
     sections = playbook.get("sections") if isinstance(playbook, dict) else None
     if not isinstance(sections, dict):
         return
@@ -136,16 +139,16 @@ def _entries(playbook: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 async def run_reflector(
     messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]
 ) -> dict[str, Any]:
-    """Return a model's view of one session: `{"analysis": str, "bullet_tags": [{"name", "tag",
-    "rationale"}]}`.
+    """Return a model's evaluation of one session: `{"analysis": str, "bullet_tags": [{"name",
+    "tag", "rationale"}]}`.
 
     messages   the classic list of `{"role", "content"}`; a content is a text or a list of blocks
-    playbook   the form of playbook.json
-    cited_ids  names the agent cited: these are judged; [] has the whole playbook looked through
+    playbook   a dict in the form of playbook.json
+    cited_ids  names of the cited bullets, which are judged; [] for the whole playbook
 
-    Tags are as the model gave them, for unknown names as well. Without a key, without an answer and
-    on any error both are empty. Model, key and address come from the environment (see
-    `ModelSettings`).
+    The tags are as the model gave them, including those for unknown names. Without a key, without
+    an answer and after any error, both values are empty. Model, key and address come from the
+    environment (see `ModelSettings`).
     """
     try:
         return _result(await _ask(messages, playbook, cited_ids))
@@ -179,7 +182,7 @@ async def _ask(
 
 
 def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
-    """Yield the messages; a content is a text, or blocks as the Messages API has them."""
+    """Yield the messages. A content is a text, or a list of blocks of the Messages API."""
     for number, raw_message in enumerate(messages):
         message = raw_message if isinstance(raw_message, dict) else {}
         role, origin = _SPEAKERS.get(str(message.get("role")), _INJECTED)
@@ -214,7 +217,9 @@ def _tool_result(block: dict[str, Any]) -> ToolResult:
 
 
 def _result(answer: str) -> dict[str, Any]:
-    """Return the answer's two keys, each entry unchanged; of a damaged answer the whole entries."""
+    """Return the two keys of an answer, with each entry unchanged. Of a damaged answer, only
+    complete entries are returned.
+    """
     from reflector.judges.answers import find_answer
 
     parsed = find_answer(answer).value or {}
@@ -229,7 +234,9 @@ def _result(answer: str) -> dict[str, Any]:
 
 def save_diagnostic(content: str, name: str) -> Path | None:
     """Write `.claude/diagnostic/<time>_<name>.txt`, without secrets, if the project's diagnostic
-    mode is on; return the file, None if the mode is off or the file could not be written.
+    mode is on.
+
+    Return the file; None if the mode is off or the file could not be written.
     """
     try:
         folder = _project() / ".claude"

@@ -82,10 +82,10 @@ class ReflectionResult:
 
     passes_quality_gate  whether the score reaches the threshold; None without a verdict
     quality_score        from 0 to 1; None without a verdict
-    should_retry         whether a better answer should be asked for
+    should_retry         whether the agent should try again
     retry_guidance       advice for the agent's next try; "" for none
-    reflection_time_ms   how long the answer took to read, in milliseconds
-    failure              why there is no verdict, "" if there is one
+    reflection_time_ms   how long it took to read the answer, in milliseconds
+    failure              the reason why there is no verdict; "" if there is one
     """
 
     triggered_by: ReflectionTrigger
@@ -100,14 +100,14 @@ class ReflectionResult:
 
 
 class ReflectionEngine:
-    """The gate, the prompts, the verdicts and the lessons of one agent; a task at a time.
+    """The gate, the prompts, the verdicts and the lessons of one agent, for one task at a time.
 
-    quality_threshold         a step is reflected on below it, and passes at it
-    max_reflections_per_step  the most reflections of a step of a task
-    reflection_bank_size      the most lessons that are kept; the least effective goes first
-    periodic_interval         each step whose number is a multiple is reflected on; 0 for none
-    ledger                    where events are kept and shared; None for memory
-    task                      the first task's name; engines that share a task share its counts
+    quality_threshold         the score at which a step passes; the gate opens below it
+    max_reflections_per_step  the maximum number of reflections on one step of a task
+    reflection_bank_size      the maximum number of lessons; the least effective one goes first
+    periodic_interval         reflect on every N-th step; 0 for none
+    ledger                    keeps and shares the events; None for memory
+    task                      the first task's name; engines with the same task share its counts
     alpha                     weight of the newest outcome in a lesson's effectiveness
     """
 
@@ -143,7 +143,7 @@ class ReflectionEngine:
         step_number: int = 0,
         is_final_step: bool = False,
     ) -> tuple[bool, ReflectionTrigger | None]:
-        """Return whether a step is reflected on, and its trigger.
+        """Return whether to reflect on a step, and the trigger.
 
         Raises:
             ValueError: a number is NaN.
@@ -165,10 +165,10 @@ class ReflectionEngine:
         tool_results: Iterable[ToolResult] = (),
         relevant_lessons: Iterable[ReflectionLesson | str] | None = None,
     ) -> str:
-        """Return the prompt about a step; its reflection begins here.
+        """Return the prompt about a step. The call begins the reflection on the step.
 
         Raises:
-            TemplateError: the template of the user's cannot be filled.
+            TemplateError: the user's own template cannot be filled.
             LedgerError: the ledger cannot be read or written.
         """
         prompt = find_template("step.txt").fill(
@@ -188,8 +188,8 @@ class ReflectionEngine:
     ) -> ReflectionResult:
         """Return the verdict in a model's answer about the step.
 
-        The answer is recorded, also one that cannot be read. If the step was to be tried again, its
-        new score is that of a revision.
+        Each answer is recorded, including an unreadable one. If the previous verdict asked for a
+        retry of the step, the new score is recorded as the result of that retry.
 
         Raises:
             ValueError: the trigger does not exist.
@@ -220,7 +220,7 @@ class ReflectionEngine:
         """Return the prompt that asks for a better response.
 
         Raises:
-            TemplateError: the template of the user's cannot be filled.
+            TemplateError: the user's own template cannot be filled.
         """
         issues = listed([issues] if isinstance(issues, str) else issues)
         return find_template("improvement.txt").fill(
@@ -230,7 +230,7 @@ class ReflectionEngine:
     def store_lesson(
         self, task_type: str, mistake: str, correction: str, context: str = ""
     ) -> ReflectionLesson:
-        """Store a lesson and return it; the bank has it once.
+        """Store a lesson and return it. The bank keeps it only once.
 
         Raises:
             LedgerError: the ledger cannot be read or written.
@@ -245,7 +245,7 @@ class ReflectionEngine:
         )
         lessons = self.book().lessons
         lesson_id = event.event_id
-        for number in count(1):  # one that a better one displaced comes back as another lesson
+        for number in count(1):  # a displaced lesson comes back as another lesson
             if lesson_id not in lessons or lessons[lesson_id].is_kept:
                 break
             lesson_id = identity(ev.LESSON_RECORDED, *identity_texts(event.data), number)
@@ -255,8 +255,9 @@ class ReflectionEngine:
     def get_relevant_lessons(
         self, task_type: str, context: str = "", limit: int | None = None
     ) -> list[ReflectionLesson]:
-        """Return at most 1,000 lessons of a type of task: of the same context first, then by
-        effectiveness, age and id. Each counts as applied once more.
+        """Return at most 1,000 lessons for a type of task. Lessons of the same context come first,
+        then the order is effectiveness, age and id. Each returned lesson counts as applied once
+        more.
 
         Raises:
             LedgerError: the ledger cannot be read or written.
@@ -281,7 +282,7 @@ class ReflectionEngine:
         """Record whether a lesson helped, and return its effectiveness.
 
         Raises:
-            ValueError: there is no such lesson, or success is not a boolean.
+            ValueError: the lesson does not exist, or success is not a boolean.
             LedgerError: the ledger cannot be read or written.
         """
         if success not in (True, False):  # a word such as "false" would be a success
@@ -315,7 +316,7 @@ class ReflectionEngine:
         }
 
     def reset_step_counts(self, task: str = "") -> None:
-        """Begin another task, in which no step was reflected on yet.
+        """Begin another task, without any reflections.
 
         task  its name; "" for a random one
         """
@@ -357,7 +358,7 @@ class ReflectionEngine:
     def _event(
         self, type_: str, facts: dict[str, Any], *parts: str | int, target: str | None = None
     ) -> NewEvent:
-        """Return an event of the task, whose id follows from its parts."""
+        """Return an event of the task. Its id follows from the parts."""
         event_id = identity(type_, *parts)
         return NewEvent(type_, event_id, facts, _ACTOR, session_id=self.task, target_id=target)
 
@@ -372,7 +373,9 @@ class ReflectionEngine:
         return [event for event in about_steps if step in (None, event.facts["step"])]
 
     def _reflected(self, step: int | None = None) -> list[Event]:
-        """Return the decisions with which a reflection began, of the same steps."""
+        """Return the decisions with which a reflection began, of the steps that `_decisions`
+        selects.
+        """
         return [event for event in self._decisions(step) if event.facts.get("reflects") is True]
 
     def _answers(self, decision_ids: Collection[str], task: str | None = None) -> list[Event]:
@@ -386,7 +389,7 @@ class ReflectionEngine:
         return _read_verdict(str(facts.get("answer", "")), trigger, self.gate.threshold)
 
     def _record_revision(self, decision_id: str, verdict: ReflectionResult) -> None:
-        """Record a revision if the reflection before this one on the step asked for another try."""
+        """Record a revision if the previous reflection on the step asked for a retry."""
         decisions = [event.event_id for event in self._reflected(self._step)]
         if decision_id not in decisions[1:] or verdict.quality_score is None:
             return
@@ -442,7 +445,7 @@ def _public(lesson: Lesson) -> ReflectionLesson:
 def _read_verdict(
     llm_response: str, trigger: ReflectionTrigger, threshold: float
 ) -> ReflectionResult:
-    """Return the verdict in an answer: of its JSON object, else of its words."""
+    """Return the verdict of an answer's JSON object, or else of its words."""
     begun = time.perf_counter()
     opinion = _opinion_in(llm_response[:_MAX_ANSWER_CHARACTERS])
     milliseconds = (time.perf_counter() - begun) * 1000
@@ -465,7 +468,7 @@ def _read_verdict(
 
 
 class _Opinion(NamedTuple):
-    """What an answer holds: a score from 0 to 1, the issues and a fix."""
+    """The content of an answer: a score from 0 to 1, the issues and a fix."""
 
     score: float | None
     issues: list[str]
@@ -473,8 +476,8 @@ class _Opinion(NamedTuple):
 
 
 def _opinion_in(text: str) -> _Opinion:
-    """Return the opinion of the first JSON object with a score, else that of the words, with the
-    issues of the first object that has some.
+    """Return the opinion of the first JSON object with a score, or else of the words. The latter
+    gets the issues of the first object that has issues.
     """
     objects = [parsed.value or {} for parsed in objects_in(text)]
     for candidate in objects:
@@ -487,7 +490,7 @@ def _opinion_in(text: str) -> _Opinion:
 
 
 def _score(value: Any) -> float | None:
-    """Return a number, or a text that is one, within 0 and 1; None for anything else."""
+    """Return a number within 0 and 1, also from a text; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -77,7 +77,7 @@ _VALUE_ENDS = "*_`\"' \t"
 
 
 class _Parts(NamedTuple):
-    """What a response consists of."""
+    """The parts of a response."""
 
     attempt: str
     issue: str
@@ -91,15 +91,15 @@ class _Parts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReflectionConfig:
-    """How an embedder's turns are reflected on.
+    """The settings of reflections on an embedder's turns.
 
     enabled                   whether the gate can open at all
-    quality_threshold         an answer is reflected on below it
+    quality_threshold         the gate opens for an answer whose score is below it
     max_injected_reflections  how many earlier reflections `past_reflections` gives the agent; 0 for
                               none
-    max_retry_attempts        0 for no revision; otherwise there is one a turn, whatever the number
-    promotion_confidence      how far a reflection of these turns must be trusted before it is due
-                              for promotion
+    max_retry_attempts        0 for no revision; any other number allows one revision of each turn
+    promotion_confidence      the confidence from which a reflection of these turns is due for
+                              promotion
     """
 
     enabled: bool = True
@@ -124,7 +124,7 @@ class ReflectionConfig:
 class AgentReflection:
     """A reflection.
 
-    improvement_score  what its retry gained, from 0 to 1; None without a retry
+    improvement_score  improvement by its retry, from 0 to 1; None without a retry
     timestamp          ISO 8601 in UTC
     """
 
@@ -143,7 +143,7 @@ class AgentReflection:
     def new(
         cls, session_id: str, attempt_summary: str, failure_analysis: str, corrective_strategy: str
     ) -> AgentReflection:
-        """Return a reflection of a session; its id follows from the session and the texts."""
+        """Return a reflection of a session. Its id follows from the session and the texts."""
         session = re.sub("[^0-9A-Za-z]", "", session_id)[:12]
         texts = (attempt_summary, failure_analysis, corrective_strategy)
         digest = _digest(session_id, *texts)[:12]
@@ -159,7 +159,7 @@ class AgentReflection:
         return replace(self, task_id=task_id)
 
     def with_outcome_signals(self, signals: Iterable[OutcomeSignal]) -> AgentReflection:
-        """Return a copy with these outcomes, one of each kind."""
+        """Return a copy with these outcomes, at most one of each kind."""
         return replace(self, outcome_signals=list(merge_outcome_signals((), signals)))
 
     def push_outcome_signal(self, signal: OutcomeSignal) -> None:
@@ -167,8 +167,8 @@ class AgentReflection:
         self.outcome_signals = list(merge_outcome_signals(self.outcome_signals, [signal]))
 
     def promotion_confidence(self) -> float:
-        """Return how far the reflection is trusted, from 0.30 to 0.97; of each kind of outcome,
-        the last one counts.
+        """Return the confidence in the reflection, from 0.30 to 0.97. Only the last outcome of each
+        kind counts.
         """
         return promotion_confidence(
             self.improvement_score, merge_outcome_signals((), self.outcome_signals)
@@ -208,7 +208,7 @@ def parse_reflection_response(response: str, session_id: str) -> AgentReflection
 
 
 def reflections_of(book: LessonBook) -> list[AgentReflection]:
-    """Return the reflections that an agent may be told, the most trusted first."""
+    """Return the reflections that may be shown to an agent, the most trusted first."""
     return [_reflection_of(lesson) for lesson in book.best() if lesson.kind == "reflection"]
 
 
@@ -234,7 +234,7 @@ def past_reflections(reflections: Iterable[AgentReflection], most: int | Reflect
     """Return the first reflections as an agent reads them before a turn, each cut to 300
     characters; "" for none.
 
-    most  how many, or the configuration whose `max_injected_reflections` it is
+    most  the maximum number, or the configuration with `max_injected_reflections`
     """
     limit = most.max_injected_reflections if isinstance(most, ReflectionConfig) else max(most, 0)
     sections = [reflection.to_prompt_section() for reflection in islice(reflections, limit)]
@@ -244,7 +244,9 @@ def past_reflections(reflections: Iterable[AgentReflection], most: int | Reflect
 
 
 def _parts_by_labels(lines: Iterable[str]) -> _Parts:
-    """Return the parts of a text, each after its label and a colon, over one line or several."""
+    """Return the parts of a text. Each part follows its label and a colon, on one line or
+    several.
+    """
     values: dict[str, list[str]] = {part: [] for part in _LABELS_OF}
     part = None
     for line in lines:
@@ -262,7 +264,7 @@ def _parts_by_labels(lines: Iterable[str]) -> _Parts:
 
 
 def _parts_of_json(text: str) -> _Parts:
-    """Return the parts of a text in the form of JSON, which need not be JSON."""
+    """Return the parts of a text that looks like JSON. It need not be valid JSON."""
     texts = {}
     for part, keys in _KEYS_OF.items():
         candidates = [_json_text(text, key) for key in keys]
@@ -283,7 +285,7 @@ def _json_text(text: str, key: str) -> str:
 
 
 def _normal(label: str) -> str:
-    """Return a label in lower case with underscores; "" for one that is too long for a label."""
+    """Return a label in lower case with underscores; "" if it is too long for a label."""
     if len(label) > 100:
         return ""
     spaced = re.sub("[ -]", "_", label.strip(_LABEL_ENDS))
@@ -293,7 +295,7 @@ def _normal(label: str) -> str:
 def _joined(values: Iterable[str]) -> str:
     """Return the lines of a part as one line.
 
-    A comma at a line's end belongs to the text; one after a quote belongs to JSON.
+    A comma at the end of a line belongs to the text. A comma after a quote belongs to JSON.
     """
     lines = []
     for value in values:
@@ -314,13 +316,13 @@ def _split(value: str) -> list[str]:
 
 reflection_promotion_confidence = promotion_confidence
 score_reflection_improvement = score_improvement
-#: The least improvement with which a revision is shown after the first answer.
+#: The minimum improvement for which a revision is shown after the first answer.
 MIN_REFLECTION_RETRY_DELTA = 0.05
 _REVISED = "Revised answer after reflection:"
 _REVISED_BEFORE = "the turn was revised before"
 
-#: How an answer is revised: by writing it again, or by carrying the request out again with tools
-#: that only read.
+#: How an answer is revised: by writing it again, or by repeating the request with tools that only
+#: read.
 Revision = Literal["text", "read_only"]
 _HOW: Final[Mapping[Revision, str]] = {
     "text": (
@@ -337,8 +339,8 @@ ToolResult = Mapping[str, Any] | str
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the agent, with what its tools did; a tool result as in
-    `quality_signals_for_response`.
+    """An answer of the agent, with the results of its tools. `quality_signals_for_response`
+    describes a tool result.
     """
 
     content: str
@@ -348,10 +350,10 @@ class Answer:
     was_truncated: bool = False
 
     def signals(self) -> QualitySignals:
-        """Return its quality signals.
+        """Return the quality signals of the answer.
 
         Raises:
-            ValueError: a tool result has no status.
+            ValueError: a tool result does not have a status.
         """
         return quality_signals_for_response(
             self.content,
@@ -374,8 +376,8 @@ class RevisedTurn:
     content      the answer to show: the first one, followed by the revised one if that is better
     signals      of the first answer
     retried      the signals of the revised answer; None without one
-    improvement  which share of the gap to a perfect score the revised answer closed
-    failure      why there is no revised answer; "" if one was not asked for, or is there
+    improvement  the share of the gap to a perfect score that the revised answer closed
+    failure      the reason why there is no revised answer; "" if there is one or none was needed
     """
 
     content: str
@@ -401,14 +403,14 @@ def revise_turn(
     ledger: Ledger | None = None,
     task: str = "",
 ) -> RevisedTurn:
-    """Reflect on a turn whose quality asks for it, revise it once, and record the result.
+    """Reflect on a turn if its quality requires it, revise it once, and record the result.
 
-    has_tools  whether the agent can carry the request out again with tools that only read
-    ledger     where the result is recorded; None for nowhere
+    has_tools  whether the agent can repeat the request with tools that only read
+    ledger     records the result; None to record nothing
 
     Raises:
-        ValueError: a tool result has no status.
-        TemplateError: a template of the user's cannot be filled.
+        ValueError: a tool result does not have a status.
+        TemplateError: a template of the user cannot be filled.
         LedgerError: the ledger cannot be read or written.
     """
     config = config or ReflectionConfig()
@@ -429,12 +431,14 @@ def revise_turn(
 
 
 class _Stopped(Exception):
-    """Why a turn keeps its first answer. A reflection is an extra: the turn has its answer."""
+    """The reason why a turn keeps its first answer. It is not an error, because the turn has an
+    answer.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A turn and its three steps, each of which is recorded."""
+    """A turn and its three steps. Each step is recorded."""
 
     request: str
     answer: Answer
@@ -448,7 +452,7 @@ class _Turn:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What tells the turn from all others, and is the same when it is given again."""
+        """The identity of the turn. It is the same when the turn is given again."""
         return self.session_id, self.number, _digest(self.request, self.answer.content)[:32]
 
     def decide(self) -> Decision:
@@ -472,7 +476,10 @@ class _Turn:
         return decision
 
     def reflect(self) -> AgentReflection:
-        """Return the turn's reflection, which is asked for once. Raises _Stopped."""
+        """Return the turn's reflection. The agent is asked for it only once.
+
+        Raises: _Stopped.
+        """
         lesson_id = identity(ev.LESSON_RECORDED, "reflection", *self.key)
         if self.journal.event(lesson_id) is None:
             self._record_reflection()
@@ -510,7 +517,10 @@ class _Turn:
     def revise(
         self, result: RevisedTurn, reflection: AgentReflection, *, has_tools: bool
     ) -> RevisedTurn:
-        """Return the turn with the revised answer, which is asked for once. Raises _Stopped."""
+        """Return the turn with the revised answer. The agent is asked for it only once.
+
+        Raises: _Stopped.
+        """
         lesson_id = reflection.reflection_id
         if self.journal.event(identity(ev.REVISION_ATTEMPTED, lesson_id)) is not None:
             raise _Stopped(_REVISED_BEFORE)
@@ -526,7 +536,7 @@ class _Turn:
         )
         try:
             revised = _asked(self.agent, prompt, mode)
-            if mode == "text":  # other words undo no failed call
+            if mode == "text":  # a new text does not undo a failed call
                 revised = replace(
                     self.answer, content=revised.content, was_truncated=revised.was_truncated
                 )
@@ -541,8 +551,9 @@ class _Turn:
 
 
 def _asked(agent: Agent, prompt: str, how: Literal["reflect"] | Revision) -> Answer:
-    """Return the agent's answer. Raises whatever the agent raises, and TypeError for an answer
-    that is not text.
+    """Return the agent's answer.
+
+    Raises: any error of the agent, and TypeError if the answer is not text.
     """
     reply = agent(prompt, how)
     answer = reply if isinstance(reply, Answer) else Answer(reply)
@@ -552,7 +563,7 @@ def _asked(agent: Agent, prompt: str, how: Literal["reflect"] | Revision) -> Ans
 
 
 def _scored(result: RevisedTurn, revised: str, retried: QualitySignals) -> RevisedTurn:
-    """Return the turn with its revision, which is shown if it is better."""
+    """Return the turn with its revision, which is shown only if it is better."""
     improvement = score_improvement(result.signals.score(), retried.score())
     improved = not retried.is_empty_response and improvement >= MIN_REFLECTION_RETRY_DELTA
     content = (
@@ -593,14 +604,15 @@ def build_reflection_prompt(
     signals: QualitySignals,
     tool_errors: Iterable[ToolResult] = (),
 ) -> str:
-    """Return the prompt that asks for attempt, issue, strategy and tags of a turn.
+    """Return the prompt that asks for the attempt, issue, strategy and tags of a turn.
 
-    The text is the embedder's, for the embedder's own model: it is not redacted.
+    The text is not redacted, because it comes from the embedder and goes to the embedder's own
+    model.
 
     tool_errors  texts, or tool results, whose errors are listed as `name: error`
 
     Raises:
-        TemplateError: the template of the user's cannot be filled.
+        TemplateError: the user's own template cannot be filled.
     """
     errors = []
     for error in tool_errors:
@@ -619,8 +631,8 @@ def build_reflection_prompt(
 
 
 def _asks_for_tools(reflection: AgentReflection, answer: Answer) -> bool:
-    """Return whether the agent should look again: its tools failed or were not called, or the
-    reflection asks for it.
+    """Return whether the agent should use its tools again. It should if they failed or were not
+    called, or if the reflection asks for it.
     """
     if not answer.tool_results:
         return True

@@ -48,31 +48,35 @@ _log = logging.getLogger("reflector")
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlaybooks:
-    """Playbooks of datasets in a project, each a ledger below its `.claude/reflector/datasets/`: a
-    run with this store is recorded.
+    """The playbooks of datasets in a project. Each one is a ledger below
+    `.claude/reflector/datasets/` of the project. A run with this store is recorded.
     """
 
     project: Path
 
     def load(self, dataset: str) -> Playbook:
-        """Return the live bullets of a dataset. Raises LedgerError, and ValueError for a name it
-        cannot have.
+        """Return the live bullets of a dataset.
+
+        Raises: LedgerError; ValueError if the name is not possible for a dataset.
         """
         with self.ledger(dataset) as ledger:
             return playbook_of(ledger)
 
     def ledger(self, dataset: str) -> Ledger:
-        """Open the ledger of a dataset. Raises as `load` does."""
+        """Open the ledger of a dataset.
+
+        Raises: as `load`.
+        """
         return Project.of_dataset(self.project, dataset).open_ledger()
 
 
 def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> Backend:
-    """Return a backend of ours that judges trajectories: `anthropic`, `agent` or `fixtures`.
+    """Return a built-in backend that judges trajectories: `anthropic`, `agent` or `fixtures`.
 
     settings  of the configuration, such as `model`
 
     Raises:
-        ConfigError: a setting is wrong, or the backend judges no trajectories.
+        ConfigError: a setting is wrong, or the backend does not judge trajectories.
     """
     root = project or Path.cwd()
     judge = backend_of(load_config(root, flags={"backend": backend, **settings}), root)
@@ -114,11 +118,11 @@ class _Foreign:
 class ReflectorAgent:
     """Reflects on trajectories.
 
-    llm_client      anything with `invoke_with_template(prompt: str) -> str`, a callable, or a
-                    backend of ours
-    prompt_builder  anything with `build` and `build_evaluation_prompt`, such as a
+    llm_client      any object with `invoke_with_template(prompt: str) -> str`, a callable, or a
+                    built-in backend
+    prompt_builder  any object with `build` and `build_evaluation_prompt`, such as a
                     `ReflectorPromptBuilder`
-    playbook_store  anything with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, every run is
+    playbook_store  any object with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, each run is
                     recorded
     """
 
@@ -135,10 +139,11 @@ class ReflectorAgent:
         dataset: str,
         max_iterations: int = 1,
     ) -> ReflectionResult:
-        """Return what a trajectory teaches; empty where the model could not be asked. The insights
-        are those of the last iteration that could be read. Raises LedgerError and what the prompt
-        builder raises, and with `LedgerPlaybooks` ValueError for a dataset's name that no folder
-        can have and for a trajectory that is too long.
+        """Return the insights of a trajectory. The result is empty if the model could not be asked.
+        The insights are those of the last readable iteration.
+
+        Raises: LedgerError, and any error of the prompt builder. With `LedgerPlaybooks`, ValueError
+        if the dataset's name cannot be a folder's or the trajectory is too long.
         """
         language = known_language(getattr(self.prompt_builder, "language", None))
         case = Case(
@@ -169,7 +174,7 @@ class ReflectorAgent:
         )
 
     def _unrecorded(self, backend: Backend, case: Case) -> Talk:
-        """Judge by a playbook that may have any bullets, which no ledger could hold."""
+        """Judge with a playbook of the caller's store. Its bullets need not fit into a ledger."""
         if _leaves_its_folder(case.dataset):  # a store may make a path of it
             return Talk(
                 problems=[
@@ -202,6 +207,6 @@ class ReflectorAgent:
 
 
 def _leaves_its_folder(dataset: str) -> bool:
-    """Return whether a name, used as a path, leads out of the folder that it is put below."""
+    """Return whether a name, used as a path below a folder, leads out of that folder."""
     is_path = any(part in ("", ".", "..") for part in re.split(r"[/\\]", dataset))
     return is_path or ":" in dataset or not dataset.isprintable()

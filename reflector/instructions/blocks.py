@@ -27,9 +27,9 @@ _RULER = re.compile(r"([-*_])(?:[ \t]*\1){2,}")
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 _CELL = re.compile(r"(?<!\\)\|")
 _QUOTE = re.compile(r"\A(?:>[ \t]?)+")
-#: A line that begins a sentence of its own although no sentence ended before it.
+#: A line that begins a new sentence although the previous sentence did not end.
 _LABELLED = re.compile(r"\*\*|[A-Z][A-Z ]+:|[❌✅⚠🚫]")
-#: Where a sentence ends in a paragraph. A full stop ends none before a small letter.
+#: The end of a sentence in a paragraph. A full stop before a small letter does not end one.
 _END = re.compile(r"[.!?][\"')\]*_]*[ ]+(?=[^\sa-zß-öø-ÿа-яё])|[。！？។][」』）”\"*]*[ ]*|\n")
 _ABBREVIATION = re.compile(r"(?:e\.g|i\.e|etc|vs|ca|resp|ej|p\. ?ex)\.\s+\Z", re.I)
 _SHELLS = frozenset(("", "bash", "sh", "shell", "zsh", "console", "shell-session", "powershell"))
@@ -38,7 +38,7 @@ _COLONS = (":", "：")
 
 
 class Form(StrEnum):
-    """How a piece is written."""
+    """The form of a piece."""
 
     HEADING = "heading"
     ITEM = "item"
@@ -49,7 +49,7 @@ class Form(StrEnum):
     CODE = "code"
 
 
-#: Forms of which no following line is a part.
+#: Forms that end with their line, so that no following line belongs to them.
 _CLOSED = (Form.HEADING, Form.ROW, Form.COMMAND, Form.CODE)
 _OPENING = (Form.SENTENCE, Form.ITEM, Form.STEP)
 
@@ -60,7 +60,7 @@ class Block:
 
     number    the line at which it begins, from 1
     headings  the headings above it, the highest first
-    level     the number of list items that it is in
+    level     the number of list items around it
     lead_in   the words that introduce it: a sentence or item that ends with a colon, a table head
     lines     its lines with their numbers
     marker    the column of the marker of a list item
@@ -84,7 +84,7 @@ class Block:
 
     @property
     def introduction(self) -> str:
-        """The words with which it introduces what follows, "" if it ends without a colon."""
+        """The words that introduce the next blocks; "" if it does not end with a colon."""
         if self._introduction is None:
             is_one = _introduces(self.lines[-1][1]) and self.form in _OPENING
             sentences = _sentences(self.lines) if is_one else ()
@@ -100,8 +100,8 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def pieces_of(text: str) -> Iterator[Block]:
-    """Yield the blocks of a text that are not code of other languages; of each paragraph the
-    sentences.
+    """Yield the blocks of a text, each paragraph as its sentences. Code of other languages is
+    omitted.
     """
     for block in blocks_of(text):
         if block.form == Form.SENTENCE:
@@ -122,12 +122,12 @@ class _Reader:
         self._lines = text.splitlines()
         self.blocks: list[Block] = []
         self._headings: dict[int, str] = {}
-        #: The list items that are open, the outermost first, and the block that a line continues.
+        #: The open list items, the outermost first, and the block that a line continues.
         self._items: list[Block] = []
         self._current: Block | None = None
         self._is_after_blank = True
         self._lead_in = ""
-        #: The head of the table that the lines belong to.
+        #: The head of the current table.
         self._head: str | None = None
         self._in_comment = False
 
@@ -137,7 +137,7 @@ class _Reader:
             at = self._read_line(at) + 1
 
     def _read_line(self, at: int) -> int:
-        """Read a line. Return the index of the last line that was read with it."""
+        """Read a line, and return the index of the last line that belongs to it."""
         line = self._lines[at].expandtabs(4)
         indent = len(line) - len(line.lstrip())
         content = _QUOTE.sub("", line.strip(), count=1).strip()
@@ -166,13 +166,13 @@ class _Reader:
         return at
 
     def _is_comment(self, content: str) -> bool:
-        """Return whether a line is a part of a comment, which no agent is shown."""
+        """Return whether a line is a part of a comment. Agents do not get comments."""
         is_comment = self._in_comment or content.startswith("<!--")
         self._in_comment = is_comment and "-->" not in content
         return is_comment
 
     def _leave(self, indent: int) -> None:
-        """Leave the list items in which a line with this indent is not."""
+        """Leave the list items that do not contain a line with this indent."""
         while self._items and indent <= self._items[-1].marker:
             self._items.pop()
 
@@ -195,13 +195,13 @@ class _Reader:
         return may_be_title and _UNDERLINE.fullmatch(content) is not None
 
     def _underline(self, level: int) -> None:
-        """Make the line before a heading."""
+        """Turn the line before into a heading."""
         title = self.blocks.pop()
         self._read_heading(title.number - 1, level, title.text)
 
     def _is_item(self, content: str) -> bool:
-        """Return whether a line begins a list item. In a paragraph a number other than 1 does not:
-        a sentence may be wrapped before it.
+        """Return whether a line begins a list item. In a paragraph, only the number 1 does, because
+        a sentence may be wrapped before any other number.
         """
         item = _ITEM.fullmatch(content)
         if item is None:
@@ -226,7 +226,7 @@ class _Reader:
         self._items.append(block)
 
     def _lead_in_now(self) -> str:
-        """Return the text before a list, a table or a fence, if it introduces them."""
+        """Return the text before a list, a table or a fence, if it is an introduction."""
         before = self.blocks[-1] if self.blocks else None
         if before is None or not before.introduction:
             return ""
@@ -234,7 +234,7 @@ class _Reader:
         return before.introduction
 
     def _is_row(self, at: int, content: str) -> bool:
-        """Return whether a line is in a table, or is the head of one."""
+        """Return whether a line is in a table, or is the head of a table."""
         following = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
         is_head = "|" in following and _DELIMITER.fullmatch(following) is not None
         return self._head is not None or is_head
@@ -261,7 +261,7 @@ class _Reader:
             self._current.lines.append((at + 1, line))
 
     def _read_fence(self, at: int, mark: str, language: str) -> int:
-        """Read a fence up to the line that closes it. Return the index of that line."""
+        """Read a fence up to its closing line, and return the index of that line."""
         lead_in = self._lead_in_now()
         self._close()
         comments: list[tuple[int, str]] = []
@@ -281,7 +281,7 @@ class _Reader:
         return len(self._lines)
 
     def _continues(self, line: str) -> bool:
-        """Add a line to the command before it, if that ends with a backslash."""
+        """Add a line to the previous command, if that ends with a backslash."""
         block = self.blocks[-1] if self.blocks else None
         if block is None or block.form != Form.COMMAND or not block.lines[-1][1].endswith("\\"):
             return False
@@ -308,7 +308,7 @@ def _introduces(text: str) -> bool:
 
 
 def _cells(row: str) -> str:
-    """Return the cells of a row of a table, without the bars at its ends."""
+    """Return the cells of a table row, without the bars at its ends."""
     cells = [cell.strip() for cell in _CELL.split(row.strip().removeprefix("|").removesuffix("|"))]
     return " | ".join(cells)
 
@@ -336,7 +336,7 @@ def _ends(paragraph: str) -> Iterator[int]:
 
 
 def _is_break(line: str, following: str) -> bool:
-    """Return whether a sentence ends at the end of a line, whatever its last character is."""
+    """Return whether a sentence ends at the end of a line, regardless of its last character."""
     if line.endswith(("  ", "\\")) or _LABELLED.match(following):
         return True
     return is_unspaced(line.rstrip()[-1:])

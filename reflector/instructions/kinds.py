@@ -33,7 +33,7 @@ _OF_OUTER = 0.7
 _AFTER_RULE = 2.0
 _AFTER_RULES = 1.0
 
-#: Stands for a code span in a text.
+#: Replaces a code span in a text.
 _SPAN = "§"
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|https?://\S+")
@@ -48,7 +48,7 @@ _CONTRAST = re.compile(
 )
 _INFINITIVE = re.compile(r"[a-zà-ÿ]{2,}(?:ar|er|ir|arse|erse)")
 _PARENTHESES = re.compile(r"[(（][^()（）]{0,40}[)）]")
-#: A code span that could be typed into a shell, and a line of a fence that could.
+#: A code span, and a line of a fence, that the user could type into a shell.
 _COMMAND = re.compile(
     r"`(?!.* = )(?:\$ )?(?:[A-Z_]+=\S* )*(?:[a-z][\w@.-]* +(?![=(])|\./|bin/)[^│├└─►→]+`"
 )
@@ -71,8 +71,8 @@ def kind_of(piece: Block) -> Kind:
 
 
 def _may_be_typed(piece: Block, text: _Text) -> bool:
-    """Return whether a piece with a command is that: alone, not as a step of rules, or below a
-    heading of commands.
+    """Return whether the user could type a piece as a command. The piece must contain only the
+    command and not be a step of rules, or it must be below a heading of commands.
     """
     weight = sum(map(_title, piece.headings[-1:]))
     is_step_of_rules = piece.form == Form.STEP and weight >= _LEAST
@@ -137,7 +137,7 @@ class _Text:
         label = _LABEL.match(self.plain)
         body = self.plain[label.end() :] if label else self.plain
         self.is_command = _GLUE.issuperset(_words_of(_PARENTHESES.sub("", body)))
-        # The label of a step may be what it asks for.
+        # The label of a step may be the request itself.
         self._body = _PARENTHESES.sub("", self.plain if is_step else body)
 
     @cached_property
@@ -152,7 +152,7 @@ class _Text:
 
     @property
     def _words_by_clause(self) -> list[str]:
-        """The words, with an empty one before and after each clause."""
+        """The words, with an empty word before and after each clause."""
         words = [""]
         for clause in re.split(_CLAUSE.pattern + "|,", self.plain):
             words += [*_words_of(clause), ""]
@@ -179,7 +179,9 @@ class _Text:
 
     @cached_property
     def _clauses(self) -> list[list[str]]:
-        """The words of each clause; of those after a comma only if the first begins with "when"."""
+        """The words of each clause. Clauses after a comma only count if the first one begins with
+        "when".
+        """
         clauses = []
         for part in _CLAUSE.split(self._body):
             first, *others = (_words_of(clause) for clause in part.split(","))
@@ -199,7 +201,7 @@ class _Text:
 
     @property
     def opens(self) -> bool:
-        """Whether it begins as a description or a reason does, or is only a condition."""
+        """Whether it begins like a description or a reason, or is only a condition."""
         firsts = [clause[0] for clause in self._clauses]
         is_condition = len(firsts) == 1 and firsts[0] in GROUPS["when"].words
         return is_condition or self.words[0] in GROUPS["opening"].words
@@ -221,8 +223,8 @@ def _asks(clause: list[str], is_romance: bool) -> bool:
 
 
 def _describes(before: str, word: str, after: str) -> bool:
-    """Return whether a word that binds elsewhere describes between these: "is always", "never
-    creates", "to avoid".
+    """Return whether a word that usually binds only describes between these words: "is always",
+    "never creates", "to avoid".
     """
     if before == "to":
         return True

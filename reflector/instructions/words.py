@@ -24,19 +24,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _OF_PIECES = frozenset("zh ja ko th lo km".split())
-#: A letter of these languages: most texts have none.
+#: A letter of these languages. Most texts do not have any.
 _UNSPACED = re.compile("[\u0e00-\u17ff\u3040-\ud7a3]")
 
 
 @dataclass(slots=True)
 class Group:
-    """Words of one meaning."""
+    """Words with the same meaning."""
 
     words: set[str] = field(default_factory=set)
     pieces: list[str] = field(default_factory=list)
 
     def is_in(self, text: str, words: Iterable[str]) -> bool:
-        """Return whether a text or its words have one of the group."""
+        """Return whether a text or its words contain a word of the group."""
         if not self.words.isdisjoint(words):
             return True
         return _UNSPACED.search(text) is not None and any(piece in text for piece in self.pieces)

@@ -21,13 +21,11 @@ from reflector.text.secrets import quote
 
 
 class PlaybookRefused(Refusal):
-    """A playbook file that cannot be imported; it was left as it is. `problems` names each
-    entry.
-    """
+    """A playbook file that cannot be imported and was not changed. `problems` names each entry."""
 
     def __init__(self, path: Path, problems: Sequence[Finding]) -> None:
         self.problems = tuple(problems)
-        # No ledger can write this file again: it holds none of these bullets yet.
+        # A rebuild does not help here, because the ledger does not have these bullets yet.
         lines = [f"  {problem}".replace(REBUILD, CORRECT) for problem in self.problems[:20]]
         more = len(self.problems) - len(lines)
         if more > 0:
@@ -40,22 +38,24 @@ class PlaybookRefused(Refusal):
 
 
 def bullets_to_import(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
-    """Return the bullets of a file that the ledger lacks. Raises PlaybookRefused as
-    `import_bullets` does.
+    """Return the bullets of a file that are not in the ledger.
+
+    Raises: PlaybookRefused as `import_bullets`.
     """
     rows = ledger.rows_by_name()
     if problems := names_taken(rows.values(), loaded) or unfit(loaded.bullets, hidden_fault):
         raise PlaybookRefused(path, problems)
     live = [row for row in rows.values() if row.status == "live"]
     live_texts = {(row.section, row.text) for row in live}
-    # Entries without a name are known by their text, or a second import would add them once more.
+    # Entries without a name are compared by their text, so that a second import does not add them
+    # again.
     nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
     repeated = {b.name for b in nameless if (b.section, b.text) in live_texts}
     return [bullet for bullet in loaded.bullets if bullet.name not in rows.keys() | repeated]
 
 
 def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
-    """Return a file without the new bullets whose text a live one has, in any section, and a
+    """Return a file without those new bullets whose text a live bullet has in any section, and a
     line for each of them.
     """
     rows = ledger.rows()
@@ -74,8 +74,8 @@ def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
 
 
 def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tuple[Finding, ...]:
-    """Return the bullets of a file whose text cannot be new advice, with the reason that `fault`
-    gives.
+    """Return the bullets of a file whose text is not possible for new advice, with the reason from
+    `fault`.
     """
     remedy = "correct the text; until then, no rule of this file is imported"
     return tuple(
@@ -86,7 +86,7 @@ def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tupl
 
 
 def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:
-    """Return the names of a file that mean another bullet in the ledger."""
+    """Return the names in a file that belong to other bullets in the ledger."""
     rows_by_name = {row.name: row for row in rows}
     findings: list[Finding] = []
     for bullet in loaded.bullets:

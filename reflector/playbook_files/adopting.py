@@ -37,10 +37,10 @@ from reflector.project import Project
 
 
 class Naming(NamedTuple):
-    """The rules of files that an agent loads, which stay there.
+    """The rules of files that an agent loads. The rules stay in these files.
 
-    lines    the rules by their names, those of the playbook as well
-    new      the names of those that the ledger does not know yet
+    lines    the rules by their names, including those of the playbook
+    new      the names that are new to the ledger
     omitted  a line for each part of the files that is not a rule
     """
 
@@ -75,10 +75,10 @@ def name_rules(ledger: Ledger, naming: Naming) -> range:
 class Adoption(NamedTuple):
     """The rules that a file would bring.
 
-    bullets  the new rules, those that are watched first
-    watched  the changes that make watched rules the playbook's
+    bullets  the new rules, starting with those that are watched
+    watched  the changes that move watched rules into the playbook
     omitted  a line for each part of the file that is not a rule
-    known    a line for each entry that a rule says already
+    known    a line for each entry whose text a rule has already
     """
 
     file: Path
@@ -93,7 +93,7 @@ class Adoption(NamedTuple):
 def plan_adoption(ledger: Ledger, project: Project, file: Path, *, rename: bool) -> Adoption:
     """Return the rules that a file would bring.
 
-    rename  give a new name to each rule whose name means another one here
+    rename  give a new name to each rule whose name belongs to another rule here
 
     Raises: PlaybookRefused, OSError, LedgerError.
     """

@@ -28,19 +28,19 @@ from reflector.playbook.admissible import same_words
 from reflector.playbook_files.line_history import MAX_BYTES, Past, pasts_of, texts_in
 from reflector.playbook_files.watching import PLAYBOOK, Line
 
-#: In the state folder of a project.
+#: The name of the file in the state folder of a project.
 _KEPT = "births.json"
 
 
 class Standing(StrEnum):
-    """How a line stood when a session started."""
+    """The state of a line when a session started."""
 
     SINCE = "since"
     BEFORE = "before"
     UNKNOWN = "unknown"
 
 
-#: How a line stood from each time on, the first of which is before all sessions.
+#: The states of a line, each from a time on. The first state is from before all sessions.
 Course = Sequence[tuple[float, Standing]]
 _UNKNOWN: Course = ((-inf, Standing.UNKNOWN),)
 _ALWAYS: Course = ((-inf, Standing.SINCE),)
@@ -48,12 +48,14 @@ _ALWAYS: Course = ((-inf, Standing.SINCE),)
 
 @dataclass(frozen=True, slots=True)
 class Births:
-    """The courses of lines, by their words."""
+    """The states of lines over time, by their words."""
 
     courses: Mapping[str, Course] = field(default_factory=dict)
 
     def standing(self, line: Line, started: datetime | None) -> Standing:
-        """Return how a line stood when a session started; None if that is not known."""
+        """Return the state of a line when a session started; `Standing.UNKNOWN` if it is not
+        known.
+        """
         if started is None:
             return Standing.UNKNOWN
         course = self.courses.get(same_words(line.text), _UNKNOWN)
@@ -61,8 +63,8 @@ class Births:
         return course[later - 1][1]
 
     def added_at(self, line: Line, moment: datetime | None) -> Births:
-        """Return the courses with a line that was not in its file before a moment; None if the
-        moment is unknown.
+        """Return a copy in which a line was not in its file before a moment. Without a moment,
+        nothing changes.
         """
         if moment is None:
             return self
@@ -74,8 +76,8 @@ class Births:
 
 
 def births_of(root: Path, lines: Iterable[Line], own: Path | None = None) -> Births:
-    """Return when each of these lines of a project was in force. Each session started with the
-    rules of the playbook.
+    """Return the times at which each of these lines of a project was in force. Rules of the
+    playbook were in force in each session.
 
     own  the user's own folder of the project, which keeps the answer of git
     """
@@ -111,7 +113,7 @@ def _file_now(root: Path, name: str) -> _FileNow:
 
 
 def _course(past: Past, file: _FileNow, text: str) -> Course:
-    """Return how a line stood over time, by git and by the last write of its file."""
+    """Return the states of a line over time, from git and from the last write of its file."""
     is_in_file = text in file.texts
     is_uncommitted = is_in_file and not past.has_line_at(inf)
     times = {-inf, file.changed, *past.written, *(state.time for state in past.states)}
@@ -128,7 +130,7 @@ def _course(past: Past, file: _FileNow, text: str) -> Course:
 
 
 def _standing(past: Past, time: float) -> Standing:
-    """Return how a line stood at a time, by git alone."""
+    """Return the state of a line at a time, from git only."""
     has_line = past.has_line_at(time)
     if has_line is None or (not has_line and past.is_coming(time)):
         return Standing.UNKNOWN

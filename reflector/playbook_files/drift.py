@@ -23,20 +23,21 @@ from reflector.playbook_files.playbook_json import (
 )
 from reflector.project import Project
 
-#: Why something differs from the events: another hand changed the tables; a command was stopped
-#: before it wrote the file, or the file was removed; somebody edited it.
+#: Why something differs from the events. tables: another program changed the tables. left: a
+#: command was stopped before it wrote the file, or the file was removed. edited: the file was
+#: edited.
 Cause = Literal["tables", "left", "edited"]
 
 
-#: The values of a rule, and those that a file may lack.
+#: The values of a rule. A file may omit the counters.
 _COUNTERS = ("helpful", "harmful")
 _VALUES = ("section", "text", *_COUNTERS)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleDriftJson:
-    """A value of a rule that differs: `there`, and as it is by the events; the value "rule" is its
-    text if one of the two lacks the rule.
+    """A value of a rule that differs. `there` is the found value, `by_events` the value from the
+    events. If only one of the two has the rule, `value` is "rule", and they are its text or null.
     """
 
     name: str
@@ -47,8 +48,8 @@ class RuleDriftJson:
 
 @dataclass(frozen=True, slots=True)
 class DriftJson:
-    """A thing that differs from the events: the values of its rules, else the lines of the
-    difference.
+    """A table or file that differs from the events: the differing values of its rules, or else the
+    lines of the difference.
     """
 
     of: str
@@ -60,8 +61,10 @@ class DriftJson:
 def drift_of(project: Project) -> list[DriftJson]:
     """Return the tables and playbook.json if they differ from the events.
 
-    A file whose edit a question has recorded has the time from before it, and is no drift. Raises
-    LedgerError, OSError.
+    If a read-only command recorded an edit of the file, the file keeps its earlier time. That is
+    not drift.
+
+    Raises: LedgerError, OSError.
     """
     with project.open_ledger() as ledger:
         playbook = fold(ledger.history())
@@ -96,7 +99,7 @@ def drift_of(project: Project) -> list[DriftJson]:
 
 
 def _differing_rules(there: Loaded, due: Loaded) -> Iterator[RuleDriftJson]:
-    """Yield the values that differ between a file and the one that is due."""
+    """Yield the values that differ between a file and its due content."""
     by_events = {bullet.name: bullet for bullet in due.bullets}
     in_file = _by_name(there, by_events)
     for name in sorted(in_file.keys() | by_events.keys()):
@@ -115,8 +118,8 @@ def _differing_rules(there: Loaded, due: Loaded) -> Iterator[RuleDriftJson]:
 
 
 def _by_name(there: Loaded, by_events: Mapping[str, Bullet]) -> dict[str, Bullet]:
-    """Return the rules of a file by their names; one without a name has that of the same rule by
-    the events, if the file does not have it under its own name.
+    """Return the rules of a file by their names. A rule without a name gets the name of the same
+    rule in the events, if the file does not use that name.
     """
     unnamed = [bullet for bullet in there.bullets if bullet.name in there.named_here]
     in_file = {

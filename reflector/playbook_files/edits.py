@@ -35,14 +35,14 @@ GIT = "git"
 
 
 class Base(NamedTuple):
-    """The state that a file was edited from: a ledger's bullets, and their position."""
+    """The state from which a file was edited: a ledger's bullets, and their position."""
 
     bullets: Sequence[Bullet]
     position: int
 
 
 class EditedFile(NamedTuple):
-    """A file that was edited since it had the bullets of its `base`.
+    """A file that was edited after it had the bullets of its `base`.
 
     by_git  the version of git, if that was made from the same base
     digest  of the file's content, which identifies the events
@@ -62,11 +62,11 @@ class TwoVersions(NamedTuple):
 
 
 def take_in_turn(ledger: Ledger, edited: EditedFile, first: int) -> int:
-    """Append the changes of git in a file, and then those of a person in git's version. Return the
+    """Append the changes of git in a file, and then the user's changes of git's version. Return the
     number of events.
 
-    A file that differs less from its base than from git's version was not edited from the latter.
-    `first` is the lowest number of a new name.
+    If the file differs less from its base than from git's version, it was not edited from git's
+    version. `first` is the lowest number of a new name.
     """
     base, by_git, loaded, digest = edited
     if by_git is None:
@@ -84,8 +84,8 @@ def take_in_turn(ledger: Ledger, edited: EditedFile, first: int) -> int:
 def _take_edits(
     ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: int, actor: str = ev.HUMAN
 ) -> int:
-    """Append the changes that an actor made in a file, on top of the counts that came meanwhile.
-    Return the number of events.
+    """Append the changes that an actor made in a file, in addition to the counts since then. Return
+    the number of events.
     """
     loaded = _recognised(base.bullets, loaded)
     edits = loaded.edits_of(base.bullets)
@@ -104,9 +104,10 @@ def _take_edits(
 
 
 class _Intake:
-    """The edits of a file, held against all that came into the ledger after the file's base.
+    """The edits of a file, compared with all events after the file's base.
 
-    A process that read the same edit, and did not write the file, has appended it already.
+    The events of an edit may be there already, because a process read the same edit and did not
+    write the file.
     """
 
     def __init__(
@@ -122,9 +123,9 @@ class _Intake:
         self._changes = [(event.type, event.data) for event in changes]
 
     def revived(self, edit: Change, loaded: Loaded) -> Change:
-        """Return an edit; instead of a revision of a removed bullet, an addition with its counts.
+        """Return an edit. A revision of a removed bullet becomes an addition with its counts.
 
-        No session gets the words of a removed bullet, so the revised one has to come back.
+        Sessions do not get removed bullets, so a revised one must be restored.
         """
         row = self.rows.get(edit.name or "")
         if edit.kind != "revise" or row is None or row.status == "live":
@@ -148,7 +149,7 @@ class _Intake:
         return None if (event.type, event.data) in self._changes else event
 
     def _addition(self, edit: Change, row: BulletRow | None) -> NewEvent | None:
-        """Return the event of an added bullet; one that the ledger removed comes back with its
+        """Return the event of an added bullet. If the ledger removed it, it is restored with its
         counts.
         """
         section = edit.section or ""
@@ -163,8 +164,8 @@ class _Intake:
 
 
 def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
-    """Return the bullets to which an older export (another branch that was checked out) would give
-    a text that was erased since.
+    """Return the bullets whose erased text an older export would restore, for example after the
+    checkout of another branch.
     """
     erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
     revisions = [edit for edit in edits if edit.kind == "revise"]
@@ -179,8 +180,8 @@ def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
 def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> TwoVersions:
     """Return two versions of a file under the ledger's names.
 
-    The ledger took in an entry under another name if a removed bullet had its name, or if it had
-    none.
+    The ledger recorded an entry under another name if a removed bullet had its name, or if the
+    entry had none.
     """
     rows = ledger.rows_by_name()
     names = _names_taken_in(rows, before)
@@ -204,8 +205,8 @@ def _names_taken_in(rows: Mapping[str, BulletRow], loaded: Loaded) -> dict[str, 
 
 
 def new_names_of(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
-    """Return the names that the ledger gave to live bullets of a file, by those in the file,
-    where they differ.
+    """Return the ledger's names of a file's live bullets, by the names in the file, if the two
+    differ.
     """
     names = _names_taken_in(ledger.rows_by_name(), loaded)
     changed = {old: new for old, new in names.items() if new != old}
@@ -213,8 +214,8 @@ def new_names_of(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
 
 
 def under_free_names(ledger: Ledger, loaded: Loaded, first: int) -> Loaded:
-    """Return a file whose bullets have the next names where theirs mean other bullets in the
-    ledger.
+    """Return a file in which each bullet whose name means another bullet in the ledger has the next
+    free name.
     """
     rows = ledger.rows_by_name()
     names = Names([*rows, *(bullet.name for bullet in loaded.bullets)], first)
@@ -224,21 +225,21 @@ def under_free_names(ledger: Ledger, loaded: Loaded, first: int) -> Loaded:
 
 
 def is_older(row: BulletRow, edit: Change) -> bool:
-    """Return whether the name is that of a removed bullet that said the same."""
+    """Return whether the name belongs to a removed bullet with the same section and text."""
     return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
 
 
 def come_back(row: BulletRow, name: str) -> Bullet:
-    """Return a bullet that is not live any more under a new name, with what was counted for it,
-    unless that counts for the bullet that it was merged into.
+    """Return a bullet that is not live any more under a new name. It keeps its counts, unless they
+    count for the bullet into which it was merged.
     """
     bullet = replace(row.bullet, name=name)
     return replace(bullet, helpful=0, harmful=0) if row.status == "merged" else bullet
 
 
 def merges_undone(edits: Sequence[Change], rows: Mapping[str, BulletRow]) -> list[Change]:
-    """Return the edits, with one that undoes a merge in place of those that put all its sources
-    back and remove it.
+    """Return the edits, with one edit that undoes a merge instead of the edits that restore all of
+    its sources and remove it.
     """
     undone = _undone_merges(edits, rows)
     restored = set[str | None]().union(*undone.values())
@@ -254,8 +255,8 @@ def merges_undone(edits: Sequence[Change], rows: Mapping[str, BulletRow]) -> lis
 def _undone_merges(
     edits: Sequence[Change], rows: Mapping[str, BulletRow]
 ) -> dict[str | None, set[str]]:
-    """Return the sources of each merged bullet that edits remove while they put all sources
-    back.
+    """Return the sources of each merged bullet that the edits remove while they restore all of its
+    sources.
     """
     removed = {edit.name for edit in edits if edit.kind == "remove"}
     additions = {edit.name: edit for edit in edits if edit.kind == "add"}
@@ -268,13 +269,13 @@ def _undone_merges(
 
 
 def is_so(row: BulletRow, edit: Change) -> bool:
-    """Return whether the ledger says already what an edit of this bullet asks for."""
+    """Return whether the ledger already has the result of an edit of this bullet."""
     return edit.is_so(row.bullet) if edit.values else row.status != "live"
 
 
 def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
     """Return a file whose entries without a name have the names of the base's bullets with the same
-    text, such as those of a file that was adopted and not written since.
+    text. For example, a file was adopted and not written since.
     """
     nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
     names_in_file = {bullet.name for bullet in loaded.bullets} - loaded.named_here
@@ -309,19 +310,19 @@ def _by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:
 
 
 def _next(names_by_words: dict[tuple[str, str], list[str]], bullet: Bullet) -> str:
-    """Return the next name of a bullet with the same words, which is taken out; else the bullet's
-    own.
+    """Remove and return the next name of a bullet with the same words, or else return the bullet's
+    own name.
     """
     names = names_by_words.get((bullet.section, bullet.text))
     return names.pop(0) if names else bullet.name
 
 
 def take_version(ledger: Ledger, root: Path, theirs: Loaded, digest: str) -> int:
-    """Append the advice of a version from git that the ledger does not have. Return the number of
+    """Append the advice in a version from git that is not in the ledger. Return the number of
     events. Counts stay the ledger's.
 
-    Advice that the version has under another name was given a new one by a merge, and takes its
-    evidence and its pin with it.
+    If the version has some advice under another name, a merge renamed it. The advice keeps its
+    evidence and its pin.
     """
     version = _Version(ledger, root, theirs)
     position = ledger.head().position
@@ -358,7 +359,7 @@ class _Version:
         return branch_history(self._root)
 
     def addition(self, edit: Change) -> NewEvent | None:
-        """Return the event of a bullet that the version has and the ledger has not."""
+        """Return the event of a bullet that is in the version and not in the ledger."""
         section = edit.section or ""
         text = edit.text or ""
         row = self._live_by_words.get((section, text))
@@ -375,8 +376,8 @@ class _Version:
         return _added(added(come_back(removed, self._names.next(section))), GIT)
 
     def _with_new_name(self, row: BulletRow, edit: Change) -> NewEvent | None:
-        """Return the event of a bullet that the version has under another name, if the version
-        changed or removed the bullet of the old one.
+        """Return the event of a bullet that has another name in the version, if the version changed
+        or removed the bullet of the old name.
         """
         if edit.name is None or edit.name in self._rows or row.name not in self._changed_names:
             return None
@@ -400,8 +401,8 @@ def _added(bullet: Change, actor: str) -> NewEvent:
 
 
 def _left(edit: Change, row: BulletRow, to: str, place: tuple[str | int, ...]) -> list[NewEvent]:
-    """Return the events for a name whose bullet is now called `to`; the name is another bullet's
-    now, or of none.
+    """Return the events for the old name of a bullet that is now called `to`. The old name now
+    belongs to another bullet, or to none.
     """
     new = BulletRow(to, row.section, row.text)
     taken_along = [*hidden_changes(new, row, to), *hidden_changes(row, new, row.name)]

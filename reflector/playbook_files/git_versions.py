@@ -38,8 +38,8 @@ class Version(NamedTuple):
 class BranchHistory(NamedTuple):
     """The entries of playbook.json that commits of the present branch changed.
 
-    changed  a commit added them or took them out
-    removed  a commit took them out with their name
+    changed  entries that a commit added or removed
+    removed  entries that a commit removed with their name
     """
 
     changed: Set[Entry]
@@ -47,7 +47,7 @@ class BranchHistory(NamedTuple):
 
 
 def attributes_file(root: Path) -> Path:
-    """Return the place of the file by which a project shares its playbook.json."""
+    """Return the path of the file that shares a project's playbook.json."""
     return root / ".claude" / ".gitattributes"
 
 
@@ -61,8 +61,8 @@ def is_shared(root: Path) -> bool:
 
 
 def in_git(root: Path, path: str = _PATH) -> Version | None:
-    """Return the version of playbook.json, or of another file, that git checked out or added last;
-    None if git does not know the file.
+    """Return the version of playbook.json, or of another file, that git last checked out or added;
+    None if git does not have the file.
     """
     listed = git_says(root, "ls-files", "--stage", "-z", "--", path)
     if listed is None or listed.count(b"\0") != 1:
@@ -74,7 +74,9 @@ def in_git(root: Path, path: str = _PATH) -> Version | None:
 
 
 def has_blob(root: Path, content: bytes) -> bool:
-    """Return whether git has this very content in its store: it was committed, added or stashed."""
+    """Return whether git has exactly this content in its store, because it was committed, added or
+    stashed.
+    """
     blob = git_says(root, "hash-object", "--stdin", given=content)
     if blob is None:
         return False
@@ -82,9 +84,7 @@ def has_blob(root: Path, content: bytes) -> bool:
 
 
 def branch_history(root: Path) -> BranchHistory:
-    """Return what the commits of the present branch changed in playbook.json, by one question to
-    git.
-    """
+    """Return the changes of the present branch's commits in playbook.json, with one call of git."""
     # Merges are asked too: a name that two clones gave out is changed in one.
     log = git_says(root, *_LOG.split(), _PATH) or b""
     changed: set[Entry] = set()
@@ -106,7 +106,7 @@ def _entries(lines: Sequence[bytes], signs: bytes) -> dict[Entry, bytes]:
 
 
 def entry_in_file(bullet: Bullet) -> Entry:
-    """Return the entry that a bullet has in the file."""
+    """Return the file's entry for a bullet."""
     name, text = entry_text(bullet).encode().splitlines()
     return _entry(name, text)
 

@@ -17,11 +17,11 @@ from reflector.project import Project
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-#: How the copies of playbook files in the folder `kept` begin: an adopted one or one that a rebuild
-#: replaced, and one that another ledger wrote.
+#: The beginnings of file names in the folder `kept`: for a file that was adopted or replaced by a
+#: rebuild, and for a file that another ledger wrote.
 ADOPTED = "playbook"
 ANOTHERS = "another-ledger"
-#: The versions of your files out of which rules were moved.
+#: Earlier versions of your files, from which rules were moved.
 _TEXT = "file"
 FOREIGN = (
     "{path} belongs to another tool, so reflector does not change the file; your rules are kept "
@@ -30,7 +30,10 @@ FOREIGN = (
 
 
 def read_playbook(path: Path) -> bytes | None:
-    """Return a playbook file's bytes; None if there is no file. Raises OSError."""
+    """Return a playbook file's bytes; None if there is no file.
+
+    Raises: OSError.
+    """
     try:
         return read_ours(path, MAX_BYTES)
     except FileNotFoundError:
@@ -45,8 +48,9 @@ def content_digest(content: bytes | str) -> str:
 
 
 def keep_copy(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
-    """Return a copy of a file's bytes in the state folder, named by their digest. Raises
-    OSError, LedgerUnavailable.
+    """Copy a file's bytes into the state folder under their digest, and return the path.
+
+    Raises: OSError, LedgerUnavailable.
     """
     path = kept_folder(project) / f"{kind}-{content_digest(raw)[:12]}.json"
     replace_file(path, raw, 0o600)
@@ -54,13 +58,17 @@ def keep_copy(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
 
 
 def keep_text(project: Project, raw: bytes) -> None:
-    """Keep the bytes of one of your files, by their digest. Raises OSError, LedgerUnavailable."""
+    """Keep the bytes of one of your files under their digest.
+
+    Raises: OSError, LedgerUnavailable.
+    """
     replace_file(kept_folder(project) / f"{_TEXT}-{content_digest(raw)}.md", raw, 0o600)
 
 
 def kept_text(project: Project, digest: str) -> bytes | None:
-    """Return the bytes that `keep_text` kept, None if they are not on this machine. Raises
-    OSError.
+    """Return the bytes that `keep_text` kept; None if they are not on this machine.
+
+    Raises: OSError.
     """
     return read_playbook(project.state_dir / "kept" / f"{_TEXT}-{digest}.md")
 
@@ -70,15 +78,13 @@ def kept_folder(project: Project) -> Path:
 
 
 def kept_of_others(project: Project) -> list[Path]:
-    """Return the copies of playbook.json that another ledger had written. Their owner removes
-    them.
-    """
+    """Return the copies of playbook.json files that another ledger wrote. The user removes them."""
     return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
 
 
 def foreign_note(project: Project) -> str:
-    """Return the note about a playbook.json of another tool, "" if there is none; asks no
-    ledger.
+    """Return the note about another tool's playbook.json; "" if there is none. No ledger is
+    opened.
     """
     try:
         raw = read_playbook(project.playbook_json)
@@ -90,8 +96,10 @@ def foreign_note(project: Project) -> str:
 
 
 def drop_known(ledger: Ledger, project: Project) -> None:
-    """Remove the copies of playbook.json that an earlier history of this ledger had written, if it
-    has all of their bullets by now. Raises OSError, LedgerError.
+    """Remove the copies of playbook.json files of other ledgers, such as an earlier history of this
+    one. A copy is only removed if this ledger has all of its bullets.
+
+    Raises: OSError, LedgerError.
     """
     texts = {row.text for row in ledger.rows()}
     for copy in kept_of_others(project):

@@ -39,11 +39,11 @@ from reflector.text.words import terms
 MAX_BYTES = 1 << 20
 #: From this likeness on, a text has the history of the text that it replaces.
 _LEAST_LIKENESS = 0.8
-#: Of the newest versions of the files: a few seconds' work.
+#: The maximum size of the newest versions of the files that are read: a few seconds' work.
 _MAX_BYTES_OF_ALL = 1 << 22
 _MAX_REFLOG_BYTES = 1 << 24
 _MOST_STATES = 5_000
-#: What agents load by themselves in a project: files, and folders of rules.
+#: Files, and folders of rules, that agents load automatically in a project.
 _LOADED = (
     *AGENT_FILES,
     ".claude/CLAUDE.md",
@@ -51,7 +51,7 @@ _LOADED = (
     ".github/instructions",
     ".cursor/rules",
 )
-#: Other files that a line may have come from.
+#: Other files from which a line may have come.
 _PROSE = (".md", ".mdc", ".txt", "rules")
 _PLACES = ("rev-parse", "--show-toplevel", "--show-prefix", "--git-path", "logs/HEAD", "HEAD")
 _RAW = ("-r", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-relative")
@@ -61,7 +61,7 @@ _LOG = (
 )
 _FIRST_PARENTS = ("log", "--first-parent", "--format=%H %ct")
 _TREES = ("cat-file", "--batch-check=%(objectname)")
-#: A check asks about all lines of the files, and about those that it shows.
+#: A check asks about all lines of the files, and about the lines that it shows.
 _MOST_ANSWERS = 4
 #: The tree without files, by the length of a repository's hashes.
 _EMPTY_TREES = {
@@ -73,7 +73,7 @@ _REFLOG_ENTRY = re.compile(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
 
 
 class State(NamedTuple):
-    """HEAD from a time on: whether it contains a line, None if that is not known."""
+    """HEAD from a time on. `has_line` is whether it contains a line, None if that is not known."""
 
     time: float
     has_line: bool | None
@@ -81,8 +81,8 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The states of HEAD, and when each commit that brought the line was written: -inf if the line
-    may be older than that commit.
+    """The states of HEAD, and the time of each commit that brought the line. The time is -inf if
+    the line may be older than that commit.
     """
 
     states: Sequence[State] = (State(-inf, None),)
@@ -93,7 +93,7 @@ class Past:
         return self.states[later - 1].has_line if later else False
 
     def is_coming(self, time: float) -> bool:
-        """Return whether a commit with the line was written and is not in this clone yet."""
+        """Return whether a commit with the line existed but was not in this clone yet."""
         return any(written <= time < self._arrival(written) for written in self.written)
 
     def _arrival(self, written: float) -> float:
@@ -106,10 +106,10 @@ class Past:
 def pasts_of(
     root: Path, files: Collection[Path], texts: Collection[str], kept: Path | None = None
 ) -> Mapping[str, Past]:
-    """Return the history of each text, as `same_words` has it, in these files of a project and in
-    those that agents load.
+    """Return the history of each text, in the form of `same_words`, in these files of a project and
+    in those that agents load.
 
-    kept  a file that has the answers to the last questions
+    kept  a file with the answers to the last questions
     """
     try:
         git = _Git(root, files)
@@ -125,7 +125,7 @@ def pasts_of(
 
 
 def _read_pasts(kept: Path | None, digest: str) -> Mapping[str, Past] | None:
-    """Return the answer that is kept; None if only others are."""
+    """Return the kept answer; None if there is none for this question."""
     try:
         return {
             text: Past([State(*state) for state in states], written)
@@ -136,7 +136,7 @@ def _read_pasts(kept: Path | None, digest: str) -> Mapping[str, Past] | None:
 
 
 def _kept_answers(kept: Path | None) -> dict[str, Any]:
-    """Return the answers by the digests of their questions, the last one at the end."""
+    """Return the answers by the digests of their questions, the newest last."""
     try:
         answers = json.loads(read_ours(kept, _MAX_BYTES_OF_ALL) if kept else b"")
     except (OSError, ValueError, RecursionError):
@@ -154,14 +154,16 @@ def _keep_pasts(kept: Path | None, digest: str, pasts: Mapping[str, Past]) -> No
 
 
 def texts_in(content: bytes) -> Set[str]:
-    """Return the advice in a file, as `same_words` compares it."""
+    """Return the advice in a file, in the form of `same_words`."""
     return {same_words(unit.text) for unit in units_of(content.decode("utf-8", "replace"))}
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The blobs before and after a commit: of the files of advice, and before it of others that a
-    line may have come from.
+    """The blobs before and after a commit.
+
+    before, after  of the files of advice
+    others         of other files before the commit, from which a line may have come
     """
 
     before: set[bytes]
@@ -173,7 +175,7 @@ class _Change:
         return self.before | self.after | self.others
 
     def brings(self, blobs: Set[bytes]) -> bool:
-        """Return whether a line that is in these blobs is new."""
+        """Return whether the change adds a line that is in these blobs."""
         return self.before.isdisjoint(blobs) and not self.after.isdisjoint(blobs)
 
 
@@ -186,24 +188,24 @@ class _Commit:
     changes: list[_Change] = field(default_factory=list)
 
     def brings(self, blobs: Set[bytes]) -> bool:
-        """Return whether a line that is in these blobs is in no parent."""
+        """Return whether the commit adds a line that is in these blobs and in no parent."""
         return sum(change.brings(blobs) for change in self.changes) == max(1, self.parents)
 
     def born(self, blobs: Set[bytes]) -> float:
-        """Return when the line was written, -inf if it may be older than the commit."""
+        """Return when the line was written; -inf if it may be older than the commit."""
         is_moved = any(not change.others.isdisjoint(blobs) for change in self.changes)
         return -inf if is_moved or not self.parents else self.written
 
 
 class _Head(NamedTuple):
-    """HEAD from a time on; no commit if it is not known."""
+    """HEAD from a time on; without a commit if it is not known."""
 
     time: float
     commit: bytes | None
 
 
 class _Git:
-    """The questions to git about files of advice. Each of them raises GitUnavailable."""
+    """Questions to git about files of advice. Each raises GitUnavailable."""
 
     def __init__(self, root: Path, files: Iterable[Path]) -> None:
         self._top = root
@@ -222,7 +224,7 @@ class _Git:
         return answer
 
     def digest(self, texts: Iterable[str]) -> str:
-        """Return a digest of all that the history of these texts depends on."""
+        """Return a digest of everything that determines the history of these texts."""
         question = [*sorted(self._paths), "", *sorted(texts)]
         return sha256(
             b"\0".join([self._head, self._reflog, *map(os.fsencode, question)])
@@ -250,7 +252,7 @@ class _Git:
         return change
 
     def heads(self) -> list[_Head]:
-        """Return the states of HEAD, by its reflog or else by the dates of its commits."""
+        """Return the states of HEAD from its reflog, or else from the dates of its commits."""
         if entries := _REFLOG_ENTRY.findall(self._reflog):
             heads = _heads(entries[-_MOST_STATES:])
             if heads[-1].commit != self._head:
@@ -273,7 +275,7 @@ class _Git:
         return {commit: blobs[tree] for commit, tree in trees.items() if tree in blobs}
 
     def texts_of(self, blobs: Iterable[bytes]) -> Mapping[bytes, Set[str]]:
-        """Return the advice in each of these blobs that can be read."""
+        """Return the advice in each readable blob."""
         contents = read_blobs(self._top, blobs, MAX_BYTES, _MAX_BYTES_OF_ALL)
         return {
             blob: texts_in(content) for blob, content in contents.items() if content is not None
@@ -290,10 +292,10 @@ def _read_reflog(path: Path) -> bytes:
 
 
 def _heads(entries: Iterable[Sequence[bytes]]) -> list[_Head]:
-    """Return the states of HEAD by entries: the commit before (empty for any), the one after, the
-    time.
+    """Return the states of HEAD from entries: the commit before (empty for any), the commit after,
+    the time.
 
-    The state before a gap is not known, and neither are those beside a clock that went back.
+    The state before a gap is unknown. The states next to a clock that went back are unknown, too.
     """
     heads: list[_Head] = []
     for before, after, written in entries:
@@ -341,7 +343,7 @@ class _History:
 def _blobs_of(
     texts: Collection[str], contents: Mapping[bytes, Set[str]]
 ) -> Mapping[str, Set[bytes]]:
-    """Return for each text the blobs that contain it, or a text that became it."""
+    """Return for each text the blobs that contain the text or an earlier version of it."""
     blobs: dict[str, set[bytes]] = defaultdict(set)
     for blob, texts_there in contents.items():
         for text in texts_there:
@@ -360,7 +362,7 @@ def _blobs_of(
 
 
 class _Texts:
-    """Texts by their words, so that few of them are compared."""
+    """Texts indexed by their words, so that few of them are compared."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._sizes = {text: len(terms(text)) for text in texts}
@@ -370,8 +372,8 @@ class _Texts:
                 self._with_word[word].append(text)
 
     def like(self, member: str, line: str) -> Iterator[tuple[float, str, str]]:
-        """Yield the texts that a member of a line's family may have replaced, with the line; the
-        nearest has the lowest number.
+        """Yield the texts that a member of a line's family may have replaced, with the line. The
+        nearest text has the lowest number.
         """
         words = terms(member)
         shared = Counter(chain.from_iterable(self._with_word.get(word, ()) for word in words))

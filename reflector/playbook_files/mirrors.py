@@ -38,7 +38,7 @@ from reflector.playbook_files.kept_copies import content_digest, read_playbook
 from reflector.playbook_files.playbook_json import checkpoint_of
 from reflector.project import Project
 
-#: How many changes of the playbook ago a section may have been written that somebody edits.
+#: The maximum number of playbook changes since the state from which an edited section was written.
 _MAX_CHANGES_SINCE = 50
 _NEW_FILE = {
     ".cursor/rules/playbook.mdc": (b"---\ndescription: The playbook\nalwaysApply: true\n---\n")
@@ -50,8 +50,8 @@ _INTRO = "## Playbook\n\nWhen you use one of these bullets, cite it by its name 
 
 
 class Mirror(NamedTuple):
-    """A file with the playbook in it: `state` is current, behind, edited or unreadable, and
-    `trouble` says why.
+    """A file with the playbook in it. `state` is current, behind, edited or unreadable; `trouble`
+    is the reason.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Mirror(NamedTuple):
 class _Section(NamedTuple):
     """A file with the marks.
 
-    marked  its section; None if that cannot be read or its edit cannot be taken in
+    marked  its section; None if it or its edit cannot be read
     fault   the reason
-    edit    a change of the section that was not taken in yet
+    edit    a change of the section that is not recorded yet
     """
 
     name: str
@@ -74,7 +74,10 @@ class _Section(NamedTuple):
 
 
 def mirrors(ledger: Ledger, project: Project) -> list[Mirror]:
-    """Return the files of a project that have the marks. Raises LedgerError."""
+    """Return the files of a project that have the marks.
+
+    Raises: LedgerError.
+    """
     text = section_text(ledger.bullets())
     states: list[Mirror] = []
     for section in _sections(ledger, project):
@@ -92,8 +95,8 @@ def mirrors(ledger: Ledger, project: Project) -> list[Mirror]:
 class Mirrors:
     """The marked sections of a project's files in one command or drain, which holds the lock.
 
-    Each file is read once. One that is written is read again right before, so that no change is
-    lost that came meanwhile.
+    Each file is read once. It is read again right before it is written, so that no change in the
+    meantime is lost.
     """
 
     def __init__(self, ledger: Ledger, project: Project) -> None:
@@ -103,8 +106,10 @@ class Mirrors:
         self._sections: dict[str, Marked] = {}
 
     def take(self) -> list[str]:
-        """Append what people changed in the sections, each edit once. Return what needs a person.
-        Raises LedgerError.
+        """Append the user's changes of the sections, each edit once. Return a note for each section
+        that the user must correct.
+
+        Raises: LedgerError.
         """
         notes = []
         for name, marked, fault, edit in _sections(self._ledger, self._project):
@@ -118,8 +123,9 @@ class Mirrors:
         return notes
 
     def write(self) -> list[str]:
-        """Write the sections that differ from the ledger and were taken in. Return what went wrong.
-        Raises LedgerError.
+        """Write the recorded sections that differ from the ledger. Return a note for each failure.
+
+        Raises: LedgerError.
         """
         notes = []
         text = section_text(self._ledger.bullets()) if self._sections else ""
@@ -130,15 +136,16 @@ class Mirrors:
                 _write(self._ledger, self._project, name, marked)
                 self._sections[name] = marked._replace(body=text, digest=_mark(text))
             except Changed:
-                continue  # the next command takes in what a person saved, and then writes
+                continue  # the next command records the new edit, and then writes
             except (OSError, ValueError) as error:
                 notes.append(f"{name}: {error}")
         return notes
 
 
 def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
-    """Write the playbook into a file, which is made if it is missing. Raises Mistake, Changed,
-    OSError, LedgerError.
+    """Write the playbook into a file, which is created if it is missing.
+
+    Raises: Mistake, Changed, OSError, LedgerError.
     """
     if not _files(project):
         raise Mistake(
@@ -154,8 +161,10 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
 
 
 def remove_mirror(project: Project, name: str) -> bool:
-    """Take the section out of a file; return whether it had one. A file that was made for it goes.
-    Raises Mistake, Changed, OSError.
+    """Remove the section from a file, and return whether it had one. A file that was created for
+    the section is removed.
+
+    Raises: Mistake, Changed, OSError.
     """
     path = _path(project, agent_file_name(name))
     raw = read_playbook(path)
@@ -171,7 +180,10 @@ def remove_mirror(project: Project, name: str) -> bool:
 
 
 def agent_file_name(name: str) -> str:
-    """Return the name of a file that agents read. Raises Mistake."""
+    """Return the name of a file that agents read.
+
+    Raises: Mistake for any other name.
+    """
     plain = name.removeprefix("./")
     if plain not in AGENT_FILES:
         raise Mistake(
@@ -194,8 +206,9 @@ def _sections(ledger: Ledger, project: Project) -> Iterator[_Section]:
 
 
 def _section(ledger: Ledger, project: Project, name: str, raw: bytes) -> _Section | None:
-    """Return a file's section with an edit that was not read yet. Raises ValueError for marks or an
-    edit that cannot be read.
+    """Return a file's section, with its edit if that was not read yet.
+
+    Raises: ValueError if the marks or the edit cannot be read.
     """
     marked = find_section(raw)
     if marked is None:
@@ -210,7 +223,10 @@ def _files(project: Project) -> Sequence[str]:
 
 
 def _path(project: Project, name: str) -> Path:
-    """Return a file's place. Raises Mistake where a link on the way leads out of the project."""
+    """Return a file's path.
+
+    Raises: Mistake if a part of the path is a symbolic link.
+    """
     path = project.root
     for part in Path(name).parts:
         path = path / part
@@ -223,8 +239,9 @@ def _path(project: Project, name: str) -> Path:
 
 
 def _write(ledger: Ledger, project: Project, name: str, instead_of: Marked | None = None) -> None:
-    """Write a file's section. Raises Changed if the section is not `instead_of` any more, OSError,
-    ValueError, LedgerError.
+    """Write a file's section.
+
+    Raises: Changed if the section is not `instead_of` any more; OSError, ValueError, LedgerError.
     """
     path = _path(project, name)
     raw = read_playbook(path)
@@ -239,7 +256,10 @@ def _write(ledger: Ledger, project: Project, name: str, instead_of: Marked | Non
 
 
 def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> EditedFile:
-    """Return the change of a section. Raises ValueError for one that cannot be taken in."""
+    """Return the change of a section.
+
+    Raises: ValueError if it cannot be recorded.
+    """
     base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
@@ -255,7 +275,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
             f"marks, or write the section again with `reflector mirror {name}`"
         )
     by_git = None
-    with suppress(ValueError):  # a version whose marks nobody can read says nothing
+    with suppress(ValueError):  # a version with unreadable marks is ignored
         version = in_git(project.root, name)
         section = find_section(version.content) if version is not None else None
         if section is not None and section.digest == marked.digest and section.is_edited:
@@ -264,7 +284,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
 
 
 def _fault(base: Base, marked: Marked, loaded: Loaded) -> object | None:
-    """Return the first reason why an edited section cannot be taken in."""
+    """Return the first reason why an edited section cannot be recorded."""
     if base.bullets and not marked.body.strip():
         return "it is empty"
     texts = {bullet.text for bullet in base.bullets}
@@ -274,13 +294,15 @@ def _fault(base: Base, marked: Marked, loaded: Loaded) -> object | None:
 
 
 def _load(ledger: Ledger, project: Project, base: Base, section: Marked) -> Loaded:
-    """Return the bullets of a section that was written from a state of the playbook."""
+    """Return the bullets of a section. `base` is the state of the playbook from which it was
+    written.
+    """
     from reflector.playbook.markdown import load_markdown
 
-    # Its lines are numbered as in the file, and of what it says of itself nothing is advice.
+    # Its lines are numbered as in the file. Its introduction is not advice.
     body = "\n" * section.line + section.body.replace(_INTRO, "\n\n", 1)
     loaded = load_markdown(body, [row.name for row in ledger.rows()], project.first_number)
-    # The section has each bullet on one line, and says nothing of its counters.
+    # The section has each bullet on one line, without counters.
     texts = {(bullet.name, one_line(bullet.text)): bullet.text for bullet in base.bullets}
     bullets = tuple(
         replace(bullet, text=texts.get((bullet.name, bullet.text), bullet.text))
@@ -291,10 +313,10 @@ def _load(ledger: Ledger, project: Project, base: Base, section: Marked) -> Load
 
 
 def _is_remembered(ledger: Ledger, project: Project, name: str, body: str) -> bool:
-    """Return whether a section says what it said when it was read or written last.
+    """Return whether a section is unchanged since it was last read or written.
 
-    An edit that is left in its file, as a question leaves it, is not news then, whatever became of
-    it since.
+    A read-only command leaves an edit in its file. Such an edit is not new any more, whatever
+    happened to it since.
     """
     checkpoint = ledger.checkpoint(checkpoint_of(project, name))
     return checkpoint is not None and checkpoint[1] == content_digest(body)
@@ -307,7 +329,7 @@ def _remember(ledger: Ledger, project: Project, name: str, body: str) -> None:
 
 
 def _base(ledger: Ledger, mark: str) -> Base | None:
-    """Return the newest state of the playbook that a section was written from; None if none of the
+    """Return the newest state of the playbook from which a section was written; None if none of the
     last states has that mark.
     """
     events = list(ledger.events(types=RARE_TYPES))
@@ -322,10 +344,10 @@ def _base(ledger: Ledger, mark: str) -> Base | None:
 class Marked(NamedTuple):
     """A file with a marked section.
 
-    before, after  bytes of the file's owner
-    body           what the section says, its lines ended by newlines alone
+    before, after  the owner's bytes around the section
+    body           the section's text, with newlines as the only line ends
     digest         of the section as it was written
-    newline, end   how lines end, and what ends the last mark's
+    newline, end   the file's line end, and the line end after the last mark
     line           of the mark that begins it
     """
 
@@ -339,13 +361,14 @@ class Marked(NamedTuple):
 
     @property
     def is_edited(self) -> bool:
-        """Whether the section differs from what was written."""
+        """Whether the section differs from the written one."""
         return _mark(self.body) != self.digest
 
 
 def find_section(raw: bytes) -> Marked | None:
-    """Return the marked section of a file; None if it has none. Raises ValueError if its end is
-    missing or a second one follows.
+    """Return the marked section of a file; None if it has none.
+
+    Raises: ValueError if its end is missing or a second section follows.
     """
     begin = _BEGIN.search(raw)
     if begin is None:
@@ -374,8 +397,9 @@ def find_section(raw: bytes) -> Marked | None:
 
 
 def with_section(raw: bytes, bullets: Iterable[Bullet]) -> bytes:
-    """Return a file with the section written, in its place or at the end. Raises ValueError as
-    `find_section` does.
+    """Return a file with the section written, in its place or at the end.
+
+    Raises: ValueError as `find_section`.
     """
     section = find_section(raw)
     if section is None:
@@ -389,23 +413,24 @@ def with_section(raw: bytes, bullets: Iterable[Bullet]) -> bytes:
 
 
 def _blank_lines_after(before: bytes) -> int:
-    """Return how many line breaks lead to a blank line before the section."""
+    """Return the number of line breaks that make a blank line before the section."""
     if not before or before.endswith(b"\n\n"):
         return 0
     return 1 if before.endswith(b"\n") else 2
 
 
 def without_section(raw: bytes) -> bytes:
-    """Return a file as it was before the section was written. Raises ValueError as `find_section`
-    does.
+    """Return a file as it was before the section was written.
+
+    Raises: ValueError as `find_section`.
     """
     section = find_section(raw)
     return raw if section is None else section.before + section.after
 
 
 def section_text(bullets: Iterable[Bullet]) -> str:
-    """Return the section between its marks: bullets by section, in the order of their names,
-    each on one line.
+    """Return the section between its marks: the bullets of each section in the order of their
+    names, each on one line.
     """
     lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
     for bullet in sorted(bullets, key=lambda bullet: by_number(bullet.name)):
@@ -418,12 +443,12 @@ def section_text(bullets: Iterable[Bullet]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a bullet's text as the section has it."""
+    """Return a bullet's text on one line, as in the section."""
     return " ".join(text.split())
 
 
 def _mark(body: str) -> str:
-    """Return what a section is known by."""
+    """Return the digest that identifies a section."""
     return content_digest(body)[:12]
 
 

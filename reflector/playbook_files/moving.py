@@ -41,7 +41,7 @@ _BOM = "\ufeff"
 
 
 class FileMoved(Mistake):
-    """A file was changed since its rules were moved; the text shows the difference."""
+    """A file has changed since its rules were moved. The text shows the difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Cut:
     """A file with and without its rules.
 
     shown   its path in the project
-    rules   those that are removed from it, by line
-    stays   those that are not, because they are a part of something else
+    rules   the rules that are removed from it, by line
+    stays   the rules that stay, because they are a part of other text
     """
 
     path: Path
@@ -62,13 +62,13 @@ class Cut:
 
     @property
     def difference(self) -> list[str]:
-        """The lines of the difference, as `diff -u` has them."""
+        """The lines of the difference, in the form of `diff -u`."""
         return _difference(self.shown, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Rules that are to be moved.
+    """Rules to move.
 
     changes   of the playbook
     headings  of the new rules in their file, by their text
@@ -87,7 +87,9 @@ class Move:
 
     @property
     def repeats(self) -> Sequence[tuple[Line, Line]]:
-        """The lines with the words of an earlier one, each with that one: the same rule."""
+        """The lines that repeat the words of an earlier line, each with that line. Both are the
+        same rule.
+        """
         firsts = _first_lines(self.cuts)
         lines = [line for cut in self.cuts for line in cut.rules.values()]
         pairs = [(line, firsts[same_words(line.text)]) for line in lines]
@@ -99,7 +101,7 @@ class Move:
 
 
 def plan_move(ledger: Ledger, project: Project, files: Sequence[Path]) -> Move:
-    """Return the move of the rules of these files; it changes nothing.
+    """Return the move of the rules of these files. It changes nothing.
 
     Raises:
         Mistake: a file is not a Markdown file whose bytes can be changed.
@@ -128,13 +130,13 @@ def _first_lines(cuts: Iterable[Cut]) -> Mapping[str, Line]:
 
 
 def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move) -> int:
-    """Move the rules, and return the position of the event that a later undo names. The playbook's
-    lock must be held.
+    """Move the rules. Return the position of the event that a later undo names. The playbook's lock
+    must be held.
 
-    shown  the move that you agreed to: the files must be as they were then
+    shown  the move that you agreed to: the files must not have changed since
 
     Raises:
-        Changed: a file was written by somebody else meanwhile.
+        Changed: a file was written by another program meanwhile.
         BulletRefused, LedgerError, OSError: as usual.
     """
     cuts = [cut for cut in move.cuts if cut.rules]
@@ -161,8 +163,8 @@ def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move)
 
 
 def take_back(ledger: Ledger, project: Project, act: Act, *, why: str | None = None) -> TakenBack:
-    """Take back an act, and bring the rules that it moved back into their files. The playbook's
-    lock must be held.
+    """Undo an act, and put the rules that it moved back into their files. The playbook's lock must
+    be held.
 
     Raises:
         FileMoved: a file was changed since, or its text is not kept on this machine.
@@ -200,7 +202,10 @@ def _is_undone(ledger: Ledger, changes: Sequence[Event]) -> bool:
 
 
 def _moves(ledger: Ledger, act: Act) -> list[Event]:
-    """Return the events of the moves that an act is. Raises BulletRefused for a part of one."""
+    """Return the events of the moves in an act.
+
+    Raises: BulletRefused if the act is only a part of a move.
+    """
     transactions = {tx_of(event.meta) for event in act.changes} - {None}
     moves = [
         event
@@ -269,7 +274,7 @@ def _text(raw: bytes, shown: str) -> str:
 
 
 def _is_clean(outline: Outline, text: str, rules: Mapping[int, Line]) -> bool:
-    """Return whether a text without some rules has exactly the others."""
+    """Return whether a text without some rules still has exactly the other rules."""
     rest = _rules_in(text)
     rest.subtract(line.text for line in rules.values())
     left = _rules_in(outline.without_rules(rules))
@@ -296,14 +301,16 @@ def _event(tx: str, index: int, cut: Cut) -> NewEvent:
 
 
 def _event_back(tx: str, index: int, move: Event) -> NewEvent:
-    """Return the event of a move that is taken back: the same, from after to before."""
+    """Return the event that undoes a move: the same event, from after to before."""
     data = {**move.facts, "before": move.facts["after"], "after": move.facts["before"]}
     event_id = identity(ev.RULES_MOVED, tx, index)
     return NewEvent(ev.RULES_MOVED, event_id, data, actor=ev.HUMAN, target_id=move.event_id)
 
 
 def _cut_back(project: Project, move: Event) -> Cut:
-    """Return what brings a file back to the state before a move; nothing to write if it is."""
+    """Return the change that restores a file to its state before a move. If it has that state
+    already, there is nothing to write.
+    """
     shown = str(move.facts["file"])
     path = (project.root / shown).resolve()
     try:

@@ -15,13 +15,14 @@ from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
 from reflector.playbook.entry import BulletRow
 
-# Most questions are about rules that are in no file, and reading files loads a lot.
+# Loaded on demand, because most questions are about rules outside files, and reading files loads a
+# lot.
 if TYPE_CHECKING:
     from reflector.playbook_files.watching import Line
 
 
 def places(ledger: Ledger, root: Path, rows: Iterable[BulletRow]) -> dict[str, str]:
-    """Return the places of the rules among these that are in files, by name.
+    """Return the places of those rules that are in files, by name.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -41,7 +42,7 @@ def places(ledger: Ledger, root: Path, rows: Iterable[BulletRow]) -> dict[str, s
 def lines_of_rules(
     rules: Mapping[str, BulletRow], root: Path, files: Iterable[Path]
 ) -> dict[str, Line]:
-    """Return the lines of files that say these rules, by name."""
+    """Return the lines of files that contain these rules, by name."""
     from reflector.playbook_files.watching import advice_of, matched
 
     there = sorted(file for file in files if file.is_file())
@@ -50,7 +51,7 @@ def lines_of_rules(
 
 
 def name_at(ledger: Ledger, root: Path, text: str) -> str | None:
-    """Return the name of the rule at a place, such as CLAUDE.md:33; None if none begins there.
+    """Return the name of the rule at a place, such as CLAUDE.md:33; None if no rule begins there.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -66,7 +67,7 @@ def name_at(ledger: Ledger, root: Path, text: str) -> str | None:
 
 
 def is_loaded(root: Path, file: Path) -> bool:
-    """Return whether an agent loads a file in this project without the help of reflector."""
+    """Return whether an agent loads a file in this project without reflector."""
     from reflector.playbook_files.watching import loaded_files
 
     path = Path(absolute(file)).resolve()

@@ -60,40 +60,41 @@ from reflector.playbook_files.kept_copies import (
 )
 from reflector.project import Project
 
-#: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the
-#: adopted one, which stands in it until it is written; and the version in git that was recorded
-#: last.
+#: Names of a ledger's checkpoints: the file as it was last written or adopted; the `last_updated`
+#: of the adopted file, which stays in it until it is written; and the version in git that was
+#: recorded last.
 WRITTEN = "playbook.json"
 _STAMP = "playbook.json adopted"
 _IN_GIT = "playbook.json in git"
-#: Events after which a file that is shared without counters says something else.
+#: Events that change the content of a file that is shared without counters.
 _ADVICE = (ADVICE - {ev.BULLET_RECOUNTED}) | {ev.EVENT_REDACTED}
 
-#: What a playbook.json is to a ledger:
-#: missing     there is none
-#: written     as it was last written
-#: ours        an export of this ledger, at some position, that may have been edited since
-#: shared      came through git, where it holds no time and no counts, and may have been edited
-#:             since
+#: The kinds of a playbook.json for a ledger:
+#: missing     the file does not exist
+#: written     unchanged since it was last written
+#: ours        an export of this ledger from some position, perhaps edited since
+#: shared      from git, where it does not have a time or counts, and perhaps edited since
 #: baseline    of no ledger, or of another one while this one never had a bullet: it is adopted with
 #:             its counters
 #: another's   of another ledger, or of a later state that this one lost
-#: foreign     another tool's: it has no playbook's shape, and this ledger never wrote it; it is
-#:             left alone
-#: unreadable  cannot be recorded, for a comma too many or a counter below 0; nothing but a rebuild
-#:             overwrites it
+#: foreign     of another tool: it does not have the form of a playbook, this ledger never wrote it,
+#:             and it is not changed
+#: unreadable  cannot be recorded, for example because of an extra comma or a counter below 0; only
+#:             a rebuild overwrites it
 Kind = Literal[
     "missing", "written", "ours", "shared", "baseline", "another's", "foreign", "unreadable"
 ]
 
 _NOTHING = Loaded("sections")
-#: The copy of an edited file that a question read and left to be written; a later edit is compared
-#: with it.
+#: The copy of an edited file that a read-only command recorded and did not write. A later edit is
+#: compared with it.
 _EDITED = "edited.json"
 
 
 class FileState(NamedTuple):
-    """What a playbook.json is to a ledger; of one of ours, the position at which it was written."""
+    """The kind of a playbook.json for a ledger. For one of ours, it has the position at which the
+    file was written.
+    """
 
     kind: Kind
     raw: bytes = b""
@@ -109,7 +110,7 @@ class FileState(NamedTuple):
 class Synced(NamedTuple):
     """The result of a synchronisation.
 
-    state       what the file is to the ledger now; None if somebody saved it meanwhile
+    state       the file's state now; None if the user saved it meanwhile
     of_another  the copy of a file that another ledger wrote
     renamed     the names that the ledger gave to bullets of the file, by those in the file
     """
@@ -120,7 +121,7 @@ class Synced(NamedTuple):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the file is another tool's."""
+        """Whether the file belongs to another tool."""
         return self.state is not None and self.state.kind == "foreign"
 
     @property
@@ -130,8 +131,8 @@ class Synced(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a ledger knows: its bullets, the names of removed ones, and what playbook.json is to
-    it.
+    """The state of a ledger: its bullets, the names of removed ones, and the state of
+    playbook.json.
     """
 
     bullets: Sequence[Bullet]
@@ -140,18 +141,18 @@ class Known(NamedTuple):
 
 
 class _Checkpoint(NamedTuple):
-    """The position and digest that a ledger remembers of a file; 0 and "" before the first."""
+    """The remembered position and digest of a file in a ledger; 0 and "" before the first."""
 
     position: int = 0
     digest: str = ""
 
 
 class _Taken(NamedTuple):
-    """What became of a file's content.
+    """The result of recording a file's content.
 
-    events      how many events its edits gave
-    is_edited   whether it differs from the state that was written, which the ledger may have taken
-                in already
+    events      the number of events for its edits
+    is_edited   whether it differs from the state that was written, even if the ledger has the edit
+                already
     may_stay    whether it is as git brought it
     of_another  the copy of a file that another ledger wrote
     """
@@ -170,26 +171,31 @@ def sync(
     later: bool = False,
     shared: bool | None = None,
 ) -> Synced:
-    """Record what changed in playbook.json, then write what the ledger says. Return the result.
+    """Record the changes in playbook.json, then write the ledger's state to it. Return the result.
 
-    write   False for a question, which leaves the file unless nobody edited it and it is behind
+    write   False for a read-only command, which only writes a file that is behind and not edited
     later   the same process writes the file later
     shared  whether the project shares the file through git, if that was read already
-    Raises OSError, LedgerError, and PlaybookRefused if the ledger has no bullets either.
+
+    Raises: OSError, LedgerError; PlaybookRefused if the ledger does not have bullets either.
     """
     return _File(ledger, project, shared).sync(write=write, later=later)
 
 
 def examine_playbook(ledger: Ledger, project: Project) -> FileState:
-    """Decide what playbook.json is to a ledger. Raises OSError, LedgerError, and PlaybookRefused
-    for a file that cannot be taken in if the ledger has no bullets either.
+    """Return the state of playbook.json for a ledger.
+
+    Raises: OSError, LedgerError; PlaybookRefused if the file cannot be recorded and the ledger does
+    not have bullets either.
     """
     return _File(ledger, project).examine()
 
 
 def known(ledger: Ledger, project: Project, state: FileState | None = None) -> Known:
-    """Return what a session gets: the ledger's bullets, and what playbook.json is, unless that is
-    `state` already. Raises as `examine_playbook` does.
+    """Return the content for a session: the ledger's bullets, and the state of playbook.json. It is
+    only examined if `state` is None.
+
+    Raises: as `examine_playbook`.
     """
     rows = ledger.rows()
     live = [row.bullet for row in rows if row.status == "live"]
@@ -201,8 +207,8 @@ class _File:
     """A project's playbook.json in one synchronisation.
 
     The file, `.gitattributes`, git's version and the last checkpoint are read once, and the bullets
-    of each position are folded once. Whatever others write meanwhile is noticed by the last look
-    before the file is replaced, or by the next synchronisation.
+    of each position are folded once. A write by another process is noticed at the last look before
+    the file is replaced, or by the next synchronisation.
     """
 
     def __init__(self, ledger: Ledger, project: Project, shared: bool | None = None) -> None:
@@ -218,7 +224,7 @@ class _File:
 
     @cached_property
     def _read_by_question(self) -> bytes | None:
-        """The edited file that a question took in, if nothing was written since."""
+        """The edited file that a read-only command recorded, if nothing was written since."""
         copy = read_playbook(self._project.state_dir / "kept" / _EDITED)
         is_last = copy is not None and self._written.digest == content_digest(copy)
         return copy if is_last else None
@@ -238,7 +244,7 @@ class _File:
         if write:
             after = self._write(state)
         elif self._is_behind(state):
-            # A question is answered all the same.
+            # A read-only command must answer even if the file cannot be written.
             with suppress(OSError):
                 after = self._write(state)
         is_left = after is None or after is state
@@ -250,13 +256,16 @@ class _File:
         return Synced(after, taken.of_another, new_names)
 
     def examine(self) -> FileState:
-        """Return what the file is; ours and a shared one are unreadable if a new text is unfit."""
+        """Return the file's state. One of ours or a shared one is unreadable if a new text is
+        unfit.
+        """
         state = self._origin()
         if state.kind not in ("ours", "shared"):
             return state
         texts = {bullet.name: bullet.text for bullet in self._bullets_at(state.position)}
         new = [bullet for bullet in state.loaded.bullets if bullet.text not in texts.values()]
-        # An erased text that an older export brings back is not new; `take_in_turn` knows it.
+        # If an older export brings back an erased text, the text is not new. `take_in_turn` handles
+        # it.
         problems = unfit((b for b in new if texts.get(b.name) != REDACTED), advice_fault)
         if not problems:
             return state
@@ -283,7 +292,7 @@ class _File:
         return self._of_another(raw, loaded, rows)
 
     def _of_another(self, raw: bytes, loaded: Loaded, rows: Sequence[BulletRow]) -> FileState:
-        """Return what a file is that this ledger never wrote."""
+        """Return the state of a file that this ledger never wrote."""
         is_timed = loaded.last_updated is not None
         if is_timed and rows and not _is_adopted(self._ledger, content_digest(raw)):
             return FileState("another's", raw, loaded)
@@ -298,7 +307,7 @@ class _File:
         return FileState("unreadable", raw, loaded)
 
     def _position_of(self, loaded: Loaded) -> int | None:
-        """Return the position that a file was written or edited from; None if it is not ours."""
+        """Return the position from which a file was written or edited; None if it is not ours."""
         if loaded.last_updated is None:
             return self._nearest_position(loaded) if self._written.digest else None
         position = _exported_at(self._ledger, self._project, loaded.last_updated)
@@ -307,8 +316,9 @@ class _File:
         return position
 
     def _nearest_position(self, loaded: Loaded) -> int:
-        """Return the position of what a person edited, whose file has no time: of the last write,
-        of git's version and of the adopted files, that from which the file differs least.
+        """Return the position from which the user edited a file without a time. It is the position
+        from which the file differs least: of the last write, of git's version or of an adopted
+        file.
         """
         positions: list[int | None] = [self._written.position]
         if self._version is not None:
@@ -328,21 +338,21 @@ class _File:
         return self._bullets[position]
 
     def _load(self, raw: bytes, beside: Iterable[Bullet] = ()) -> Loaded:
-        """Read a file; an entry without a name gets one that neither the ledger has nor one of the
-        bullets `beside` it.
+        """Read a file. An entry without a name gets a name that is neither in the ledger nor in
+        `beside`.
         """
         taken = [row.name for row in (*self._ledger.rows(), *beside)]
         return load(raw, taken=taken, first=self._project.first_number)
 
     def rendered(self) -> bytes:
-        """Return the file as the ledger says."""
+        """Return the file's content for the ledger's state."""
         return self._dumped(self._ledger.bullets(), self._ledger.updated_at())
 
     def _dumped(self, bullets: Sequence[Bullet], updated_at: str | None) -> bytes:
         return dump_shared(bullets) if self._is_shared else dump(bullets, updated_at)
 
     def _take(self, state: FileState) -> _Taken:
-        """Record what a file says and the ledger does not."""
+        """Record the content of a file that the ledger does not have."""
         match state.kind:
             case "another's":
                 return _Taken(of_another=keep_copy(self._project, state.raw, ANOTHERS))
@@ -354,13 +364,15 @@ class _File:
             case "shared":
                 return self._take_shared(state)
             case "written":
-                # After git showed another version, this one would be news again.
+                # Otherwise this version would be new again after git has shown another one.
                 if self._written.digest != content_digest(state.raw):
                     self._remember(state.raw)
         return _Taken()
 
     def _remember_adopted(self, state: FileState) -> None:
-        """Know an adopted file for ours until it is written, which a question does not do."""
+        """Remember an adopted file as ours until it is written. A read-only command does not write
+        it.
+        """
         if not self._ledger.rows():
             return
         self._remember(state.raw)
@@ -374,14 +386,14 @@ class _File:
         if copy is not None and self._was_left_by_git(copy):
             copy = None
         events = self._take_edits(state, copy)
-        # An edit that says what the ledger says already takes no event, but it is read: read again,
-        # it would be news.
+        # An edit with the same result as the ledger gives no event. It must still be remembered, or
+        # it would be new at the next reading.
         before = self._dumped(self._bullets_at(state.position), state.loaded.last_updated)
         return _Taken(events, is_edited=state.raw != before)
 
     def _was_left_by_git(self, copy: bytes) -> bool:
-        """Return whether git has an edited file in its store and another version checked out: that
-        one came from git.
+        """Return whether an edited file came from git: git has it in its store, and another version
+        checked out.
         """
         version = self._version
         if version is None or version.content == copy:
@@ -389,8 +401,8 @@ class _File:
         return has_blob(self._project.root, copy)
 
     def _take_edits(self, state: FileState, copy: bytes | None) -> int:
-        """Append what a person changed in a file since it was written, or since a question read
-        this copy of it. Return the number of events.
+        """Append the user's changes in a file since it was written, or since a read-only command
+        read this copy of it. Return the number of events.
         """
         if copy is None:
             base = Base(self._bullets_at(state.position), state.position)
@@ -402,8 +414,8 @@ class _File:
         return self._append(base, None, state._replace(loaded=loaded))
 
     def _version_edited_from(self, base: Base, state: FileState) -> Loaded | None:
-        """Return git's version if it is an edit of the base; None of another state of the playbook:
-        that says nothing of who changed what in this one.
+        """Return git's version if it is an edit of the base. Return None for another state of the
+        playbook, because it does not show the author of a change in this one.
         """
         version = self._version
         time = state.loaded.last_updated
@@ -417,11 +429,10 @@ class _File:
         return take_in_turn(self._ledger, edited, self._project.first_number)
 
     def _take_shared(self, state: FileState) -> _Taken:
-        """Record the version that git brought, credited to git, and then the edits that a person
-        made in it.
+        """Record the version from git as git's, and then the user's edits of it.
 
-        `version` is the file as git has it. It is news if git changed it since the ledger recorded
-        one, and the written one if it is the file that the ledger wrote last, committed since.
+        `version` is the file in git. It is new if git changed it since the ledger last recorded
+        one. It is written if the ledger wrote this content last and it was committed since.
         """
         version = self._version
         copy = self._read_by_question
@@ -439,8 +450,8 @@ class _File:
         if is_news and is_unedited:
             return _Taken(events, may_stay=self._has_names_of(state.loaded))
 
-        # A person's edits are the differences from git's version. Conflicts are looked for from the
-        # position that the file was written at, because the person saw no later change.
+        # The user's edits are the differences from git's version. Conflicts are searched from the
+        # position at which the file was written, because the user did not see later changes.
         names = {row.name for row in self._ledger.rows()}
         known_bullets = [bullet for bullet in theirs.bullets if bullet.name in names]
         events += self._append(Base(known_bullets, state.position), None, state)
@@ -450,12 +461,12 @@ class _File:
         """Return whether git changed the file since the ledger last saw git's version."""
         if _checkpoint(self._ledger, self._project, _IN_GIT).digest != content_digest(version.blob):
             return True
-        # What we wrote was committed or stashed since, and this is what git had before.
+        # The file that we wrote was committed or stashed since, and this is git's earlier version.
         ours = copy or dump_shared(self._bullets_at(state.position))
         return has_blob(self._project.root, ours)
 
     def _has_names_of(self, loaded: Loaded) -> bool:
-        """Return whether each bullet of a file has the name that the ledger has for it."""
+        """Return whether each bullet of a file has its name in the ledger."""
         if loaded.named_here:
             return False
         rows = self._ledger.rows_by_name()
@@ -471,9 +482,9 @@ class _File:
         return True
 
     def _says_present_advice(self, state: FileState) -> bool:
-        """Return whether a shared file need not be written: its advice did not change in the ledger
-        since. It may be that of another branch, which has less of the ledger's advice, and goes
-        back to git as it came.
+        """Return whether a shared file need not be written, because the ledger's advice did not
+        change since. The file of another branch may have less advice than the ledger. It returns to
+        git unchanged.
         """
         if state.kind == "shared":
             position = state.position
@@ -485,8 +496,8 @@ class _File:
         return next(self._ledger.events(after=position, types=_ADVICE), None) is None
 
     def _is_written_as_shared(self, raw: bytes) -> bool:
-        """Return False for a file that was written before it was shared, or that a question read
-        and left to be written.
+        """Return False if a file was written before it was shared, or if a read-only command
+        recorded it and did not write it.
         """
         loaded = load(raw)
         has_counts = len(loaded.uncounted) < len(loaded.bullets)
@@ -495,9 +506,9 @@ class _File:
         return self._read_by_question is None
 
     def _is_behind(self, state: FileState) -> bool:
-        """Return whether nobody edited the file and it lacks what a command recorded: the command
-        was killed before it wrote the file, or somebody cleaned the folder. A file that git tracks
-        is left to its people.
+        """Return whether an unedited file lacks a recorded change. This happens if the command was
+        killed before it wrote the file, or if the folder was cleaned. A file in git is left to the
+        user.
         """
         if self._is_shared or self._read_by_question is not None:
             return False
@@ -509,8 +520,8 @@ class _File:
         return lacks_rules and in_git(self._project.root) is None
 
     def _write(self, state: FileState) -> FileState | None:
-        """Write the file if it says something else than the ledger. Return its state; None if
-        somebody saved it since, which comes first.
+        """Write the file if it differs from the ledger, and return its state. Return None if the
+        file was saved meanwhile, because that edit must be recorded first.
         """
         raw = None if state.kind == "missing" else state.raw
         if raw is None and not self._ledger.rows():
@@ -527,7 +538,7 @@ class _File:
         return FileState("written", content)
 
     def _remember(self, content: bytes, position: int | None = None) -> None:
-        """Set the checkpoint of the file, and that of the version that git has meanwhile."""
+        """Set the checkpoint of the file, and that of git's current version."""
         if position is None:
             position = self._ledger.head().position
         self._written = _Checkpoint(position, content_digest(content))
@@ -538,20 +549,21 @@ class _File:
 
 
 def render_playbook(ledger: Ledger, project: Project) -> bytes:
-    """Return playbook.json as the ledger says: the same bytes for the same ledger, `last_updated`
-    included.
+    """Return playbook.json for the ledger's state. The same ledger gives the same bytes, including
+    `last_updated`.
     """
     return _File(ledger, project).rendered()
 
 
 def dump_for(project: Project, bullets: Sequence[Bullet], updated_at: str | None) -> bytes:
-    """Return a playbook's bullets in the form that the project's playbook.json has."""
+    """Return a playbook's bullets in the form of the project's playbook.json."""
     return dump_shared(bullets) if is_shared(project.root) else dump(bullets, updated_at)
 
 
 def set_aside(project: Project) -> tuple[Path, str] | None:
-    """Keep a copy of playbook.json and return its path and digest; None if there is no such
-    file. Raises OSError.
+    """Keep a copy of playbook.json. Return its path and digest; None if there is no such file.
+
+    Raises: OSError.
     """
     raw = read_playbook(project.playbook_json)
     if raw is None or load(raw).format == "foreign":
@@ -560,12 +572,13 @@ def set_aside(project: Project) -> tuple[Path, str] | None:
 
 
 def settle_file(ledger: Ledger, project: Project) -> Path | None:
-    """Hold playbook.json against a history that was put in place as a whole. Raises LedgerError,
-    OSError.
+    """Compare playbook.json with a history that replaced the whole ledger.
 
-    A file of that history is one of ours, and what a person changed in it is recorded as usual. Any
-    other is not an edit of it: it is kept aside, and the next `sync` writes the file. Returns the
-    copy, None if nothing had to be kept.
+    If the file belongs to that history, it is one of ours, and the user's changes in it are
+    recorded as usual. Any other file is not an edit: it is kept aside, and the next `sync` writes
+    the file. Return the copy; None if nothing had to be kept.
+
+    Raises: LedgerError, OSError.
     """
     file = _File(ledger, project)
     state = file.examine()
@@ -576,43 +589,47 @@ def settle_file(ledger: Ledger, project: Project) -> Path | None:
 
 
 def set_unreadable_aside(ledger: Ledger, project: Project) -> Path | None:
-    """Keep an unreadable playbook.json aside; the next `sync` writes the file.
+    """Keep an unreadable playbook.json aside, so that the next `sync` writes the file.
 
-    Returns where it is kept; None for any other file, and if the ledger has no bullet that could be
-    written. Raises PlaybookRefused, LedgerError, OSError.
+    Return the path of the copy; None if the file is readable.
+
+    Raises: PlaybookRefused, also if the ledger does not have bullets to write; LedgerError,
+    OSError.
     """
     state = examine_playbook(ledger, project)
     return _give_up(ledger, project, state.raw) if state.kind == "unreadable" else None
 
 
 def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
-    # As if written before all events: a shared file that was written since the last advice would be
-    # left as it is.
+    # Position 0 is before all events. From a later position, a shared file that was written after
+    # the last change of advice would not be written again.
     ledger.set_checkpoint(checkpoint_of(project), 0, content_digest(raw))
     return keep_copy(project, raw)
 
 
 def untaken(ledger: Ledger, project: Project) -> tuple[Finding, ...]:
-    """Return the problems that make playbook.json unreadable. Raises LedgerError."""
+    """Return the problems that make playbook.json unreadable.
+
+    Raises: LedgerError.
+    """
     try:
         return examine_playbook(ledger, project).problems
     except PlaybookRefused as error:
         return error.problems
-    except OSError:  # it has no entries to be named
+    except OSError:  # the file does not have entries to report
         return ()
 
 
 def remember_opened(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
-    """Remember that an editor opened playbook.json when it had a content of a position: others may
-    have written the file since, and a shared one does not have its time.
+    """Remember the content and position of playbook.json when an editor opened it. Another process
+    may have written the file since, and a shared file does not contain its time.
     """
     ledger.set_checkpoint(checkpoint_of(project), position, content_digest(content))
 
 
 def checkpoint_of(project: Project, name: str = WRITTEN) -> str:
-    """Return the name under which a ledger remembers a project's file. One that is not the
-    project's own may serve several projects and clones, on several machines, and what one of them
-    wrote says nothing of another's file.
+    """Return the name under which a ledger remembers a project's file. A ledger at a URL may serve
+    several projects and clones on several machines, so each clone has its own checkpoints.
     """
     if not project.config.ledger_url:
         return name
@@ -627,8 +644,8 @@ def _checkpoint(ledger: Ledger, project: Project, name: str = WRITTEN) -> _Check
 
 
 def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> int | None:
-    """Return the position whose export names this moment, or that of the file which was adopted
-    with it; None for neither.
+    """Return the position whose export has this time, or the position of the adopted file with it;
+    None for neither.
     """
     if last_updated is None:
         return None
@@ -641,7 +658,7 @@ def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> 
 
 
 def _is_adopted(ledger: Ledger, digest: str) -> bool:
-    """Return whether a process imported a file of this digest, and was killed before it
+    """Return whether a file of this digest was imported. The process may have been killed before it
     remembered the file.
     """
     adoptions = ledger.events(types=[ev.PLAYBOOK_IMPORTED])
@@ -658,12 +675,13 @@ def import_bullets(
 ) -> None:
     """Adopt a playbook file's bullets with their counters as the baseline.
 
-    `path` names the file where it is not the project's own playbook.json, and `tx` the command that
-    a person gave.
+    path  the file, if it is not the project's own playbook.json
+    tx    the transaction of the user's command
 
-    Bullets that the ledger has with the same section and text are left out; raises PlaybookRefused
-    when a name of the file means another bullet in the ledger. The original file is kept in the
-    state folder.
+    Bullets that the ledger has with the same section and text are omitted. The original file is
+    kept in the state folder.
+
+    Raises: PlaybookRefused if a name of the file means another bullet in the ledger.
     """
     new = bullets_to_import(ledger, loaded, path or project.playbook_json)
     if not new:
@@ -674,8 +692,10 @@ def import_bullets(
 
 @contextmanager
 def adopted_in_memory(project: Project) -> Iterator[Ledger]:
-    """A ledger in memory with the bullets of a playbook.json whose project can only be read. Raises
-    PlaybookRefused, OSError, LedgerError.
+    """Open a ledger in memory with the bullets of a playbook.json, for a project that can only be
+    read.
+
+    Raises: PlaybookRefused, OSError, LedgerError.
     """
     with Ledger.open("sqlite://", project.config.playbook) as ledger:
         state = examine_playbook(ledger, project)
@@ -696,7 +716,10 @@ def _adoption(loaded: Loaded, raw: bytes, bullets: Sequence[Bullet]) -> NewEvent
 
 
 def is_foreign(ledger: Ledger, project: Project) -> bool:
-    """Return whether playbook.json is another tool's. Raises LedgerError, OSError."""
+    """Return whether playbook.json belongs to another tool.
+
+    Raises: LedgerError, OSError.
+    """
     try:
         return examine_playbook(ledger, project).kind == "foreign"
     except PlaybookRefused:

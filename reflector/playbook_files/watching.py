@@ -42,27 +42,27 @@ from reflector.transcripts.building import Loads
 from reflector.transcripts.readers import readers_in_use
 
 ACTOR = "check"
-#: In the place of a file, for a rule of the playbook that no file of the project contains.
+#: Used instead of a file, for a rule of the playbook that is in no file of the project.
 PLAYBOOK = "playbook"
-#: The share of words in order from which on one text is another one reworded.
+#: The minimum share of words in the same order for a text to be a rewording of another one.
 _LEAST_LIKENESS = 0.6
 _MAX_BYTES = 1 << 20
-#: How many imports of imports are followed from a file that the user names.
+#: The maximum depth of imports in a file that the user names.
 _MAX_HOPS = 5
-#: As Claude Code 2.1.332 has it: a space in a name is escaped. `_PUNCTUATION` may follow a name in
-#: a sentence.
+#: An import as in Claude Code 2.1.332: a space in a name is escaped. In a sentence, `_PUNCTUATION`
+#: may follow a name.
 _IMPORT = re.compile(r"(?:^|(?<=\s))@((?:[^\s\\]|\\ )+)", re.M)
 _PUNCTUATION = ".,;:!?)]}'\"`*_。，、；：！？）」"
-#: The front matter of a rule, and what in it limits the rule to some files.
+#: The front matter of a rule, and the part of it that limits the rule to some files.
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _SCOPE = re.compile(
     r"^(?:paths|globs|applyTo):[ \t]*(\S.*|(?:\r?\n[ \t]*-[ \t].*)+)",
     re.MULTILINE,
 )
-#: Folders that hold nobody's advice, and how many are looked at.
+#: Folders that do not contain advice, and the maximum number of folders to search.
 _NO_ADVICE = frozenset(("node_modules", "vendor", "target", "dist", "build", "__pycache__"))
 _MAX_FOLDERS = 5_000
-#: How a file gives a name to advice, perhaps with the counters of a playbook.
+#: The form of a name in front of advice, perhaps with the counters of a playbook.
 _NAMED = re.compile(
     r"\[([\w.-]{1,64})\] (?:helpful=\d+ harmful=\d+(?: neutral=\d+)? :: )?(.+)", re.DOTALL
 )
@@ -72,7 +72,7 @@ _CODE = re.compile(r"^[ \t>]*(```|~~~).*?^[ \t>]*\1|`[^`\n]*`", re.M | re.S)
 class Line(NamedTuple):
     """One unit of a file: a rule, a fact or a command.
 
-    name     the name that the file gives it, if it does
+    name     the name in the file; None without one
     heading  the nearest heading above it, "" for none
     lead_in  the words that introduce it, "" for none
     """
@@ -101,10 +101,10 @@ class Advice(NamedTuple):
     """The advice of a project's files.
 
     lines     each unit, in the order of the files
-    files     with the tokens of each
-    scopes    of the files that an agent loads only for some files, the patterns of these
-    omitted   what was left out, and why: repeated rules, files and imports that were not read
-    clients   of the files that agents load, the names of these agents
+    files     the number of tokens of each file
+    scopes    the patterns of a file that agents only load for matching files
+    omitted   the omitted rules, files and imports, with reasons
+    clients   the names of the agents that load a file
     """
 
     lines: tuple[Line, ...]
@@ -120,8 +120,8 @@ class Advice(NamedTuple):
 
 
 def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
-    """Return the advice of the files that the user names, else `loaded_advice`, with notes on the
-    files that agents load elsewhere.
+    """Return the advice of the files that the user names. Without any, return `loaded_advice` with
+    notes on the files that agents load elsewhere.
 
     Raises:
         OSError: a named file cannot be read.
@@ -131,8 +131,8 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
 
 
 def loaded_advice(root: Path, named: Sequence[Path] = ()) -> Advice:
-    """Return the advice of the files that the user's agents load in a project. Each text is there
-    once.
+    """Return the advice of the files that the user's agents load in a project, without duplicate
+    texts.
 
     named  files to read instead
 
@@ -157,8 +157,8 @@ def loaded_advice(root: Path, named: Sequence[Path] = ()) -> Advice:
 
 
 def advice_digest(root: Path) -> str:
-    """Return the SHA-256 over the files that agents load in a project: a change of it is a change
-    of their advice.
+    """Return the SHA-256 over the files that agents load in a project. It changes when their advice
+    changes.
     """
     digest = sha256()
     for file in _files_of(root, (), []):
@@ -181,7 +181,9 @@ def lines_in(file: str, text: str) -> Iterator[Line]:
 
 
 def _add_lines(lines: dict[str, Line], file: str, text: str) -> Iterator[str]:
-    """Add the lines of a file to those before, by their words; yield the reasons for omissions."""
+    """Add the lines of a file to the earlier ones, by their words. Yield the reason for each
+    omission.
+    """
     for line in lines_in(file, text):
         if fault := advice_fault(line.text):
             yield f"{file}: line {line.number}: {fault}"
@@ -192,9 +194,11 @@ def _add_lines(lines: dict[str, Line], file: str, text: str) -> Iterator[str]:
 
 
 def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
-    """Return by name the bullets that no trial can withhold, each with the file that an agent loads
-    by itself, the person's CLAUDE.md as well: all words of the bullet stand in a row there,
-    whatever is between them.
+    """Return the bullets that no trial can withhold, because an agent loads a file with their text
+    automatically. The result has that file by the bullet's name.
+
+    The user's own CLAUDE.md counts, too. A file has the text if it contains all words of the bullet
+    in a row, with anything but words between them.
     """
     files = list(_files_of(root, (), []))
     with suppress(OSError):
@@ -212,12 +216,14 @@ def _in_a_row(text: str) -> str:
 
 
 def loaded_files(root: Path) -> list[Path]:
-    """Return the files that agents load in a project by themselves, with those that they import."""
+    """Return the files that agents load automatically in a project, with the files that these
+    import.
+    """
     return [root / file.shown for file in _files_of(root, (), [])]
 
 
 class _File(NamedTuple):
-    """A file of advice, with its path as it is shown, and the agents that load it."""
+    """A file of advice, with its displayed path and the agents that load it."""
 
     shown: str
     raw: bytes
@@ -227,8 +233,8 @@ class _File(NamedTuple):
 class _Wanted(NamedTuple):
     """A file to read.
 
-    hops      how many imports may still be followed from it
-    importer  the file that imports it, as it is shown; "" for none
+    hops      how many levels of imports may still be followed from it
+    importer  the displayed path of the file that imports it; "" for none
     clients   the agents that load it; none if the user named it
     """
 
@@ -239,7 +245,8 @@ class _Wanted(NamedTuple):
 
 
 def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[_File]:
-    """Yield each file and the files that it imports, each once; note the files that are not read.
+    """Yield each file and the files that it imports, without duplicates. Add a note to `unread` for
+    each file that is not read.
 
     Raises:
         OSError: a named file cannot be read.
@@ -280,8 +287,8 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
 
 
 def _loaded(root: Path, unread: list[str]) -> list[_Wanted]:
-    """Return the files that the user's agents load in a project; note those in whose place they
-    load another one.
+    """Return the files that the user's agents load in a project. Add a note to `unread` for each
+    file that an agent replaces by another one.
     """
     wanted: dict[Path, _Wanted] = {}
     notes: dict[Path, str] = {}
@@ -313,8 +320,8 @@ def _unread_note(wanted: _Wanted, shown: str, error: OSError) -> str:
 
 
 def _imports(path: Path, text: str) -> Iterator[Path]:
-    """Yield the files that a file imports. `@name` without an ending is one if it is there:
-    `@alice` is a person.
+    """Yield the files that a file imports. `@name` without a file extension only counts if the file
+    exists, because `@alice` may be a user name.
     """
     for written in dict.fromkeys(_IMPORT.findall(_CODE.sub("", text))):
         name = written.partition("#")[0].replace("\\ ", " ")
@@ -328,16 +335,16 @@ def _imports(path: Path, text: str) -> Iterator[Path]:
 
 
 def _existing(folder: Path, name: str) -> Path | None:
-    """Return the file of a name in a folder, or below a home; None if there is none."""
-    with suppress(OSError, RuntimeError, ValueError):  # too long, no home, a NUL
+    """Return the file of a name in a folder, or below a home folder; None if there is none."""
+    with suppress(OSError, RuntimeError, ValueError):  # too long, without a home, or with a NUL
         target = folder / Path(name).expanduser()
         return target if target.is_file() else None
     return None
 
 
 def _elsewhere(root: Path) -> Iterator[str]:
-    """Yield notes on the files that agents load as well and that are not read: those of
-    sub-folders, those above the project, and the user's own.
+    """Yield notes on files that agents also load but that are not read: those of sub-folders, those
+    above the project, and the user's own.
     """
     loads = [reader.loads for reader in readers_in_use()]
     for shown in _nested_files(root, loads):
@@ -354,7 +361,7 @@ def _elsewhere(root: Path) -> Iterator[str]:
 
 
 def _nested_files(root: Path, loads: Sequence[Loads]) -> Iterator[str]:
-    """Yield the files of sub-folders, as they are shown."""
+    """Yield the displayed paths of the files of sub-folders."""
     nested = {load.pattern for each in loads for load in each.project if "/" not in load.pattern}
     for folder, folders, names in islice(os.walk(root), _MAX_FOLDERS):
         folders[:] = sorted(name for name in folders if _may_hold_advice(name))
@@ -364,7 +371,9 @@ def _nested_files(root: Path, loads: Sequence[Loads]) -> Iterator[str]:
 
 
 def _outside_files(root: Path, loads: Sequence[Loads]) -> dict[Path, str]:
-    """Return the files above the project and the user's own, with where they are loaded."""
+    """Return the files above the project and the user's own, each with the projects that load
+    it.
+    """
     outside: dict[Path, str] = {}
     for folder, each in product(root.resolve().parents, loads):
         patterns = [load.pattern for load in each.project if each.above and "*" not in load.pattern]
@@ -378,8 +387,8 @@ def _may_hold_advice(folder: str) -> bool:
 
 
 def scope_of(text: str) -> tuple[str, ...]:
-    """Return the patterns of the files at which an agent loads a rule; none for one that it
-    loads at each start.
+    """Return the patterns of the files for which an agent loads a rule; none for a rule that is
+    loaded at each start.
     """
     front_matter = _FRONT_MATTER.match(text)
     scope = _SCOPE.search(front_matter[1]) if front_matter else None
@@ -392,7 +401,7 @@ def scope_of(text: str) -> tuple[str, ...]:
 
 
 def _without_comments(text: str) -> str:
-    """Return a text without its HTML comments, which no agent is shown."""
+    """Return a text without its HTML comments, because agents do not get these."""
     pieces: list[str] = []
     position = 0
     while True:
@@ -409,8 +418,8 @@ def _shown(path: Path, root: Path) -> str:
 
 
 class Watching(NamedTuple):
-    """The lines by the names of their bullets, and the changes that lead there, each with its
-    file.
+    """The lines by the names of their bullets, and the changes that lead to this state, each with
+    its file.
     """
 
     lines: dict[str, Line]
@@ -418,7 +427,10 @@ class Watching(NamedTuple):
 
 
 def watch(ledger: Ledger, watching: Watching, actor: str = ACTOR) -> None:
-    """Record the changes. The playbook's lock must be held. Raises LedgerError."""
+    """Record the changes. The playbook's lock must be held.
+
+    Raises: LedgerError.
+    """
     tx = ledger.draw()
     ledger.append(
         [
@@ -438,7 +450,7 @@ def watch(ledger: Ledger, watching: Watching, actor: str = ACTOR) -> None:
 
 
 def _facts(change: Change, lines: Mapping[str, Line]) -> dict[str, object]:
-    """Return what the event of a line holds besides its change."""
+    """Return the other fields of a line's event, besides its change."""
     line = lines.get(change.name or "")
     if change.kind == "restore":
         return {"watched": True, "origin": line.file if line else ""}
@@ -448,8 +460,9 @@ def _facts(change: Change, lines: Mapping[str, Line]) -> dict[str, object]:
 
 
 def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watching:
-    """Return what watching these lines changes; `first` is the lowest number of a new name.
-    Raises LedgerError.
+    """Return the result of watching these lines. `first` is the lowest number of a new name.
+
+    Raises: LedgerError.
     """
     rows = ledger.rows_by_name()
     file_of = files_of(ledger)
@@ -479,8 +492,10 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
 
 
 def playbook_lines(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> list[Line]:
-    """Return the rules of the playbook that these lines of files do not contain; `first` as for
-    `watching`. Raises LedgerError.
+    """Return the rules of the playbook that are not in these lines of files. `first` is as for
+    `watching`.
+
+    Raises: LedgerError.
     """
     in_files = watching(ledger, lines, first=first).lines
     live = [row for row in ledger.rows() if row.status == "live"]
@@ -492,8 +507,9 @@ def playbook_lines(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> 
 
 
 def watched_lines(ledger: Ledger) -> list[Line]:
-    """Return the lines of files that are watched, as they were last seen, with the names of their
-    bullets. Raises LedgerError.
+    """Return the last seen lines of watched files, with the names of their bullets.
+
+    Raises: LedgerError.
     """
     rows = _watched(ledger.rows())
     file_of = files_of(ledger) if rows else {}
@@ -509,7 +525,7 @@ def matched(
 ) -> tuple[dict[str, Line], list[Line]]:
     """Return the lines of known bullets by their names, and the new lines.
 
-    Of bullets with the same words, a live one comes first and a removed one last.
+    If several bullets have the same words, a live one has priority, and a removed one comes last.
     """
     order = {"removed": 0, "live": 2}
     by_status = sorted(rows.values(), key=lambda row: order.get(row.status, 1))
@@ -527,7 +543,7 @@ def matched(
 
 
 def _reworded(line: Line, rows: Sequence[BulletRow]) -> BulletRow | None:
-    """Return the bullet that a line says in other words; None if none is near."""
+    """Return the bullet that a line rewords; None if none is near enough."""
     nearest = max(rows, key=partial(_like, line), default=None)
     if nearest is None or _like(line, nearest) < _LEAST_LIKENESS:
         return None
@@ -535,10 +551,11 @@ def _reworded(line: Line, rows: Sequence[BulletRow]) -> BulletRow | None:
 
 
 def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[Change]]:
-    """Return a file without what is watched, and the changes that make that the playbook's.
-    Raises LedgerError.
+    """Return a file without its watched rules, and the changes that move these into the playbook.
 
     A line that is a part of a bullet of the file, such as one step, stays watched.
+
+    Raises: LedgerError.
     """
     from reflector.playbook.markdown import is_markdown
 
@@ -554,8 +571,8 @@ def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[C
 
 
 def files_of(ledger: Ledger) -> dict[str, str]:
-    """Return the file in which each watched bullet was found last: as a new line, or as one that
-    came back.
+    """Return the file in which each watched bullet was last found as a new line or as a restored
+    one.
     """
     events = ledger.events(types=[ev.BULLET_ADDED, ev.BULLET_RESTORED])
     found = [event.data for event in events if event.data and event.data.get("watched")]
@@ -567,7 +584,7 @@ def _like(line: Line, row: BulletRow) -> float:
 
 
 def likeness(before: str, after: str) -> float:
-    """Return the share of words in order that two texts have in common."""
+    """Return the share of words that two texts have in common, in the same order."""
     from difflib import SequenceMatcher
 
     words_before = terms(same_words(before))

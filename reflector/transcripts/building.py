@@ -66,13 +66,13 @@ _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
 
 
 class Kept(NamedTuple):
-    """A folder in which an agent keeps its sessions: `~/.qwen/projects` for
-    `Kept("QWEN_HOME", ".qwen", "projects")`.
+    """A folder in which an agent keeps its sessions: `~/.qwen/projects` for `Kept("QWEN_HOME",
+    ".qwen", "projects")`.
 
     variable  the environment variable that names the agent's own folder
     default   the agent's own folder below the home folder, if the variable is not set
     below     the folder of the sessions, below the agent's own folder
-    pattern   of the names of the files, at any depth
+    pattern   of the file names, at any depth
     """
 
     variable: str
@@ -89,10 +89,10 @@ class Kept(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Instruction files that an agent loads at its start, without being asked.
+    """Instruction files that an agent loads automatically when it starts.
 
     pattern  of their names, below the project or the user's own folder
-    unless   names of files there of which each stops the agent from loading these
+    unless   names of files; if one of them exists, the agent does not load these
     lines    how many lines of a file the agent loads, 0 for all
     """
 
@@ -101,30 +101,30 @@ class Load(NamedTuple):
     lines: int = 0
 
     def files_in(self, folder: Path) -> list[Path]:
-        """Return the files below a folder that it names, in the order of their names."""
+        """Return the files below a folder that match the pattern, sorted by name."""
         if {*"*?["}.isdisjoint(self.pattern):
             path = folder / self.pattern
             return [path] if path.exists() else []
         return sorted(path for path in folder.glob(self.pattern) if path.exists())
 
     def replacement_in(self, folder: Path) -> str:
-        """Return the name of a file that the agent loads in their place, "" for none."""
+        """Return the name of the file that the agent loads instead, "" for none."""
         return next((name for name in self.unless if (folder / name).exists()), "")
 
 
 class Loads(NamedTuple):
-    """All instruction files that an agent loads at its start, as one version of it does.
+    """All instruction files that one version of an agent loads when it starts.
 
-    version  the version that was tried, by `tests/client/test_loaded_files.py`
+    version  the version that `tests/client/test_loaded_files.py` tried
     project  those below the project, in the order in which the model reads them
     own      the user's own folder of the agent
     user     those in that folder
-    imports  how many imports of imports (`@docs/style.md`) it follows, 0 for none
-    above    whether it loads those of the folders above the project, too
-    memory   files in the user's own folder that the agent writes by itself; `{slug}` stands for the
-             project's folder with each other character than a letter or a digit as `-`
+    imports  how many levels of imports (`@docs/style.md`) it follows, 0 for none
+    above    whether it also loads those of the folders above the project
+    memory   files in the user's own folder that the agent writes automatically; `{slug}` is the
+             project's folder, with `-` for each character that is not a letter or a digit
     tools    files in that folder that a tool of the agent writes without naming them, by the tool
-    online   the memory that the agent keeps on a server, where no file shows it; "" for none
+    online   the memory that the agent keeps on a server and in no file; "" for none
     """
 
     version: str = ""
@@ -138,27 +138,27 @@ class Loads(NamedTuple):
     online: str = ""
 
     def users_files(self) -> list[Path]:
-        """Return the user's own files that are there."""
+        """Return the user's own files that exist."""
         folder = self.own.folder
         loads = (load for load in self.user if not load.replacement_in(folder))
         return [path for load in loads for path in load.files_in(folder)]
 
 
 class Conversation(ABC):
-    """A reading of one file: turns records into messages, and knows what earlier records contained.
+    """A reading of one file. It turns records into messages and remembers earlier records.
 
-    agent        the name that its sessions are recorded under
-    name         the name that its users know
+    agent        the agent's name in records of its sessions
+    name         the agent's name for users
     writers      the programs that write the format, if there is more than one
     option       the agent's name in `--agent`, if it is not `agent`
     reads        the form of its files, for the table in docs/agents.md
     kept         the folders in which the agent keeps its sessions
-    loads        the instruction files that the agent loads, as far as that is known
+    loads        the instruction files that the agent loads, as far as they are known
     session_id, agent_id, version   of the file, as far as it was read; "" if no record has it
-    model        the name of the model that answers at present; "" if no record names it
+    model        the name of the current model; "" if no record names it
     heard        texts of our hook, until the next message of the model takes them
     brief        whether calls may come without their arguments, and results without their text
-    rested_at    the offset of the last line that can be read without those before it
+    rested_at    the offset of the last line that can be read without the lines before it
     """
 
     agent: ClassVar[str]
@@ -176,48 +176,49 @@ class Conversation(ABC):
         self.heard: list[Telling] = []
 
     def hear(self, texts: Iterable[str]) -> None:
-        """Keep the bullets and lessons that a hook printed, if the hook is ours."""
+        """Keep the bullets and lessons that a hook printed, if it is reflector's hook."""
         self.heard += filter(None, map(telling_of, texts))
 
     @staticmethod
     @abstractmethod
     def recognises(record: dict[str, Any]) -> bool:
-        """Return whether a record is of this format and cannot be of another one."""
+        """Return whether a record has this format and cannot have another one."""
 
     @staticmethod
     def folder_of(record: dict[str, Any]) -> str:
-        """Return the folder that the agent worked in, "" if the record does not name it."""
+        """Return the agent's working folder; "" if the record does not name it."""
         return plain_text(record.get("cwd"))
 
     @staticmethod
     def time_of(record: dict[str, Any]) -> str:
-        """Return the time of a record in ISO 8601, "" if the record does not have one."""
+        """Return the time of a record in ISO 8601; "" if the record does not have one."""
         return plain_text(record.get("timestamp"))
 
     @abstractmethod
     def messages(
         self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
     ) -> Iterable[Message]:
-        """Return the messages of one record, and count a type that the reader does not know.
+        """Return the messages of one record. Count the record's type if the reader does not know
+        it.
 
         text    the JSON text of the record
         offset  of the record's line in the file, in bytes
         """
 
     def leftover(self) -> Iterable[Message]:
-        """Return the messages that are complete only at the end of the file."""
+        """Return the messages that are only complete at the end of the file."""
         return ()
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether later records can be read without the records so far, so that a reading can
-        begin here.
+        """Whether a reading can begin here, because later records can be read without earlier
+        ones.
         """
         return False
 
 
 class Place(NamedTuple):
-    """The place of a message: its sidechain, its time as written, the offset of its line."""
+    """The place of a message: its sidechain, its time as written, and the offset of its line."""
 
     chain: str
     timestamp: str
@@ -225,7 +226,7 @@ class Place(NamedTuple):
 
 
 def content_id(*parts: str) -> str:
-    """Return an id for a record that has none of its own: `sha256:<hex>` of its distinct parts."""
+    """Return an id for a record without its own id: `sha256:<hex>` of its distinctive parts."""
     return "sha256:" + sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -239,7 +240,9 @@ def by_model(
     synthetic: bool = False,
     tokens: int = 0,
 ) -> Message:
-    """Return a message of the model; `synthetic` if the client wrote it under the model's name."""
+    """Return a message of the model. With `synthetic`, the client wrote it under the model's
+    name.
+    """
     from reflector.transcripts.citations import spread  # not needed to find the files of an agent
 
     return Message(
@@ -267,9 +270,9 @@ def by_tool(
     exit_code: int | None = None,
     refused: str | None = None,
 ) -> Message:
-    """Return the answer of a tool; the text of a failed command begins with its exit code.
+    """Return the answer of a tool. The text of a failed command begins with its exit code.
 
-    refused  the reason of a person who refused the call, "" without a reason; None if the call was
+    refused  the reason of the user who refused the call, "" without a reason; None if the call was
              not refused
     """
     if exit_code:
@@ -285,7 +288,7 @@ def by_tool(
 def by_user(
     uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()
 ) -> Message:
-    """Return a message under the name of the user; `origin` is its real speaker."""
+    """Return a message under the user's name. `origin` is its real speaker."""
     is_persons = origin in ("human", "refusal", "unknown")
     limit = bounds.HUMAN_TEXT if is_persons else bounds.INJECTED_TEXT
     return Message(
@@ -306,7 +309,7 @@ def _bounded(text: str, limit: int) -> str:
 
 
 def call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
-    """Return a tool call under the names that Claude Code has for the tool and its arguments."""
+    """Return a tool call with Claude Code's names for the tool and its arguments."""
     tool = short_text(name)
     common_name = _TOOLS.get(tool.lower())
     values = fields(arguments)
@@ -316,7 +319,7 @@ def call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
 
 
 def parse_arguments(arguments: Any) -> Any:
-    """Return the arguments of a tool, parsed if the record has them as JSON text."""
+    """Return the arguments of a tool. They are parsed if the record has them as JSON text."""
     if isinstance(arguments, str):
         try:
             return json.loads(arguments, strict=False)
@@ -354,7 +357,7 @@ def _command_line(words: list[Any]) -> str:
 def texts(content: Any) -> list[str]:
     """Return the texts of a string, a block or a list of blocks.
 
-    An image leaves a mark, because words such as "like this" need an object.
+    An image becomes the text `[image]`, because words such as "like this" need an object.
     """
     if isinstance(content, str):
         return [content] if content else []
@@ -393,27 +396,29 @@ def objects(value: Any) -> list[dict[str, Any]]:
 
 
 def kind(record: dict[str, Any], key: str = "type") -> str:
-    """Return the type of a record, or the text of another key, "" for a value that is not text
-    and may not be hashable.
+    """Return the type of a record, or the text of another key. Return "" for a value that is not
+    text, because it may not be hashable.
     """
     return plain_text(record.get(key))
 
 
 def exit_code_of(value: Any) -> int | None:
-    """Return an exit code of a record, None for a value that cannot be one."""
+    """Return an exit code of a record; None for an impossible value."""
     is_code = type(value) is int and value.bit_length() < 32
     return value if is_code else None
 
 
 def short_text(value: Any) -> str:
-    """Return an id, a name or a time, of about 128 characters at most, "" for another value."""
+    """Return an id, a name or a time, cut to about 128 characters; "" for a value that is not
+    text.
+    """
     if not isinstance(value, str):
         return ""
     return value if len(value) <= 128 and value.isascii() else bounds.head_and_tail(value, 128)
 
 
 def bounded_path(value: Any) -> str:
-    """Return a path or a version of a record, bounded, "" for a value that is not text."""
+    """Return a path or a version of a record, cut to a limit; "" for a value that is not text."""
     return bounds.head_and_tail(value, 4096) if isinstance(value, str) else ""
 
 
@@ -426,5 +431,5 @@ def utc_time(milliseconds: Any) -> str:
 
 
 def join_texts(parts: Iterable[str]) -> str:
-    """Return texts on lines of their own, without the empty ones."""
+    """Return texts on separate lines, without empty ones."""
     return "\n".join(part for part in parts if part)

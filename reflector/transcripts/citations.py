@@ -15,8 +15,8 @@ from reflector.transcripts.message import Message
 
 CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
 
-#: A citation, or one with the model's word that the advice was wrong or did not fit and the
-#: reason, in which brackets are in pairs.
+#: A citation. It may be followed by `wrong` and a reason, if the model found the advice wrong or
+#: not applicable. Brackets in the reason are in pairs.
 CITED = re.compile(
     r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
     r"(?:\]| +wrong\b((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\])",
@@ -24,9 +24,9 @@ CITED = re.compile(
 )
 
 _NAME = r"(?:(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
-#: Several names in one pair of brackets, or words after a name, in which brackets are in pairs:
-#: `[pat-001, mis-001]`, `[pat-001: tests first]`. The start's text gives the form `[pat-001: why]`;
-#: a repetition of it cites nothing.
+#: Several names in one pair of brackets, or words after a name: `[pat-001, mis-001]`, `[pat-001:
+#: tests first]`. Brackets in the words are in pairs. The text at a start gives the form `[pat-001:
+#: why]`, so a repetition of it is not a citation.
 _AND = r"(?:\s{0,8}[,;/&+、，；]\s{0,8}|,?\s{1,8}and\s{1,8})"
 _WORDS = r"(?:[:：](?![ \t]*why\])|\s[-–—])[ \t]{0,8}((?:[^\[\]\n]++|\[[^\[\]\n]*+\])++)"
 _JOINED = re.compile(
@@ -38,10 +38,10 @@ _JOINED = re.compile(
 #: number of records before it.
 FOLLOWED, BEFORE = 700, 100
 
-#: How a reason begins that rests on the agent's own word.
+#: The beginning of a reason that rests on the agent's own word.
 CALLED_WRONG = "the agent said it was wrong"
 
-#: A longer name is not a bullet's, and events must stay small.
+#: A longer name is not a bullet's name, and events must stay small.
 _MAX_NAME = 64
 
 _NAMES = re.compile(_NAME, re.ASCII)
@@ -54,14 +54,14 @@ _BULLET_LINE = re.compile(
 #: `[pat-001]: https://…` or `[pat-001]: docs/pat-001.md`: the target of a link, not a citation.
 _LABEL = re.compile(r"[ \t]{0,3}\[[\w-]+\]:")
 _FILE_NAME = re.compile(r"\.\w{1,5}\Z")
-#: Directly after a name: `(` opens a link's target, `[label]` names one; `[mis-002]` is the next
-#: citation.
+#: A character directly after a name: `(` opens a link's target, `[label]` names a target, and
+#: `[mis-002]` is the next citation.
 _LINK_TAIL = re.compile(rf"\(|(?!{CITED.pattern})\[[^\]\n]+\]", re.ASCII)
 
 
 def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
-    """Return the names that messages of role "assistant" with string content cite, in order of
-    first appearance; other messages are ignored (requirements A-01 to A-06).
+    """Return the cited names in messages with role "assistant" and string content, in order of
+    first appearance. Other messages are ignored (requirements A-01 to A-06).
     """
     names: dict[str, None] = {}
     for message in messages:
@@ -74,17 +74,17 @@ def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def citations_of(message: Message) -> list[str]:
-    """Return the names that a message of the model cites, those of its thinking first; [] for
-    another origin.
+    """Return the names that a message of the model cites, first those of its thinking. Return []
+    for another origin.
     """
     return list(dict.fromkeys(citation[1] for citation in _citations_in(message)))
 
 
 def called_wrong(message: Message) -> dict[str, str]:
-    """Return the reasons why a message of the model calls bullets wrong, by name, "" without a
-    reason; {} for another origin.
+    """Return the reasons why a message of the model calls bullets wrong, by name; {} for another
+    origin. A reason may be "".
 
-    The last reason counts for a bullet that is called wrong twice. The example of the start's text,
+    If a bullet is called wrong twice, the last reason counts. The example in the text at a start,
     `[pat-001 wrong: why]`, is not a reason.
     """
     wrong: dict[str, str] = {}
@@ -96,8 +96,8 @@ def called_wrong(message: Message) -> dict[str, str]:
 
 
 def spread(text: str) -> str:
-    """Return a text in which each citation has brackets of its own, because models join names and
-    add words to a name.
+    """Return a text in which each citation has its own brackets, because models join names and add
+    words to a name.
     """
     return _JOINED.sub(_apart, text) if "[" in text else text
 
@@ -112,8 +112,8 @@ def _apart(match: re.Match[str]) -> str:
 
 
 def cited_names(text: str, form: re.Pattern[str] = CITED) -> list[str]:
-    """Return the names that prose cites in this form, in order of first appearance, as written:
-    `[pat-1]` is not pat-001.
+    """Return the names that prose cites in this form, in order of first appearance. Names are
+    compared as written, so `[pat-1]` is not pat-001.
     """
     return list(dict.fromkeys(citation[1] for citation in _citations(text, form)))
 
@@ -125,10 +125,10 @@ def _citations_in(message: Message) -> Iterator[re.Match[str]]:
 
 
 def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
-    """Yield the citations in prose, inline code included.
+    """Yield the citations in prose and inline code.
 
-    Omitted are fenced code, links whose text is a name, and lines that repeat a bullet with its
-    counters.
+    Citations are ignored in fenced code, in links whose text is a name, and in lines that repeat a
+    bullet with its counters.
     """
     if "[" not in text:
         return
@@ -146,7 +146,7 @@ def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
 
 
 def _unfenced_lines(text: str) -> Iterator[str]:
-    """Yield the lines outside fenced code, which goes to the end if its fence is never closed."""
+    """Yield the lines outside fenced code. A fence that is never closed reaches to the end."""
     fence = ""
     for line in text.splitlines():
         mark = _FENCE.match(line)

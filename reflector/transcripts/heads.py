@@ -13,13 +13,13 @@ from reflector.transcripts.message import Tally
 from reflector.transcripts.readers import folder_named_in, time_named_in
 from reflector.transcripts.records import parse_line, read_lines
 
-#: How far into a file its folder and its first time are looked for. A first prompt with images has
-#: megabytes.
+#: The number of bytes in which a file's folder and first time are searched. A first prompt with
+#: images has megabytes.
 _HEAD_BYTES = 8 * 1024 * 1024
 _HEAD_LINES = 200
-#: How far from the end of a file its last time is looked for.
+#: The number of bytes at the end of a file in which its last time is searched.
 _TAIL_BYTES = 64 * 1024
-#: Fields of Claude Code's first message; one that is set shows that an earlier part is missing.
+#: Fields of Claude Code's first message. If one is set, an earlier part is missing.
 _EARLIER = ("parentUuid", "logicalParentUuid", "isCompactSummary")
 _MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
@@ -27,8 +27,8 @@ _MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 class Head(NamedTuple):
     """The head of a transcript.
 
-    folder      the folder the agent worked in, "" if no record names it
-    started_at  the first time in the file as written, "" if there is none
+    folder      the agent's working folder; "" if no record names it
+    started_at  the first time in the file as written; "" if there is none
     """
 
     folder: str
@@ -36,7 +36,10 @@ class Head(NamedTuple):
 
 
 def read_head(path: Path) -> Head:
-    """Return the head of a transcript. Raises OSError."""
+    """Return the head of a transcript.
+
+    Raises: OSError.
+    """
     if path.suffix == ".json":
         return Head(_folder_of_document(path), "")
     folder = started_at = ""
@@ -58,8 +61,10 @@ def _first_records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a transcript begins where its session began. It does not if its first message
-    follows a record that the file lacks, or sums up earlier ones. Raises OSError.
+    """Return whether a transcript contains the beginning of its session. It does not if its first
+    message follows a record that is not in the file, or summarizes earlier records.
+
+    Raises: OSError.
     """
     if path.suffix == ".json":
         return True
@@ -69,8 +74,9 @@ def is_whole(path: Path) -> bool:
 
 
 def last_time(path: Path) -> str:
-    """Return the last time that a record at the end of a transcript names; "" if none does. Raises
-    OSError.
+    """Return the last time in the records at the end of a transcript; "" if there is none.
+
+    Raises: OSError.
     """
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
@@ -83,7 +89,10 @@ def last_time(path: Path) -> str:
 
 
 def _folder_of_document(path: Path) -> str:
-    """Return the folder that a document names. Raises OSError."""
+    """Return the folder that a document names.
+
+    Raises: OSError.
+    """
     try:
         record = json.loads(path.read_bytes()) if path.stat().st_size <= _MAX_DOCUMENT_BYTES else {}
     except (ValueError, RecursionError):

@@ -21,25 +21,27 @@ Role = Literal["assistant", "user"]
 Origin = Literal[
     "model",  # assistant: the model's own words and tool calls
     "synthetic",  # assistant: written by the client (model "<synthetic>", API error notices)
-    "human",  # user: typed by a person, queued prompts included
+    "human",  # user: typed by the human user, including queued prompts
     "tool",  # user: carries tool results only
-    # user: a person refused a tool call, perhaps with a reason (in `text`), or interrupted
+    # user: the user refused a tool call, perhaps with a reason (in `text`), or interrupted
     "refusal",
-    # user: the speaker is not known, because the text is inside a tag that no client's list has,
-    # or was queued and never delivered
+    # user: the speaker is unknown, because the text is inside a tag of no known client, or was
+    # queued and never delivered
     "unknown",
     "injected",  # user: meta records, hook output, command echoes, notifications, reminders
     "summary",  # user: a compaction summary
 ]
 
 
-#: The whole arguments of a call that were not kept.
+#: Used instead of the whole arguments of a call if they were not kept.
 NOT_KEPT: Mapping[str, Any] = MappingProxyType({})
 
 
 class ToolCall(NamedTuple):
-    """A tool call of the assistant. `input` holds the tool's own arguments, with bounded texts,
-    `whole` the arguments as they are if whoever reads the transcript asks for them.
+    """A tool call of the assistant.
+
+    `input` contains the tool's own arguments, with bounded texts. `whole` contains the unchanged
+    arguments if the caller asked for them.
     """
 
     id: str
@@ -52,7 +54,7 @@ class ToolResult(NamedTuple):
     """The answer of a tool.
 
     text    bounded: head, tail and the lines that look like errors
-    choice  what the user chose or answered in the client's own question tool; "" for other answers
+    choice  the user's choice or answer in the client's own question tool; "" for other answers
     former  the whole text of the file before an edit, None if it is not recorded
     is_new  whether the tool created the file
     """
@@ -66,18 +68,18 @@ class ToolResult(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A record of a transcript that carries words, calls or results.
+    """A record of a transcript with words, calls or results.
 
     key       64-bit identity of the record (`record_key(uuid)`); equal in every copy of the record
     uuid      the record's own id as written, or a digest of its line if it has none
     chain     "" for the main conversation, else the id of its sidechain (a subagent's)
     timestamp ISO 8601 as written, "" if the record has none
-    text      visible text blocks joined by newlines; for origin "refusal" the person's reason
+    text      visible text blocks joined by newlines; for origin "refusal" the user's reason
     thinking  thinking blocks joined by newlines (mostly empty in real transcripts)
     offset    byte offset of the record's line in the file
     tokens    number of tokens that the model wrote, 0 if the agent does not record it; each record
               of one answer has the number that it adds
-    beside    names of bullets whose citations were taken out of the text, because the judge that
+    beside    names of bullets whose citations were removed from the text, because the judge that
               reads it does not judge them there
     """
 
@@ -98,16 +100,16 @@ class Message(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of a reading, so that drift of an undocumented format is reported.
+    """Counts of a reading. They show changes of an undocumented format.
 
-    lines             complete lines that are not blank, oversized ones included
+    lines             complete lines that are not blank, including oversized ones
     records           JSON objects
     messages          messages, each once; `duplicates` are the others
     glued             lines with more than one JSON object
     malformed         texts that are not a JSON object
     oversized         lines above `records.LINE_LIMIT`, which are not parsed
-    unfinished_bytes  size of a last line that is not complete yet
-    unknown_types     how often a type of record appeared that its reader does not know
+    unfinished_bytes  size of an incomplete last line
+    unknown_types     how often each record type appeared that the reader does not know
     """
 
     lines: int = 0

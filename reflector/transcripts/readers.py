@@ -25,7 +25,7 @@ Reader = type[Conversation]
 
 
 class Store(NamedTuple):
-    """A folder of sessions, and the reader of the agent that keeps them there."""
+    """A folder of sessions, and the reader of its agent."""
 
     reader: Reader
     kept: Kept
@@ -33,7 +33,7 @@ class Store(NamedTuple):
 
 @cache
 def built_in_readers() -> tuple[Reader, ...]:
-    """Return the readers of the modules of `transcripts.agents`, in the order of their names."""
+    """Return the readers of the modules of `transcripts.agents`, sorted by name."""
     readers_of_ours: list[Reader] = []
     for module_info in iter_modules(agents.__path__, f"{agents.__name__}."):
         module = import_module(module_info.name)
@@ -50,8 +50,8 @@ def readers() -> tuple[Reader, ...]:
 
 
 def readers_in_use() -> tuple[Reader, ...]:
-    """Return the readers of the agents that the user has worked with; all if there are none, or if
-    one of them does not know which files its agent loads.
+    """Return the readers of the agents that the user has worked with. Return all readers if there
+    are none, or if one of them does not know which files its agent loads.
     """
     used = [reader for reader in readers() if any(kept.folder.is_dir() for kept in reader.kept)]
     is_known = used and all(reader.loads.project for reader in used)
@@ -59,19 +59,19 @@ def readers_in_use() -> tuple[Reader, ...]:
 
 
 class _Loaded(NamedTuple):
-    """The listed readers that can be used, and the reasons why the others cannot."""
+    """The listed readers that can be used, and the reasons why the others cannot be used."""
 
     readers: tuple[Reader, ...]
     faults: tuple[str, ...]
 
 
 def extension_readers() -> tuple[Reader, ...]:
-    """Return the readers that the user lists, without those that cannot be used."""
+    """Return the usable readers that the user lists."""
     return _load_listed(extensions.listed_readers()).readers
 
 
 def faults() -> tuple[str, ...]:
-    """Return the reasons why listed readers cannot be used, each with the way out."""
+    """Return the reasons why listed readers cannot be used, each with a remedy."""
     return _load_listed(extensions.listed_readers()).faults
 
 
@@ -90,7 +90,7 @@ def _load_listed(names: tuple[str, ...]) -> _Loaded:
 def load_reader(extension: Extension) -> Reader:
     """Return the reader of an extension.
 
-    Raises: ExtensionError if it is not a reader, or has the name of a built-in one.
+    Raises: ExtensionError if it is not a reader, or has the name of a built-in reader.
     """
     reader = extensions.load_extension(extension)
     if not (isinstance(reader, type) and issubclass(reader, Conversation)):
@@ -122,7 +122,7 @@ def stores(among: Sequence[Reader] | None = None) -> list[Store]:
 
 
 def transcripts_of(session_id: str) -> Iterator[Path]:
-    """Yield the transcripts of a session that agents keep and name by its id."""
+    """Yield the transcripts that agents keep under the id of a session."""
     ends = (f"-{session_id}", f"_{session_id}")
     folders = [store.kept for store in stores() if store.kept.folder.is_dir()]
     for kept in folders:
@@ -133,13 +133,13 @@ def transcripts_of(session_id: str) -> Iterator[Path]:
 
 
 def is_subagents(path: Path) -> bool:
-    """Return whether a transcript is of a subagent, by its name."""
+    """Return whether a transcript's name shows that it belongs to a subagent."""
     return path.name.startswith("agent-") or path.parent.name == "subagents"
 
 
 def folder_named_in(record: dict[str, Any]) -> str:
-    """Return the folder that the agent worked in, "" if a record does not name it; a chat of Gemini
-    CLI has a hash of it.
+    """Return the agent's working folder; "" if a record does not name it. A chat of Gemini CLI has
+    a hash of the folder.
     """
     for reader in readers():
         if folder := reader.folder_of(record):
@@ -148,7 +148,7 @@ def folder_named_in(record: dict[str, Any]) -> str:
 
 
 def time_named_in(record: dict[str, Any]) -> str:
-    """Return the time of a record in ISO 8601, "" if it does not name one."""
+    """Return the time of a record in ISO 8601; "" if it does not name one."""
     for reader in readers():
         if time := reader.time_of(record):
             return time

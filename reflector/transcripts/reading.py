@@ -57,32 +57,32 @@ if TYPE_CHECKING:
 
 #: Parsed, a document needs about three times its size in memory.
 DOCUMENT_LIMIT = 128 * 1024 * 1024
-#: The beginning of a JSON list of messages, from which no agent resumes.
+#: The beginning of a JSON list of messages. No agent resumes a session from such a list.
 _LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[\s*\{\s*\"type\"")
-#: How far to look for a record that is recognised. A first prompt with images has megabytes.
+#: The limits of the search for a known record. A first prompt with images has megabytes.
 _SNIFF_LINES = 200
 _SNIFF_BYTES = 64 * 1024 * 1024
 _BUFFER = 1024 * 1024
-#: A scan of at most this number of bytes keeps its messages for a judge; of a longer one they are
-#: read again.
+#: A scan of at most this number of bytes keeps its messages for a judge. The messages of a longer
+#: one are read again.
 _MAX_KEPT_BYTES = 8 * 1024 * 1024
-#: The number of texts of the model that are kept: the last answer has one for each block.
+#: The maximum number of kept texts of the model. The last answer has one text for each block.
 _KEPT_ANSWERS = 16
 #: Messages that a copy may write in other words: those of clients and tools.
 _NO_TWINS = frozenset(("injected", "tool", "synthetic"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
-#: Bytes that may be before a JSON object, a byte order mark included.
+#: Bytes that may come before a JSON object, including a byte order mark.
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
-#: The least number of messages between two places.
+#: The minimum number of messages between two places.
 _MIN_DISTANCE = 20
 
 
 class UnknownTranscript(Refusal, ValueError):
-    """The file is readable, and is not a transcript that reflector knows."""
+    """The file is readable, but it is not a known transcript."""
 
 
 class Place(NamedTuple):
-    """A line at which a reading can begin: its records are read without those before it.
+    """A line at which a reading can begin, because its records can be read without those before it.
 
     offset  of the line, in bytes
     key     of the first message there
@@ -96,15 +96,15 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The facts that one pass over a transcript collected.
+    """The facts of one pass over a transcript.
 
-    agent        the name that the sessions of its agent are recorded under
+    agent        the agent's name in records of its sessions
     start, bytes the offsets at which the reading began and ended; `tally.unfinished_bytes` before
                  the end were not consumed
     sha256       hex digest of the bytes between
     keys         record keys of all messages, in the order of `messages`
-    twins        (key, twin) of each message of a person or the model that has words; a twin is
-                 equal for its copy under a new id: a key of its time, its role and its words
+    twins        (key, twin) of each message of the user or the model that has words; the twin is a
+                 key of its time, role and words, so it is equal for a copy under a new id
     cited        (key, names) of the model's records that cite
     wrong        (key, reason by name) of those that call a bullet wrong
     told         (key, telling) of each echo of our hook's output; the key is that of the model's
@@ -113,11 +113,11 @@ class Scan:
     answered     key of the model's last message; None without one
     answers      (key, text) of the last texts of the model, oldest first
     session_id … version    of the conversation; "" if no record has it
-    models       how many messages each model wrote, by its name; "" for an unknown one
+    models       number of messages of each model, by its name; "" for an unknown one
     first_uuid, last_uuid   of the first and last message
     ended_at     the largest timestamp as written (records are not in the order of time)
     places       lines at which a later reading can begin
-    messages     all messages if they are few enough to be kept, else none
+    messages     all messages of a short scan, none of a long one
     """
 
     agent: str
@@ -151,13 +151,13 @@ class Scan:
 
     @property
     def people(self) -> list[Message] | None:
-        """The messages of people; None if the messages are too many to be kept."""
+        """The messages of the user; None if the scan did not keep messages."""
         if not self.messages:
             return None
         return [message for message in self.messages if message.origin in ("human", "refusal")]
 
     def add(self, message: Message, conversation: Conversation) -> None:
-        """Collect the facts of the next message."""
+        """Add the facts of the next message."""
         key = message.key
         self._add_place(message, conversation.rested_at)
         self.keys.append(key)
@@ -201,11 +201,11 @@ def recognise(path: str | PathLike[str]) -> Reader:
 
 
 def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
-    """Return the facts of a transcript from the offset `start` to the offset `limit` (None: its
-    end), in flat memory.
+    """Return the facts of a transcript from the offset `start` to the offset `limit` (None for the
+    end of the file). The memory does not grow with the file.
 
-    Raises: OSError (missing file, folder, no permission) and UnknownTranscript; never because of
-    the content of a line.
+    Raises: OSError (missing file, folder, no permission) and UnknownTranscript. The content of a
+    line never raises.
     """
     with _opened(path, start, limit) as reading:
         size = os.fstat(reading.file.fileno()).st_size
@@ -231,11 +231,12 @@ def read_messages(
     start: int = 0,
     keeps_whole: bool = False,
 ) -> Iterator[Message]:
-    """Yield the messages of a transcript, in the order in which the model saw them, each once.
+    """Yield the messages of a transcript, without duplicates, in the order in which the model saw
+    them.
 
-    limit   the offset to read to: the file's size when its window was closed
-    start   the offset to begin at, that of a place
-    keeps_whole  whether calls keep their whole arguments, which have no bound
+    limit        the offset of the end: the file's size when its window was closed
+    start        the offset of the beginning, which must be a place
+    keeps_whole  whether calls keep their whole arguments, which may be of any size
 
     Raises: as `scan`, at the first step of the iteration.
     """
@@ -245,10 +246,11 @@ def read_messages(
 
 
 def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
-    """Return the messages of a transcript of any agent, each `{"role": str, "content": str}`, in
-    file order, all in memory; [] without a path or a file. Malformed lines are skipped.
+    """Return the messages of a transcript of any agent, in file order, each `{"role": str,
+    "content": str}`. All are in memory. Return [] without a path or a file. Malformed lines are
+    skipped.
 
-    Raises: OSError for a path that exists and cannot be read, or is not a file, such as a pipe.
+    Raises: OSError if the path exists and cannot be read, or is not a file, such as a pipe.
     """
     try:
         return [] if path is None else _classic_messages(path)
@@ -257,7 +259,7 @@ def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
 
 
 def _classic_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
-    # The classic list is made of lines that look like messages, whichever agent wrote them.
+    # The classic list contains all lines that look like messages, whichever agent wrote them.
     with suppress(UnknownTranscript), _opened(path) as reading:
         if reading.reader is not ClaudeCode:
             spoken = (message for message in reading if message.origin in ("human", "model"))
@@ -298,10 +300,10 @@ def _classic_message(record: dict[str, Any]) -> dict[str, str] | None:
 
 
 def open_transcript(path: str | PathLike[str]) -> FileIO:
-    """Open a regular file, unbuffered and without waiting, because a hook may name any path and a
-    pipe would wait for its end.
+    """Open a regular file, unbuffered and without blocking. A hook may name any path, and opening a
+    pipe would block.
 
-    Raises: OSError, and UnknownTranscript for anything but a regular file.
+    Raises: OSError; UnknownTranscript if it is not a regular file.
     """
     file = open(  # noqa: SIM115
         path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
@@ -315,8 +317,8 @@ def open_transcript(path: str | PathLike[str]) -> FileIO:
 
 
 class SessionReading:
-    """A reading of a transcript from an offset to a limit, of a document as a whole: its messages,
-    each once.
+    """A reading of a transcript from an offset to a limit. It yields each message once. A document
+    is always read as a whole.
 
     keeps_whole  whether calls keep their whole arguments
     """
@@ -359,13 +361,13 @@ class SessionReading:
 
 
 def _bounded(message: Message) -> Message:
-    """Return a message without the whole arguments of its calls, which have no bound."""
+    """Return a message without the whole arguments of its calls, which may be of any size."""
     return message._replace(calls=tuple([call._replace(whole=NOT_KEPT) for call in message.calls]))
 
 
 @contextmanager
 def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
-    """Open a transcript whose calls have their whole arguments alone, and whose results may have no
+    """Open a transcript whose calls only have their whole arguments, and whose results may not have
     text.
 
     Raises: as `scan`.
@@ -377,7 +379,7 @@ def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
 
 
 def session_named_in(path: str | PathLike[str]) -> str:
-    """Return the id of a transcript's session, by its first records; "" if that cannot be read."""
+    """Return the session id in the first records of a transcript; "" if it cannot be read."""
     with suppress(OSError, UnknownTranscript), open_session(path) as reading:
         for _ in reading:
             if session_id := reading.conversation.session_id:
@@ -386,8 +388,8 @@ def session_named_in(path: str | PathLike[str]) -> str:
 
 
 def messages_at(path: str | PathLike[str], places: Mapping[int, int]) -> dict[int, Message]:
-    """Return the messages of people with these keys, each read from its record alone, by key; the
-    whole transcript is read if a record alone does not show the words of its message.
+    """Return the messages of the user with these keys, by key. Each is read from its own record
+    only. If a record alone does not show its message, the whole transcript is read.
 
     places  the offset of the record's line by the key of the message
 
@@ -432,14 +434,14 @@ _ReaderOf = Callable[[dict[str, Any]], Reader | None]
 
 @dataclass(slots=True)
 class _Beginning:
-    """The beginning of a file that was searched for a record that a reader recognises.
+    """The result of the search for a known record at the beginning of a file.
 
     head         the first bytes
     recognised   the reader of the first record that decides; None without one
-    is_document  whether the first line is not a JSON object, as in a document over many lines; None
+    is_document  whether the first line is not a JSON object, as in a document on many lines; None
                  without a line
     has_envelope whether a record has the envelope of Claude Code, but no words
-    is_foreign   whether a record of a person or the model is of no known format
+    is_foreign   whether a record of the user or the model has an unknown format
     """
 
     head: bytes
@@ -451,7 +453,7 @@ class _Beginning:
 
 
 def _recognise_open(file: FileIO) -> _Recognised:
-    """Return the reader of an open file: a built-in one, else one of an extension.
+    """Return the reader of an open file: a built-in one, or else one of an extension.
 
     Raises: UnknownTranscript
     """
@@ -468,13 +470,13 @@ def _recognise_open(file: FileIO) -> _Recognised:
 
 
 def _decide(file: FileIO, beginning: _Beginning, reader_of: _ReaderOf) -> _Recognised | None:
-    """Return the reader of a file by its beginning, or of the document that the whole file is."""
+    """Return the reader of a file by its beginning, or by the document that the whole file is."""
     if beginning.recognised is not None:
         return beginning.recognised
     if beginning.has_envelope and not beginning.is_foreign:
         return _Recognised(ClaudeCode, is_document=False)
     tally = beginning.tally
-    # One JSON object over many lines, or on one line above the limit.
+    # One JSON object on many lines, or on one line above the limit.
     is_long_line = tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
     is_document = beginning.is_document or is_long_line
     if is_document and beginning.head.lstrip(_BLANKS).startswith(b"{"):
@@ -489,8 +491,8 @@ def _decide(file: FileIO, beginning: _Beginning, reader_of: _ReaderOf) -> _Recog
 def _search_beginning(file: FileIO, reader_of: _ReaderOf) -> _Beginning:
     """Search the first lines of a file for a record that a reader recognises.
 
-    Claude Code needs a record with words, because another agent has records of the same envelope
-    without any.
+    Claude Code needs a record with words, because another agent writes the same envelope without
+    words.
     """
     buffered = BufferedReader(file, _BUFFER // 16)
     beginning = _Beginning(buffered.peek(64)[:64])
@@ -512,7 +514,7 @@ def _search_beginning(file: FileIO, reader_of: _ReaderOf) -> _Beginning:
 
 
 def _examine(value: dict[str, Any], beginning: _Beginning, reader_of: _ReaderOf) -> None:
-    """Note whether a record decides on the reader of its file."""
+    """Note whether a record determines the reader of its file."""
     reader = reader_of(value)
     has_words = _may_have_words(value)
     if reader is None:
@@ -527,14 +529,14 @@ def _examine(value: dict[str, Any], beginning: _Beginning, reader_of: _ReaderOf)
 
 
 def _may_have_words(record: dict[str, Any]) -> bool:
-    """Return whether a record of Claude Code's envelope is one of a person or the model."""
+    """Return whether a record in Claude Code's envelope comes from the user or the model."""
     return record.get("type") in ("user", "assistant")
 
 
 def _built_in_reader_of(record: dict[str, Any]) -> Reader | None:
     """Return the built-in reader of a record.
 
-    Two built-in readers never recognise the same record, so their order decides nothing.
+    Two built-in readers never recognise the same record, so their order does not matter.
     """
     if ClaudeCode.recognises(record):
         return ClaudeCode
@@ -570,7 +572,7 @@ def _faults_of(reader: Reader) -> Iterator[None]:
 def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
     """Return the JSON objects of a file, usually one.
 
-    Raises: UnknownTranscript for a file without an object, or above the limit.
+    Raises: UnknownTranscript if the file does not have an object, or is above the limit.
     """
     size = os.fstat(file.fileno()).st_size
     buffered = BufferedReader(file, _BUFFER)
@@ -593,7 +595,7 @@ def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
 
 
 def _refusal(beginning: _Beginning) -> str:
-    """Return the reason why a file is refused, and the way out."""
+    """Return the reason why a file is refused, with a remedy."""
     tally = beginning.tally
     if _LIST.match(beginning.head):
         return (

@@ -18,16 +18,16 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 from reflector.transcripts.message import Tally
 
-#: Longer lines are passed over. The longest in 1.3 GB of real transcripts has 2.1 MB (an image).
+#: Longer lines are skipped. The longest in 1.3 GB of real transcripts has 2.1 MB (an image).
 LINE_LIMIT = 32 * 1024 * 1024
-#: An oversized line is passed over in pieces of this size.
+#: An oversized line is skipped in pieces of this size.
 _PIECE = 1 << 20
 
-#: Types beyond this many are counted together: a hostile file must not fill the tally.
+#: Types above this number are counted together, so that a hostile file cannot fill the tally.
 _TYPE_NAMES_LIMIT = 64
 
-#: The beginning of a whole record after one that was cut off in the middle (the client died while
-#: writing, and a resumed session appended). Nested objects never begin with this key.
+#: The beginning of a complete record after one that was cut off, because the client died while
+#: writing and a resumed session appended. Nested objects never begin with this key.
 RECORD_START = '{"parentUuid":'
 
 _KEY = Struct(">q24x").unpack
@@ -38,7 +38,9 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 
 
 def _parse_integer(digits: str) -> int | None:
-    """Return an integer; None above 4,300 digits, which CPython refuses with a ValueError."""
+    """Return an integer; None above 4,300 digits, because CPython refuses those with a
+    ValueError.
+    """
     try:
         return int(digits)
     except ValueError:
@@ -68,8 +70,8 @@ def record_uuid(record: dict[str, Any], text: bytes) -> str:
 
 
 class Line(NamedTuple):
-    """A line of a file: the offset of its first byte, its size with its end, and its text without
-    white space around it, which is empty for an oversized or unfinished line.
+    """A line of a file: the offset of its first byte, its size including the line end, and its text
+    without surrounding white space. The text is empty for an oversized or unfinished line.
     """
 
     offset: int
@@ -86,7 +88,9 @@ class Record(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """The rest of an oversized line: bytes that were read, and whether the line's end was read."""
+    """The rest of an oversized line: the number of bytes read, and whether the line's end was
+    read.
+    """
 
     size: int
     is_ended: bool
@@ -95,12 +99,12 @@ class _Rest(NamedTuple):
 def read_lines(file: BinaryIO, limit: int | None, tally: Tally, start: int = 0) -> Iterator[Line]:
     """Yield every complete line that is not blank.
 
-    start  the offset at which `file` is now
+    start  the current offset of `file`
     limit  the offset at which reading stops, None for the end of the file
 
-    A last line without a line break is yielded if it is complete JSON; otherwise its size goes to
-    `tally.unfinished_bytes`. A file that grows is read to its end at that moment; one that shrinks
-    ends earlier.
+    A last line without a line break is yielded if it is complete JSON. Otherwise its size goes to
+    `tally.unfinished_bytes`. A file that grows is read to its current end. If a file shrinks, the
+    reading ends earlier.
     """
     offset = start
     while line := _next_line(file, offset, limit):
@@ -141,7 +145,7 @@ def _next_line(file: BinaryIO, offset: int, limit: int | None) -> Line | None:
 
 
 def _pass_over(file: BinaryIO, budget: int | None) -> _Rest:
-    """Read to the end of the current line, at most `budget` bytes."""
+    """Skip the rest of the current line, at most `budget` bytes."""
     passed = 0
     while budget is None or passed < budget:
         most = _PIECE if budget is None else min(_PIECE, budget - passed)
@@ -155,16 +159,16 @@ def _pass_over(file: BinaryIO, budget: int | None) -> _Rest:
 
 
 def is_complete(line: bytes) -> bool:
-    """Return whether a line holds JSON objects from its first byte to its last."""
+    """Return whether a line consists of JSON objects from its first byte to its last."""
     probe = Tally()
     records = parse_line(line, probe)
     return bool(records) and probe.malformed == 0
 
 
 def parse_line(line: bytes, tally: Tally) -> list[Record]:
-    """Return the JSON objects of one line: usually one, two if records were glued.
+    """Return the JSON objects of one line: usually one, two if records were glued together.
 
-    Other texts count as malformed, each stretch between two objects once.
+    Each stretch of other text between two objects counts as malformed once.
     """
     try:
         text = line.decode()

@@ -23,10 +23,10 @@ from reflector.transcripts.message import Origin
 class Client(NamedTuple):
     """The texts that a client writes under its user's name.
 
-    version   of the client that the lists were taken from
-    beside    tags that it puts around, before or into the words that a person typed
-    instead   tags that begin a text of which a person typed nothing
-    openings  regular expressions of the beginnings of such a text without a tag
+    version   of the client from which the lists were taken
+    beside    tags that it puts around, before or into the words that the user typed
+    instead   tags that begin a text without words of the user
+    openings  regular expressions for the beginnings of such a text without a tag
     """
 
     name: str
@@ -37,7 +37,7 @@ class Client(NamedTuple):
 
 
 class Speech(NamedTuple):
-    """The speaker of a text, and the words that are the speaker's."""
+    """The speaker of a text, and the speaker's own words."""
 
     origin: Origin
     words: str
@@ -145,10 +145,10 @@ def _tags(lists: Iterable[str]) -> re.Pattern[str]:
 
 
 class _Patterns(NamedTuple):
-    """The texts of `CLIENTS`, and tags in general.
+    """Patterns of the texts in `CLIENTS`, and of tags in general.
 
-    beside   the tags beside a person's words, `any` all tags of `CLIENTS`
-    instead  the beginnings of a text of which a person typed nothing
+    beside   the tags beside a user's words, `any` all tags of `CLIENTS`
+    instead  the beginnings of a text without words of the user
     opened   the beginning of any element, `pasted` one at the beginning of a line
     mark     any tag
     """
@@ -163,7 +163,9 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    """Return the patterns, which take longer to compile than a short command to run."""
+    """Return the patterns. They are compiled on demand, because this takes longer than a short
+    command.
+    """
     tags_instead = " ".join(client.instead for client in CLIENTS).split()
     beginnings = (
         rf"<(?:{'|'.join(map(re.escape, tags_instead))})(?![\w-])",
@@ -190,9 +192,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|(?<=[。！？])|\n+")
 
 
 def spoken(text: str) -> Speech:
-    """Return the speaker and the words of a text that no flag of its record explains.
+    """Return the speaker and the words of a text, if no flag of its record names the speaker.
 
-    The words of a person are without the additions of their client; other words are whole.
+    The words of the user are returned without the client's additions. Other texts are returned
+    unchanged.
     """
     patterns = _patterns()
     typed = without(text, patterns.beside).strip()
@@ -205,7 +208,9 @@ def spoken(text: str) -> Speech:
 
 
 def tag_around(text: str) -> str:
-    """Return the first tag of a text that is wholly inside tags; "" if a part of it is outside."""
+    """Return the first tag of a text that is completely inside tags; "" if a part of it is
+    outside.
+    """
     text = text.strip()
     first_tag = ""
     position = 0
@@ -218,8 +223,8 @@ def tag_around(text: str) -> str:
         is_empty = opened[2] != ""
         end = opened.end() if is_empty else _end_of(text, opened)
         if end < 0:
-            # The tag never ends. A client writes its own tag on a line of its own, a person
-            # writes one into a sentence.
+            # The tag never ends. A client writes its own tag on a separate line, but a user writes
+            # one into a sentence.
             next_character = text[opened.end() : opened.end() + 1]
             return first_tag if next_character in ("", "\n", "\r") else ""
         position = len(text) - len(text[end:].lstrip())
@@ -227,7 +232,7 @@ def tag_around(text: str) -> str:
 
 
 def _end_of(text: str, opened: re.Match[str]) -> int:
-    """Return the position after the end of the element that a tag opens, -1 without one."""
+    """Return the position after the end of the element that a tag opens; -1 without an end."""
     tags = re.compile(rf"<(/?){re.escape(opened[1])}(?![\w:.-])[^<>]{{0,4000}}>")
     depth = 1
     for tag in tags.finditer(text, opened.end()):
@@ -243,9 +248,9 @@ def without(text: str, tags: re.Pattern[str]) -> str:
 
     tags  matches an opening tag; its first group is the name, its second "/" for an empty element
 
-    A tag without an end stays: it is a word of its writer.
+    A tag without an end stays, because it is a word of its writer.
     """
-    # Not by a pattern that looks for each end: that is quadratic in a text full of beginnings.
+    # A pattern that looks for each end would be quadratic in a text full of beginnings.
     pieces: list[str] = []
     unclosed: set[str] = set()
     position = 0
@@ -265,18 +270,20 @@ def without(text: str, tags: re.Pattern[str]) -> str:
 
 
 def inner(text: str) -> str:
-    """Return a text without any tag, with each run of white space as one space."""
+    """Return a text without tags, with each run of white space as one space."""
     return " ".join(_patterns().mark.sub(" ", text).split())
 
 
 def outside_tags(text: str) -> str:
-    """Return a person's words outside tags that begin a line: a pasted text is not their wish."""
+    """Return the user's words outside tags that begin a line, because a pasted text is not the
+    user's wish.
+    """
     return without(text, _patterns().pasted)
 
 
 def own_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that are a person's own: no code, no quotation, no tagged
-    text, no list.
+    """Yield the user's own sentences in a text. Code, quotations, tagged text and lists are
+    omitted.
     """
     plain = outside_tags(_FENCED.sub("\n", text))
     for line in plain.split("\n"):
@@ -286,10 +293,10 @@ def own_sentences(text: str) -> Iterator[str]:
 
 
 def speaker_of(texts: Iterable[str]) -> Speech:
-    """Return the speaker and the words of a record of several texts.
+    """Return the speaker and the words of a record with several texts.
 
-    The words of a person win over the additions of their client, those of an unknown speaker over
-    the client's.
+    The words of the user have priority over those of an unknown speaker. Both have priority over
+    the client's additions.
     """
     speeches = [spoken(text) for text in texts]
     origins = {speech.origin for speech in speeches}

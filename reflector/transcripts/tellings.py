@@ -30,7 +30,7 @@ _MAX_TELLING = 20_000
 
 
 class Telling(NamedTuple):
-    """The bullets and lessons that one text showed.
+    """The bullets and lessons in one text.
 
     bullets  names
     lessons  the first 8 digits of their ids
@@ -45,7 +45,7 @@ class Telling(NamedTuple):
 
 
 def telling_of(text: str) -> Telling | None:
-    """Return the bullets and lessons that a text of our hook showed; None for another text."""
+    """Return the bullets and lessons in a text of our hook; None for any other text."""
     marks = ("] helpful=", "] :: ", "[lesson ", PLACEBO_HEADING)
     if len(text) > _MAX_TELLING or not any(mark in text for mark in marks):
         return None

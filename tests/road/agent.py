@@ -1,4 +1,4 @@
-"""An agent at work in a project: real hooks, real commands, and questions about what came of it."""
+"""An agent at work in a project: real hooks, real commands, and questions about the results."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ from reflector.project import Project
 from tests.road.sessions import Session
 from tests.schemas import check
 
-#: The command lines of the hook and of `reflector`, as processes of the checkout that the tests are
-#: in.
+#: The command lines of the hook and of `reflector`, as processes of the tests' own checkout.
 HOOK = [sys.executable, "-I", "-S", SCRIPT]
 _MAIN = (
     "import sys; sys.path.insert(0, {!r}); sys.argv[0] = 'reflector'; from reflector.__main__ "
     "import main; main()"
 )
 REFLECTOR = [sys.executable, "-I", "-c", _MAIN.format(str(Path(__file__).parents[2]))]
-#: A drain that a hook started takes seconds on a busy machine.
+#: On a busy machine, a drain that a hook started takes seconds.
 PATIENCE = 60.0
 
 BULLETS = {
@@ -64,13 +63,16 @@ BULLETS = {
 
 
 class Keyboard(io.StringIO):
-    """A terminal on which a person types these keys."""
+    """A terminal on which the user types these keys."""
 
     def isatty(self) -> bool:
         return True
 
     def press(self) -> str:
-        """The next key; after the last one, the end of the input."""
+        """Return the next key.
+
+        Raises: EOFError after the last one.
+        """
         if key := self.read(1):
             return key
         raise EOFError
@@ -78,7 +80,7 @@ class Keyboard(io.StringIO):
 
 @contextmanager
 def environ(values: Mapping[str, str]) -> Iterator[None]:
-    """Give this process these variables and no others; only those that differ are touched."""
+    """Give this process exactly these variables. Only those that differ are changed."""
 
     def become(values: Mapping[str, str], now: Mapping[str, str]) -> None:
         for name in now.keys() - values.keys():
@@ -94,7 +96,7 @@ def environ(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def hooked(payload: bytes) -> tuple[bytes, bytes]:
-    """Run the hook in this process; what it prints, and its errors."""
+    """Run the hook in this process, and return its output and its errors."""
     ours = [os.dup(number) for number in range(3)]
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         given.write(payload)
@@ -126,7 +128,9 @@ class Ran:
 
 @dataclass
 class Agent:
-    """A project folder with its own home; nothing of the person who runs the tests is seen."""
+    """A project folder with its own home, separate from the files of the user who runs the
+    tests.
+    """
 
     project: Path
     home: Path
@@ -134,7 +138,7 @@ class Agent:
 
     @classmethod
     def bare(cls, folder: Path, environ: dict[str, str] | None = None) -> Agent:
-        """An agent in a new project that has nothing."""
+        """Return an agent in a new, empty project."""
         agent = cls(folder / "project", folder / "home", environ or {})
         for made in (agent.project, agent.home):
             made.mkdir(parents=True, exist_ok=True)
@@ -142,7 +146,7 @@ class Agent:
 
     @classmethod
     def in_folder(cls, folder: Path, bullets: dict[str, Any] | None = None) -> Agent:
-        """An agent in a new project that has a playbook."""
+        """Return an agent in a new project with a playbook."""
         agent = cls.bare(folder)
         agent.claude.mkdir()
         agent.write_playbook(BULLETS if bullets is None else bullets)
@@ -162,7 +166,7 @@ class Agent:
 
     @property
     def own(self) -> Path:
-        """The person's own folder of the project."""
+        """The user's own folder of the project."""
         with environ({**os.environ, "HOME": str(self.home)}):
             return Path(own_folder(str(self.project)))
 
@@ -175,13 +179,13 @@ class Agent:
         return self.state / "ledger.db"
 
     def loses_its_copy(self) -> None:
-        """Forget what the person's own folder knows of the ledger, as on a machine that never
-        had it.
+        """Remove the ledger's entries from the user's own folder, as on a machine that never had
+        the ledger.
         """
         shutil.rmtree(self.own, ignore_errors=True)
 
     def open_ledger(self) -> Ledger:
-        """The ledger as the project opens it, so that it is known as this person's."""
+        """Open the ledger like the project, so that it is known as this user's."""
 
         def at_home(ledger: Ledger) -> None:
             with patch.dict(os.environ, self.env(), clear=True):
@@ -214,7 +218,7 @@ class Agent:
     def start_hook(
         self, event: str, *, spawn: bool = False, **fields: Any
     ) -> subprocess.Popen[bytes]:
-        """A hook that has its payload and runs."""
+        """Start a hook, give it its payload, and return its process."""
         process = subprocess.Popen(
             HOOK,
             stdin=subprocess.PIPE,
@@ -228,8 +232,8 @@ class Agent:
         return process
 
     def hook(self, event: str, *, spawn: bool = False, **fields: Any) -> str:
-        """Run a hook to its end, in this process unless it starts a drain; what the agent is
-        told.
+        """Run a hook to its end, in this process unless it starts a drain. Return the text for the
+        agent.
         """
         if not spawn:
             with environ(self.env(REFLECTOR_NO_SPAWN="1")):
@@ -242,8 +246,8 @@ class Agent:
         return out.decode()
 
     def hands(self, event: str, transcript: Path, *, drain: bool = False, **fields: Any) -> str:
-        """Run a hook about a transcript, whose name is its session's; what the agent is told, or
-        what a drain says.
+        """Run a hook about a transcript that has the name of its session. Return the text for the
+        agent, or a drain's output.
         """
         told = self.hook(
             event, **{"session_id": transcript.stem, "transcript_path": str(transcript)} | fields
@@ -258,7 +262,7 @@ class Agent:
         id: str = "s-1",
         **fields: Any,
     ) -> Path:
-        """Let a session end that cites a bullet; its transcript."""
+        """Let a session end that cites a bullet, and return its transcript."""
         transcript = Session(id).cites(cites, verdict).write(self.home / f"{id}.jsonl")
         self.hands("SessionEnd", transcript, **fields)
         return transcript
@@ -266,13 +270,13 @@ class Agent:
     def counted(
         self, cites: str = "pat-001", verdict: str | None = "helpful", *, id: str = "s-1"
     ) -> Ran:
-        """Record a session that cites a bullet; what `ingest` says."""
+        """Record a session that cites a bullet, and return the output of `ingest`."""
         return self.call(
             "ingest", Session(id).cites(cites, verdict).write(self.home / f"{id}.jsonl")
         )
 
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
-        """A command that runs."""
+        """Start a command, and return its process."""
         options = {
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
@@ -289,8 +293,8 @@ class Agent:
         code: int | None = 0,
         errors: bool = True,
     ) -> str:
-        """All that a command sends to a terminal of so many columns, on which a person typed
-        something.
+        """Return all output that a command sends to a terminal of N columns on which the user types
+        a text.
         """
         child, master = pty.fork()
         if child == 0:
@@ -321,14 +325,16 @@ class Agent:
         return read.decode().replace("\r\n", "\n")
 
     def run(self, *arguments: str | Path, code: int | None = 0, **options: Any) -> Ran:
-        """Run a command to its end, which is in `code` unless that is None."""
+        """Run a command to its end. Its exit code must be `code` unless that is None."""
         process = self.start(*arguments, **options)
         out, err = process.communicate(timeout=PATIENCE * 2)
         assert code is None or process.returncode == code, (process.returncode, out, err)
         return Ran(process.returncode, out, err)
 
     def commit_long_ago(self) -> None:
-        """Commit all of the project before any session, so that each started with its lines."""
+        """Commit the whole project with a date before any session, so that each session started
+        with its lines.
+        """
         git = ["git", "-C", str(self.project), "-c", "user.name=n", "-c", "user.email=e"]
         dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2020-01-01T00:00:00Z")
         for words in (["init"], ["add", "-A"], ["commit", "-m", "x"]):
@@ -342,8 +348,8 @@ class Agent:
         typed: str | None = None,
         keys: str | None = None,
     ) -> Ran:
-        """The same in this process, where it does not matter that it is one of its own; it is
-        given what was typed, or keys that were pressed in a terminal.
+        """Run a command in this process, if it need not be one of its own. It gets typed text, or
+        keys that were pressed in a terminal.
         """
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
         stdin = sys.stdin if typed is None else io.StringIO(typed)
@@ -363,8 +369,8 @@ class Agent:
         return told
 
     def dies(self, appends: int, *arguments: str | Path) -> bool:
-        """Run a command in a process that ends, as if it was killed, after so many appends;
-        whether it did so.
+        """Run a command in a process that ends after N appends, as if it was killed. Return whether
+        it ended so.
         """
         child = os.fork()
         if child == 0:
@@ -382,8 +388,8 @@ class Agent:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
     def killed_at(self, step: int, *arguments: str | Path) -> bool:
-        """Run a command that is killed at its n-th file to open, copy, rename or remove; whether
-        it was.
+        """Run a command that is killed at the N-th file to open, copy, rename or remove. Return
+        whether it was killed.
         """
         child = os.fork()
         if child == 0:
@@ -413,7 +419,7 @@ class Agent:
         return os.WIFSIGNALED(status)
 
     def json(self, *arguments: str | Path, code: int | None = 0) -> Any:
-        """What a command answers with --json, which is what its schema says."""
+        """Return a command's answer to --json, which must match its schema."""
         document = json.loads(self.call(*arguments, "--json", code=code).out)
         words = [str(word) for word in arguments]
         if words[:2] == ["lab", "--dataset"]:
@@ -423,12 +429,12 @@ class Agent:
         return document
 
     def counters(self) -> dict[str, tuple[int, int]]:
-        """(helpful, harmful) by name, as playbook.json has them."""
+        """Return (helpful, harmful) by name, as in playbook.json."""
         sections = json.loads(self.playbook.read_bytes())["sections"].values()
         return {b["name"]: (b["helpful"], b["harmful"]) for bullets in sections for b in bullets}
 
     def events(self, type_: str | None = None) -> list[dict[str, Any]]:
-        """Every event, or those of one type."""
+        """Return all events, or those of one type."""
         events: list[dict[str, Any]] = json.loads(self.call("log", "-n", "0", "--json").out)
         return sorted(
             (one for one in events if type_ in (None, one["type"])),
@@ -436,12 +442,12 @@ class Agent:
         )
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Wait until the drains that hooks started have done something, which `holds` sees."""
+        """Wait for the drains that hooks started, until `holds` returns true."""
         end = time.monotonic() + PATIENCE
         while not holds():
             assert time.monotonic() < end, (self.deliveries(), self.counters())
             time.sleep(0.05)
 
     def deliveries(self) -> list[str]:
-        """Names of what lies in the spool, pending, waiting, failed or broken."""
+        """Return the names of the deliveries in the spool: pending, waiting, failed or broken."""
         return sorted(str(path.relative_to(self.spool)) for path in self.spool.rglob("*.json"))

@@ -1,6 +1,4 @@
-"""Sessions that are cut into windows: the steps that they are made of, and ledgers to read them
-into.
-"""
+"""Sessions that are cut into windows: the steps of a session, and ledgers that record it."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ from tests.road.sessions import Session
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a window ends (the size of the file then), and whether it is judged before the next
-    one begins.
+    """The end of a window (the size of the file then), and whether the window is judged before the
+    next one begins.
     """
 
     end: int
@@ -39,8 +37,8 @@ class Cut:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the session says: each bullet's counters under every policy, the verdicts, and the
-    doubles.
+    """The results of a session: each bullet's counters under every policy, the verdicts, and the
+    duplicates.
     """
 
     totals: tuple[Totals, ...]
@@ -65,7 +63,9 @@ class Yard:
                 yield opened
 
     def assert_cut_counts_as_whole(self, path: Path, data: st.DataObject) -> None:
-        """Read a transcript in any windows, each judged at once or with a later one, and whole."""
+        """Read a transcript as a whole, and in any windows, each judged at once or with a later
+        one. The results must be equal.
+        """
         places = data.draw(
             st.lists(st.sampled_from(ends(path)), min_size=1, max_size=6, unique=True).map(sorted)
         )
@@ -73,7 +73,9 @@ class Yard:
         assert self.taken(path, cuts) == self.taken(path)
 
     def taken(self, path: Path, cuts: Sequence[Cut] = ()) -> Outcome:
-        """A transcript in windows that end at these cuts and at its end, in a ledger of its own."""
+        """Return the results of a transcript in windows that end at these cuts and at its end, in
+        its own ledger.
+        """
         with self.ledger() as ledger:
             take(ledger, path, cuts)
             return outcome(ledger)
@@ -82,7 +84,9 @@ class Yard:
 def take(
     ledger: Ledger, path: Path, cuts: Sequence[Cut] = (), session_id: str | None = None
 ) -> None:
-    """As hooks hand it over: the session's id is known, and a compaction says how much to read."""
+    """Record a window as hooks deliver it. The session's id is known, and a compaction gives the
+    size to read.
+    """
     session_id = session_id or scan(path).session_id
     for cut in (*cuts, Cut(path.stat().st_size)):
         try:
@@ -98,7 +102,7 @@ def judge(ledger: Ledger) -> None:
 
 
 def outcome(ledger: Ledger) -> Outcome:
-    """What the ledger's session says by now."""
+    """Return the current results of the ledger's session."""
     doubles = find_double_counts(ledger)
     verdicts: dict[str, list[str]] = {}
     for event in ledger.events(types=[ev.BULLET_TAGGED]):
@@ -112,7 +116,7 @@ def outcome(ledger: Ledger) -> Outcome:
 
 
 def ends(path: Path) -> list[int]:
-    """Where the records of a file end, but for the last one."""
+    """Return the ends of a file's records, without the last one."""
     size, found = 0, []
     for line in path.read_bytes().splitlines(keepends=True):
         size += len(line)
@@ -121,7 +125,7 @@ def ends(path: Path) -> list[int]:
 
 
 def at_random(chance: Random, path: Path) -> list[Cut]:
-    """One to five cuts at records, each window judged at once or with a later one."""
+    """Return one to five cuts at records, each window judged at once or with a later one."""
     places = ends(path)
     chosen = sorted(chance.sample(places, min(len(places), chance.randint(1, 5))))
     return [Cut(end, chance.random() < 0.7) for end in chosen]
@@ -143,7 +147,7 @@ def compaction(session: Session) -> None:
 
 
 def subagent(session: Session) -> None:
-    """Words on a sidechain, as version 1 wrote them into the session's own file."""
+    """Add words on a sidechain, as version 1 wrote them into the session's own file."""
     session.user("Look at the cart.").agent("As [pat-001] says, I look at the total.").agent(
         "Done."
     )

@@ -1,4 +1,4 @@
-"""Sessions written by hand, in the shape in which Claude Code keeps them."""
+"""Handwritten sessions in the form of Claude Code's transcripts."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ def _moment(id: str, agent_id: str | None) -> int:
 
 
 class Session:
-    """A transcript in the making: each call adds one record."""
+    """A transcript under construction. Each call adds one record."""
 
     def __init__(self, id: str = "s-1", *, agent_id: str | None = None) -> None:
         self.id = id
         self.agent_id = agent_id
         self.records: list[dict[str, Any]] = []
-        #: No two sessions are at work in the same microsecond: a copy of a session has its times
-        #: and words.
+        #: Two sessions are never at work in the same microsecond, because a copy of a session is
+        #: recognised by its times and words.
         self.moment = _moment(id, agent_id)
 
     def user(self, content: Any) -> Session:
-        """Words of a person, or content blocks."""
+        """Add words of the user, or content blocks."""
         return self._add("user", {"role": "user", "content": content})
 
     def agent(self, text: str) -> Session:
-        """Words of the model."""
+        """Add words of the model."""
         return self._model([{"type": "text", "text": text}])
 
     def runs(
         self, command: str, output: str, *, is_error: bool = False, tool: str = "Bash"
     ) -> Session:
-        """A command that the model runs, and what came out of it; the call of another `tool`
-        where that is named.
+        """Add a command that the model runs, and its output. With `tool`, it is a call of that
+        tool.
         """
         call = f"toolu_{len(self.records)}"
         self._model([{"type": "tool_use", "id": call, "name": tool, "input": {"command": command}}])
@@ -56,7 +56,7 @@ class Session:
         return self.user([result])
 
     def starts(self, printed: str, event: str = "SessionStart") -> Session:
-        """What a hook printed, as the client repeats it."""
+        """Add the output of a hook, as the client repeats it."""
         echo = {
             "type": "hook_success",
             "hookName": event,
@@ -66,8 +66,8 @@ class Session:
         return self._add("attachment", echo)
 
     def cites(self, name: str, verdict: str | None = "helpful") -> Session:
-        """One piece of advice is applied, and a person says how it went; None: nobody says
-        anything.
+        """Add a citation, and the user's words about its result. With None, the user writes
+        nothing.
         """
         self.user("The total is wrong when a coupon is applied. Please fix it.")
         self.agent(f"As [{name}] says, I change how the cart adds up its total.")
@@ -79,13 +79,13 @@ class Session:
         return self
 
     def write(self, path: Path) -> Path:
-        """The transcript as a file, in a folder that is made."""
+        """Write the transcript to a file, and create its folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(as_bytes(self.records))
         return path
 
     def fork(self, id: str) -> Session:
-        """The same records under another session's id, as a resumed or forked session copies
+        """Return the same records under another session's id, as a resumed or forked session copies
         them.
         """
         copy = Session(id)
@@ -117,5 +117,5 @@ class Session:
 
 
 def as_bytes(records: Iterable[Any]) -> bytes:
-    """Records as the client writes them, one a line."""
+    """Return records as the client writes them, one on each line."""
     return b"".join(line(record) for record in records)

@@ -1,4 +1,4 @@
-"""Copied history: a fork under new ids counts once, in every format, and the list of doubles
+"""Copied history: a fork under new ids counts once, in every format, and the list of duplicates
 shows it.
 """
 
@@ -19,12 +19,12 @@ from tests.transcripts.records import line
 ALL: dict[str, Callable[..., Session]] = {"claude code": Claude, **EVERY}
 FORK = "019a0000-0000-7000-8000-00000000000f"
 SECOND = "019a0000-0000-7000-8000-0000000000ff"
-#: What may hold an id in a record of any format.
+#: Keys that may contain an id in a record of any format.
 _IDS = {"id", "uuid", "messageID", "sessionID", "sessionId", "parentUuid", "messageId", "parentId"}
 
 
 def renamed(value: Any, of: str) -> Any:
-    """A copy of records in which every id is a new one, and every time and word is as it was."""
+    """Return a copy of records in which every id is new, and every time and word is unchanged."""
     if isinstance(value, list):
         return [renamed(one, of) for one in value]
     if not isinstance(value, dict):
@@ -58,7 +58,7 @@ def fork_of(session: Session, id: str = FORK) -> Session:
 
 
 def windows(agent: Agent) -> list[tuple[int, list[str]]]:
-    """How many records each window has, and which bullets it cites."""
+    """Return the number of records in each window, and the bullets that it cites."""
     return [
         (event["data"]["window"]["records"], event["data"]["cited"])
         for event in agent.events("session.recorded")
@@ -165,7 +165,9 @@ def test_the_users_playbook_counts_a_copy_once(agent: Agent, tmp_path: Path) -> 
 
 
 def codex(id: str, *metas: dict[str, Any]) -> Codex:
-    """A rollout that begins with its own meta and others, as releases before 0.146 wrote them."""
+    """Return a rollout that begins with its own meta and others, as releases before 0.146 wrote
+    them.
+    """
     session = Codex(id)
     session.records = [
         {**session.records[0], "payload": {**session.records[0]["payload"], **meta}}
@@ -175,7 +177,7 @@ def codex(id: str, *metas: dict[str, Any]) -> Codex:
 
 
 def replay(session: Codex, of: Codex) -> Codex:
-    """What the other rollout holds besides its metas, at the time of the copy."""
+    """Add the records of the other rollout, without its metas, at the time of the copy."""
     said = [record for record in of.records if record["type"] != "session_meta"]
     session.records += [
         {**json.loads(json.dumps(one)), "timestamp": "2026-10-01T00:00:00.000Z"} for one in said

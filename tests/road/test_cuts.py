@@ -1,7 +1,7 @@
-"""Where a session is cut changes nothing: its windows count what the whole file counts, read once.
+"""Cuts of a session change nothing: its windows give the counts of the whole file, read once.
 
-Hypothesis plays sessions of every kind of evidence; test_real_transcripts.py asks the same of real
-ones.
+Hypothesis plays sessions with every kind of evidence. test_real_transcripts.py does the same with
+real sessions.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a drain makes of several deliveries, of sessions that never end, and of those of other
+"""A drain with several deliveries, with sessions that never end, and with sessions of other
 agents.
 """
 
@@ -26,7 +26,7 @@ HOUR = 3_600_000_000_000
 
 
 def age(agent: Agent, nanoseconds: int) -> None:
-    """Let the deliveries that wait be older than they are."""
+    """Make the waiting deliveries older than they are."""
     for path in (agent.spool / "waiting").glob("*.json"):
         record = json.loads(path.read_bytes())
         record["received_at_ns"] -= nanoseconds
@@ -111,10 +111,10 @@ def test_session_end_opens_and_lists_everything_once(agent: Agent) -> None:
     opened = Counter(Path(name).name for what, name in seen if what == "open")
     assert opened[transcript.name] == opened["drain.lock"] == 1
     assert opened["ledger.db.lock"] <= 4  # once for each transaction
-    # Read first, compared and written at the end, and rendered from what was written.
+    # Read first, compared and written at the end, and rendered from the written state.
     assert opened["playbook.json"] <= 5
     listed = Counter(name for what, name in seen if what == "os.listdir")
-    # The spool itself once, and once more after the lock is free.
+    # The spool itself, and again after the lock is released.
     assert (listed[str(agent.state / "spool")], listed[str(agent.state / "spool" / "waiting")]) == (
         2,
         1,
@@ -126,7 +126,7 @@ _SEEN: list[list[tuple[str, str]]] = []
 
 
 def _hear(event: str, args: tuple[object, ...]) -> None:
-    # The built-in open comes by os.open as well, with its own flags.
+    # The built-in open also calls os.open, with its own flags.
     if (
         _SEEN
         and event in ("open", "os.listdir")
@@ -138,8 +138,8 @@ def _hear(event: str, args: tuple[object, ...]) -> None:
 
 @contextmanager
 def watched() -> Iterator[list[tuple[str, str]]]:
-    """What this process opens and lists meanwhile. An audit hook stays, so it hears nobody
-    afterwards.
+    """Yield the files that this process opens and the folders that it lists meanwhile. An audit
+    hook cannot be removed, so it records nothing afterwards.
     """
     if not _SEEN:
         sys.addaudithook(_hear)
@@ -150,7 +150,7 @@ def watched() -> Iterator[list[tuple[str, str]]]:
         _SEEN.pop()
 
 
-# Whether a question may be answered at once: only where nothing happened since the last one
+# Whether a question may be answered at once: only if nothing happened since the last one
 
 
 def _is_seen(agent: Agent) -> bool:
@@ -178,7 +178,7 @@ def test_whatever_happens_after_a_question_is_noticed(
     assert not _is_seen(agent)
 
 
-# Other agents: what their hooks hand over
+# The payloads of other agents' hooks
 
 
 @pytest.mark.parametrize("begin", first_fast(3, EVERY.values()), ids=EVERY.keys())

@@ -1,6 +1,4 @@
-"""Sessions whose end brought less than all: late answers, killed clients, and OpenCode's own
-database.
-"""
+"""Sessions without a complete end: late answers, killed clients, and OpenCode's own database."""
 
 import json
 import os
@@ -24,13 +22,13 @@ HOUR = 3600.0
 
 
 def cited(agent: Agent) -> list[tuple[str, str]]:
-    """Each citation that was recorded, with its session."""
+    """Return each recorded citation with its session."""
     windows = agent.events("session.recorded")
     return [(window["session_id"], name) for window in windows for name in window["data"]["cited"]]
 
 
 def transcript(agent: Agent, session: Session) -> Path:
-    """A session's transcript where Claude Code keeps it."""
+    """Write a session's transcript into Claude Code's folder, and return its path."""
     return session.write(agent.home / ".claude" / "projects" / "p" / f"{session.id}.jsonl")
 
 
@@ -42,7 +40,7 @@ def ends(agent: Agent, path: Path, **stop: Any) -> None:
 
 
 def flushes(path: Path, session: Session, text: str) -> None:
-    """The client writes an answer late."""
+    """Let the client write an answer late."""
     session.agent(text)
     with path.open("ab") as file:
         file.write(as_bytes(session.records[-1:]))
@@ -175,7 +173,7 @@ def test_an_end_forgets_that_its_session_began(agent: Agent) -> None:
 
 
 def gone() -> int:
-    """The id of a process that has ended."""
+    """Return the id of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-S", "-c", ""])
     process.wait()
     return process.pid
@@ -201,7 +199,7 @@ CREATE TABLE part (id text PRIMARY KEY,
 
 
 def stores(agent: Agent, session: OpenCode, parent: str | None = None) -> str:
-    """Keep a session in a database as OpenCode 1.18 does; its id."""
+    """Keep a session in a database, as OpenCode 1.18 does, and return its id."""
     folder = agent.home / ".local" / "share" / "opencode"
     folder.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(folder / "opencode.db") as database:
@@ -228,7 +226,7 @@ def stores(agent: Agent, session: OpenCode, parent: str | None = None) -> str:
 
 
 def place(agent: Agent, id: str) -> Path:
-    """Where the plugin says that a session of OpenCode is."""
+    """Return the place that the plugin gives for a session of OpenCode."""
     return agent.home / ".local" / "share" / "opencode" / "reflector" / f"{id}.json"
 
 
@@ -262,7 +260,7 @@ def test_opencode_session_without_a_stop_is_found(agent: Agent) -> None:
     id = stores(agent, session)
     agent.hook("SessionStart", session_id=id)
     agent.call("drain")
-    assert cited(agent) == []  # its turn goes on
+    assert cited(agent) == []  # its turn continues
     session.model("With [pat-002] in mind.")
     stores(agent, session)
     agent.hook("SessionStart", session_id="ses_next")

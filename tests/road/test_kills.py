@@ -1,4 +1,4 @@
-"""SIGKILL at random moments while several processes take sessions in, and at each step of one
+"""SIGKILL at random moments while several processes record sessions, and at each step of one
 drain.
 """
 
@@ -25,7 +25,7 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-# Without the imports nearly every kill would hit an import.
+# Without preloading, nearly every kill would hit an import.
 _CONTEXT.set_forkserver_preload(
     ["tests.road.test_kills", "reflector.sessions.drain", "reflector.cli.sessions"]
 )
@@ -74,8 +74,8 @@ def test_no_kill_loses_what_was_acknowledged(
 
 
 def campaign(agent: Agent, transcripts: Path, told: Path, kills: int) -> None:
-    """Keep `WORKERS` processes at work and kill one of them at random moments; the playbook is
-    whole each time.
+    """Keep `WORKERS` processes at work, and kill one of them at random moments. The playbook must
+    be complete each time.
     """
     chance = random.Random(kills)
 
@@ -104,8 +104,8 @@ EXPECTED = {"pat-001": (1, 0), "pat-002": (3, 2), "mis-001": (1, 0), "pat-003": 
 
 
 def prepared(folder: Path) -> Agent:
-    """A project with all that a drain may find: a compaction, a fork that goes on, a delivery
-    that fails, an edit.
+    """Return a project with everything that a drain may find: a compaction, a fork that continues,
+    a delivery that fails, an edit.
     """
     agent = Agent.in_folder(folder)
     agent.call("drain")
@@ -166,8 +166,8 @@ def assert_finished(agent: Agent, when: str) -> None:
 
 
 def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], seed: int) -> None:
-    """Ingest, hand over and drain at random. What was acknowledged is appended to `told`, one
-    JSON object a line.
+    """Ingest, deliver and drain at random. Append each acknowledgement to `told`, one JSON object a
+    line.
     """
     os.environ.clear()
     os.environ.update(environ)
@@ -191,15 +191,15 @@ def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], 
                     record(str(project), payload, json.dumps(payload)),
                 )
                 log.write(_line(delivered=path.stem))
-                # Leaves at once where another is at work, as the drains do that hooks start.
+                # Exits at once if another drain is at work, as drains that hooks start do.
                 run(["--project", str(project), "drain"])
             elif run(["--project", str(project), "ingest", str(path)]) == 0:
                 log.write(_line(ingested=path.stem, head=_head(project)))
 
 
 def drain_until(project: Path, environ: dict[str, str], step: int) -> None:
-    """Drain, and be killed right before the `step`th call that could leave a trace, counted from
-    1.
+    """Drain in a process that is killed right before the `step`th call that could leave a trace,
+    counted from 1.
     """
     os.environ.clear()
     os.environ.update(environ)

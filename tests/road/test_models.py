@@ -1,5 +1,5 @@
-"""Sessions judged by a model by the whole pipeline: real hooks and processes, a stand-in for the
-API on loopback.
+"""Sessions that a model judges in the whole pipeline: real hooks and processes, and a stand-in for
+the API on loopback.
 """
 
 from dataclasses import replace
@@ -17,23 +17,21 @@ HELPFUL = answer(("pat-001", "helpful"))
 
 @pytest.fixture
 def api(api: Api) -> Api:
-    """An API that says of every session that pat-001 was helpful."""
+    """An API that answers for every session that pat-001 was helpful."""
     api.else_ = sound(HELPFUL)
     return api
 
 
 @pytest.fixture
 def agent(agent: Agent, api: Api) -> Agent:
-    """A project whose user has chosen the model, and one session that cites pat-001 and has
-    ended.
-    """
+    """A project whose user has chosen the model, with one ended session that cites pat-001."""
     agent.environ = {"REFLECTOR_BACKEND": "anthropic", **api.environ()}
     end(agent, Session("s-1").cites("pat-001"))
     return agent
 
 
 def end(agent: Agent, session: Session, **fields: Any) -> None:
-    """Let a session end; its transcript stands beside the project."""
+    """Let a session end. Its transcript is next to the project."""
     path = session.write(agent.project.parent / f"{session.id}.jsonl")
     event = fields.pop("event", "SessionEnd")
     key = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
@@ -41,7 +39,7 @@ def end(agent: Agent, session: Session, **fields: Any) -> None:
 
 
 def reasons(agent: Agent) -> list[str]:
-    """Why windows were skipped."""
+    """Return the reasons why windows were skipped."""
     return [event["data"]["reason"] for event in agent.events("reflection.skipped")]
 
 
@@ -93,7 +91,7 @@ def test_declined_session_is_asked_again_by_hand(agent: Agent, api: Api) -> None
     (failure,) = agent.json("status", code=1)["failures"]
     assert failure["command"] == "reflector reflect s-1"
     assert "try again with: reflector reflect s-1\n" in agent.call("status", code=1).out
-    # What is shown is true: it asks, the same model and another one.
+    # The displayed command works: it asks the same model, or another one.
     agent.call("reflect", "s-1", code=1)
     assert len(api.asked) == 2
     api.else_ = sound(HELPFUL, model="claude-opus-5-5")
@@ -134,7 +132,7 @@ def test_api_is_left_alone_until_it_said(agent: Agent, api: Api) -> None:
         failure["failed_at"]
     )
     assert timedelta(seconds=4000) < waits <= timedelta(seconds=5001)
-    # Neither this session nor another one is asked about, unless a person says so.
+    # Neither this session nor another one is sent to the model unless the user asks for it.
     end(agent, Session("s-3").cites("pat-001"))
     api.else_ = sound(HELPFUL)
     agent.call("drain")

@@ -1,5 +1,5 @@
-"""What a judge says that is no answer: it counts for nothing, is asked for again, and is listed
-until there is one.
+"""Replies of a judge that are not answers. They count for nothing, are listed, and the question is
+asked again until there is an answer.
 """
 
 import json
@@ -35,13 +35,13 @@ _FAST = ("a name of nobody", "escape sequences")
 
 
 def says(text: str) -> Any:
-    """What the API answers; `sound` takes an empty text for its own."""
+    """Return the API's answer with this text. `sound` would replace an empty text."""
     return sound(text) if text else sound(" ", content=[])
 
 
 @pytest.fixture
 def agent(agent: Agent, api: Api) -> Agent:
-    """A project whose sessions a model judges, with one that cites pat-001."""
+    """A project whose sessions a model judges, with one session that cites pat-001."""
     agent.environ |= api.environ(REFLECTOR_BACKEND="anthropic")
     agent.ended()
     return agent
@@ -114,7 +114,7 @@ def test_each_judge_is_asked_as_often(agent: Agent, api: Api) -> None:
 
 
 def test_an_earlier_failure_is_read_before_asking(agent: Agent, api: Api) -> None:
-    """A process that died between the answer and its reading asks nobody twice."""
+    """If a process died between the answer and its reading, the question is not sent twice."""
     api.else_ = says("no")
     assert agent.dies(2, "drain")
     agent.call("drain", code=1)

@@ -1,4 +1,4 @@
-"""A template of one's own that asks for the form of ACE: name, tag and rationale, without a
+"""The user's own template that asks for the form of ACE: name, tag and rationale, without a
 quote.
 """
 
@@ -26,7 +26,7 @@ NO_QUOTE = "pat-001 helpful, not counted: it does not quote 12 characters of a t
 
 @pytest.fixture
 def agent(agent: Agent, api: Api) -> Agent:
-    """A project whose sessions a model judges that answers as the ACE tool asks."""
+    """A project whose sessions are judged by a model that answers in the ACE tool's form."""
     agent.environ |= api.environ(REFLECTOR_BACKEND="anthropic")
     api.else_ = sound(answered(ENTRY))
     return agent
@@ -50,7 +50,7 @@ def write(path: Path, text: str) -> None:
 
 
 def ingested(agent: Agent, id: str = "s-1") -> str:
-    """What `ingest` says of one more session."""
+    """Return the output of `ingest` for one more session."""
     return agent.call("ingest", Session(id).cites("pat-001").write(agent.home / f"{id}.jsonl")).out
 
 

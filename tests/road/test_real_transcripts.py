@@ -1,8 +1,8 @@
-"""Real sessions of Claude Code, in whatever order, however often and in whatever pieces they come.
+"""Real sessions of Claude Code, in any order, any number of times and in any pieces.
 
-The transcripts are not part of the project. No public one cites a playbook, so citations, and a
-person's thanks for them, are planted in copies; every record keeps its uuid. Beside them may lie
-judged ones, with citations.
+The transcripts are not part of the project. No public transcript cites a playbook, so citations and
+the user's thanks for them are planted in copies. Every record keeps its uuid. The folder may also
+contain judged transcripts with citations.
 """
 
 import json
@@ -27,9 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Yard, list[Path]]:
-    """Bullets, and transcripts that cite them: judged ones, and others in which citations are
-    planted.
-    """
+    """Bullets, and transcripts that cite them: judged ones, and others with planted citations."""
     folder = tmp_path_factory.mktemp("real")
     bullets = list(BULLETS)
     files = [planted(path, folder / path.name, Random(path.name)) for path in FILES]
@@ -47,7 +45,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Yard, list[Path]]:
 def test_randomly_cut_real_sessions_count_like_the_whole(
     real: tuple[Yard, list[Path]], is_all: bool
 ) -> None:
-    """Three cuts, or 200 at least and one of each file."""
+    """Play three cuts, or at least 200, with at least one of each file."""
     yard, files = real
     chance = Random(8)
     small = [path for path in files if path.stat().st_size < 500_000 and path.suffix == ".jsonl"]
@@ -67,7 +65,9 @@ def test_randomly_cut_real_sessions_count_like_the_whole(
 
 
 def planted(path: Path, copy: Path, chance: Random) -> Path:
-    """A copy in which the model cites bullets here and there, and people say how it went."""
+    """Return a copy in which the model cites bullets in some places, and the user comments on the
+    results.
+    """
 
     def change(record: dict[str, Any]) -> bool:
         body = record.get("message")

@@ -1,8 +1,8 @@
-"""A window is read from where the last one says, and its session says what reading the whole
-transcript says.
+"""The reading of a window begins at the place that the last window recorded, and gives the same
+results as the whole transcript.
 
-The tests let a citation be followed for few records, so that short sessions have some that are
-followed no longer.
+In the tests, a citation is followed for few records, so that short sessions have citations that are
+no longer followed.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def unanswered(session: Session) -> None:
 
 
 def answered_late(session: Session) -> None:
-    """The result of a call that stands three records before it."""
+    """Add the result of a call that is three records earlier."""
     session.runs(*RUNS[1][:2], is_error=True)
     result = session.records.pop()
     session.runs(*RUNS[0][:2]).user("Go on.")
@@ -110,8 +110,8 @@ def test_citation_is_followed_for_a_limited_time(
 
 
 def test_citation_followed_no_longer_still_stands_beside(yard: Yard) -> None:
-    """Praise after two citations is nobody's: also where the window that hears the last result
-    follows the second one alone.
+    """Praise after two citations belongs to neither. This also holds if the window with the last
+    result only follows the second one.
     """
     session = Session().user("Fix the cart.")
     for _ in range(5):
@@ -135,7 +135,7 @@ def work(session: Session, count: int = 5) -> Session:
 
 
 def grow(session: Session, path: Path) -> Path:
-    """The session as its client writes it: appended to its file."""
+    """Bring the session's file up to date, as a client that appends would."""
     path.touch()
     with path.open("r+b") as file:
         file.write(as_bytes(session.records))
@@ -149,7 +149,7 @@ def taken(ledger: Ledger, path: Path, session: Session, **fields: Any) -> Taken:
 
 
 def resumed(ledger: Ledger) -> list[bool]:
-    """Of each window, whether its reading began after the start of the file."""
+    """Return for each window whether its reading began after the start of the file."""
     return ["since" in one["transcript"] for one in windows(ledger)]
 
 
@@ -204,7 +204,7 @@ def test_where_another_record_stands_all_is_read(
     taken(ledger, path, session)
     if change == "moved":
         path = path.rename(tmp_path / "moved.jsonl")
-    else:  # one record more at the start, so another stands where the ledger says
+    else:  # one more record at the start, so that another record is at the ledger's offset
         session.records.insert(0, session.records[0] | {"uuid": "0" * 36})
     assert taken(ledger, grow(work(session), path), session).records == records
     assert resumed(ledger) == [False, False]

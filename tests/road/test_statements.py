@@ -1,4 +1,4 @@
-"""How many SQL statements an everyday command runs: a count is the same on any machine."""
+"""The number of SQL statements in an everyday command. It is the same on any machine."""
 
 import shutil
 from collections.abc import Iterator
@@ -14,16 +14,17 @@ from reflector.project import Project
 from reflector.sessions.drain import open_pipeline
 from tests.road.agent import Agent, environ
 
-#: What SQLite ran, by its own trace: with the statements of triggers and what opens a file.
+#: The maximum numbers of statements in SQLite's own trace, including those of triggers and those
+#: for opening a file.
 _MAX_OF_A_SESSION_END = 110
 _MAX_OF_LIST = 27
-#: What our code asked of the ledger while it was open.
+#: The maximum number of statements from our code while the ledger was open.
 _MAX_ASKED_BY_LIST = 15
 
 
 @pytest.fixture
 def steady(agent: Agent) -> Agent:
-    """A project in which two sessions were counted, and the answer to `list` was seen."""
+    """A project with two counted sessions, in which `list` was run."""
     for session in ("s-1", "s-2"):
         agent.ended(id=session)
         agent.call("drain")

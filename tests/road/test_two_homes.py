@@ -1,4 +1,4 @@
-"""Two homes on one project, such as a host and its container: each keeps a note and a copy, and
+"""Two homes on one project, such as a host and its container. Each keeps a note and a copy, and
 nothing is lost.
 """
 
@@ -60,7 +60,7 @@ class Homes:
         return text
 
     def sweep(self) -> None:
-        """Remove the ledger, as `git clean` or a person would."""
+        """Remove the ledger, as `git clean` or the user would."""
         how = self.chance.choice(["clean", "state", "file"])
         if how == "clean":
             self.git("clean", "-xfdq")
@@ -71,9 +71,7 @@ class Homes:
                 path.unlink(missing_ok=True)
 
     def step(self) -> None:
-        """Let one or both homes run a command, kill one of them, and perhaps sweep the ledger
-        away.
-        """
+        """Let one or both homes run a command, kill one of them, and perhaps remove the ledger."""
         started = []
         for agent in self.chance.sample(self.both, self.chance.choice([1, 1, 2])):
             text = self.text()
@@ -112,7 +110,9 @@ class Homes:
         return list(json.loads(agent.run("status", "--json", code=None).out)["problems"])
 
     def texts(self) -> list[str]:
-        """The texts of all bullets that were ever added, in the ledger that both homes use."""
+        """Return the texts of all bullets that were ever added, from the ledger that both homes
+        use.
+        """
         events = json.loads(self.host.run("log", "-n", "0", "--json").out)
         return [one["data"]["text"] for one in events if one["type"] == "bullet.added"]
 

@@ -1,5 +1,5 @@
-"""Agents at work in worktrees of one repository, which are removed as soon as their sessions
-ended: nothing is lost.
+"""Agents in worktrees of one repository, which are removed directly after their sessions. Nothing
+is lost.
 """
 
 import random
@@ -17,9 +17,7 @@ WORKTREES = 4
 
 
 class _Worker(threading.Thread):
-    """An agent that works in worktrees, one after the other, each thrown away after its
-    sessions.
-    """
+    """An agent that works in one worktree after another. Each is deleted after its sessions."""
 
     def __init__(self, main: Agent, number: int, rounds: int) -> None:
         super().__init__()
@@ -40,7 +38,7 @@ class _Worker(threading.Thread):
             with _one_git:
                 git(self.main.project, "worktree", "add", "-b", name, worktree)
             self.work(worktree, name)
-            time.sleep(self.chance.random() * 0.3)  # where its drain is by then is left to chance
+            time.sleep(self.chance.random() * 0.3)  # the state of its drain is left to chance
             with _one_git:
                 git(self.main.project, "worktree", "remove", "--force", worktree)
 
@@ -58,7 +56,8 @@ class _Worker(threading.Thread):
             agent.hands(event, transcript, spawn=True)
 
 
-#: Two `git worktree add` at once may fail on each other's locks, which is git's business.
+#: Two simultaneous `git worktree add` commands may fail on each other's locks. That is a limit of
+#: git.
 _one_git = threading.Lock()
 
 

@@ -1,4 +1,6 @@
-"""What other tools for the same job get wrong, with real hooks, real drains and real files."""
+"""Known errors of other tools for the same job, tested with real hooks, real drains and real
+files.
+"""
 
 import json
 import subprocess
@@ -39,8 +41,8 @@ def test_session_start_costs_the_same_for_any_playbook(agent: Agent) -> None:
     assert works[0] == works[1]
 
 
-#: Runs the hook and writes, before it ends, how often it called a function, of Python or of the
-#: interpreter's.
+#: Runs the hook, and writes before its end how often it called a function of Python or of the
+#: interpreter.
 COUNTED = """
 import os, runpy, sys
 calls, end = 0, os._exit
@@ -59,7 +61,9 @@ runpy.run_path(script, run_name="__main__")
 
 
 def work(agent: Agent, event: str, **fields: Any) -> int:
-    """How many functions a hook calls: a measure of its work that no other process can change."""
+    """Return the number of functions that a hook calls. Other processes cannot change this measure
+    of its work.
+    """
     payload = {"hook_event_name": event, "cwd": str(agent.project), **fields}
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", COUNTED, HOOK[-1]],
@@ -72,7 +76,7 @@ def work(agent: Agent, event: str, **fields: Any) -> int:
 
 
 def many(count: int) -> dict[str, Any]:
-    """One section of so many bullets, the best ones in the middle of it."""
+    """Return one section of N bullets, with the best ones in the middle."""
     text = "Point {}: «check» the cart’s total 🛒 twice, {} times if need be."
     scores = {number: number * 7919 % count for number in range(1, count + 1)}
     bullets = [

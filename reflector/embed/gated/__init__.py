@@ -53,12 +53,12 @@ _PUNCTUATION = re.compile(r"[^\w\s]+")
 class Written:
     """The report of a call of `write_entries`.
 
-    attempted  how many entries it got
-    written    how many the ledger has because of this call
-    known      how many the ledger had already
+    attempted  how many entries the call got
+    written    how many entries the call added to the ledger
+    known      how many entries were in the ledger already
     errors     `add_error[<slot>]:<type>` of each entry that the ledger refused
-    reason     ops_cap=0, index_missing or partial_failure; None if all went well
-    ids        of the entries that the ledger has, in order
+    reason     ops_cap=0, index_missing or partial_failure; None without a problem
+    ids        of the entries that are in the ledger now, in order
     """
 
     attempted: int
@@ -70,7 +70,7 @@ class Written:
 
 
 class Completion(NamedTuple):
-    """An answer: its text, how many words it has, and whether it had more."""
+    """An answer: its text, its number of words, and whether it was cut."""
 
     text: str
     tokens: int
@@ -78,22 +78,22 @@ class Completion(NamedTuple):
 
 
 class FixtureMissingError(Exception):
-    """The fixtures cannot be read, or have no answer for the prompt."""
+    """The fixtures cannot be read, or do not have an answer for the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixturesAdapter:
-    """Answers from a file of fixtures: `{"prompt_hash": <64 hex digits>, "completion": <text>}`
-    on each line.
+    """An adapter that answers from a file of fixtures. Each line is `{"prompt_hash": <64 hex
+    digits>, "completion": <text>}`.
     """
 
     path: str
 
     def generate(self, prompt: str, *, max_tokens: int, temperature: float = 0.0) -> Completion:
-        """Return the recorded answer, of at most `max_tokens` words.
+        """Return the recorded answer, cut to `max_tokens` words.
 
         Raises:
-            FixtureMissingError: the file cannot be read, or has no answer for the prompt.
+            FixtureMissingError: the file cannot be read, or does not have an answer for the prompt.
         """
         prompt_hash = prompt_sha256(prompt)
         try:
@@ -148,9 +148,7 @@ def _used(snippets: Sequence[Any], topk: int) -> list[str]:
 
 
 def _collapsed(text: object) -> str:
-    """Return a text without secrets, each run of white space one space; "" for what is empty or
-    None.
-    """
+    """Return a text without secrets and with single spaces; "" for None or an empty value."""
     return " ".join(redact(str(text)).split()) if text else ""
 
 
@@ -161,8 +159,8 @@ def _clipped(text: str, tokens: int) -> str:
 def summarize(
     utterance: str, snippets: Sequence[Any] = (), *, topk: int = 3, tokens: int = 128
 ) -> str:
-    """Return the first `tokens` words of an utterance and of the first `topk` snippets, those
-    that are texts.
+    """Return the first `tokens` words of an utterance and the first `topk` snippets. Snippets that
+    are not text are ignored.
     """
     pieces = (
         _PUNCTUATION.sub(" ", _collapsed(text).lower())
@@ -174,13 +172,14 @@ def summarize(
 def think(
     bundle: ReflectionBundle, config: GatedConfig, *, adapter: Any = None
 ) -> ReflectionResult:
-    """Reflect on a turn without a budget of time; the gate is not asked.
+    """Reflect on a turn without a time limit and without asking the gate.
 
-    adapter  who answers the backend `llm`, in place of the file of fixtures: `generate(prompt, *,
-             max_tokens, temperature)` returns something with a `text`, or a function from the
-             prompt to a text
-    Raises ValueError for fixtures that are not enabled and for a bad context, FixtureMissingError,
-    and whatever the adapter raises.
+    adapter  answers for the backend `llm` instead of the file of fixtures: an object whose
+             `generate(prompt, *, max_tokens, temperature)` returns something with a `text`, or a
+             function from the prompt to a text
+
+    Raises: ValueError if fixtures are not enabled or the context is bad, FixtureMissingError, and
+    any error of the adapter.
     """
     _ = bundle.turn  # a turn that is not a number is refused before an entry gets the id of turn 0
     metrics: dict[str, Any] = {"backend": config.backend}
@@ -222,7 +221,7 @@ def _fixtures_of(config: GatedConfig) -> FixturesAdapter:
 
 
 def _answered_summary(adapter: Any, prompt: str, tokens: int) -> str:
-    """Return the first `tokens` words of an adapter's answer, which must have one."""
+    """Return the first `tokens` words of an adapter's answer, which must not be empty."""
     if hasattr(adapter, "generate"):
         answer = adapter.generate(prompt, max_tokens=tokens, temperature=0.0).text
     else:
@@ -242,15 +241,16 @@ def reflect(
     adapter: Any = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ReflectionResult:
-    """Reflect on a turn as `think` does, within its time. Never raises: what failed is the result's
-    reason.
+    """Reflect on a turn as `think` does, within its time limit. It never raises: the result's
+    reason names the error.
 
-    A reflection that took too long keeps its summary and loses its entries; `clock` gives seconds.
+    A reflection that took too long keeps its summary and loses its entries. `clock` returns
+    seconds.
     """
     begun = clock()
     try:
         result = think(bundle, config, adapter=adapter)
-    except Exception as error:  # noqa: BLE001 - a reflection is an extra: the turn goes on
+    except Exception as error:  # noqa: BLE001 - a reflection is an extra: the turn continues
         reason = f"reflect_error:{type(error).__name__}"
         _log.warning("this turn was not reflected on (%s): %s", reason, quote(str(error), 300))
         result = ReflectionResult("", [], {"backend": config.backend, "reason": reason})
@@ -271,16 +271,16 @@ def after_turn(
     adapter: Any = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ReflectionResult | None:
-    """Do the whole step after a turn was applied, and return as `reflect` does; None where the gate
-    is closed.
+    """Do the whole step after a turn was applied, and return the result of `reflect`; None if the
+    gate is closed.
 
-    The entries are appended to the ledger, and a record of the turn to the log, where there is one.
+    The entries are appended to the ledger, and a record of the turn to the log, if these are given.
     """
     if not should_run(config, bundle.plan, bundle.state_view, bundle.is_dry_run):
         return None
     result = reflect(bundle, config, adapter=adapter, clock=clock)
     turn = 0
-    with suppress(ValueError):  # then it is the result's reason
+    with suppress(ValueError):  # the result's reason shows this error
         turn = bundle.turn
     report = write_entries(ledger, result.memory_entries, ops_cap=config.ops_reflection, turn=turn)
     if report.reason and not result.reason:
@@ -291,7 +291,7 @@ def after_turn(
         )
         try:
             log.add(record)
-        except Exception as error:  # noqa: BLE001 - a host's own log, and the turn goes on
+        except Exception as error:  # noqa: BLE001 - a host's own log, and the turn continues
             _log.warning("a turn was not written to the log: %s", quote(str(error), 300))
     return result
 
@@ -305,8 +305,8 @@ def entry_id(agent: str, turn: int, slot: int, text: str) -> str:
 
 
 def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
-    """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text,
-    vec_full.
+    """Return an entry as it is stored, with its keys in this order: id, owner, ts, kind, tags,
+    text, vec_full.
     """
     owner = redact(str(entry.get("owner") or "unknown"))
     text = redact(entry.get("text", "")).strip()
@@ -328,7 +328,7 @@ def write_entries(
 ) -> Written:
     """Append the first `ops_cap` entries of a turn to the ledger.
 
-    It never raises: refused entries are in the report.
+    It never raises, because refused entries are in the report.
     """
     if ops_cap <= 0:
         return Written(len(entries), reason="ops_cap=0")
@@ -340,7 +340,7 @@ def write_entries(
         try:
             record = _record(entry, turn=turn, slot=slot)
             added[record["id"]] = _append(ledger, record, turn, slot)
-        except Exception as error:  # noqa: BLE001 - the others are written, and the turn goes on
+        except Exception as error:  # noqa: BLE001 - the others are written, and the turn continues
             errors.append(f"add_error[{slot}]:{type(error).__name__}")
     written = sum(added.values())
     return Written(
@@ -354,7 +354,10 @@ def write_entries(
 
 
 def _append(ledger: Ledger, record: Mapping[str, Any], turn: int, slot: int) -> bool:
-    """Append an entry as a lesson; return whether it is new. Raises LedgerError."""
+    """Append an entry as a lesson, and return whether it is new.
+
+    Raises: LedgerError.
+    """
     from reflector.embed.lessons.recording import lesson_event
     from reflector.ledger.errors import Conflict
 
@@ -393,8 +396,8 @@ _TURN = ReflectionBundle(
 
 
 def measure(config: GatedConfig, *, repeats: int = 1, raw_time: bool = False) -> dict[str, Any]:
-    """Return the figures of the last of several reflections on the fixed turn, whether the gate
-    is open or not.
+    """Return the figures of the last of several reflections on the fixed turn. The gate is not
+    asked.
     """
     for _ in range(max(repeats, 1)):
         result = reflect(_TURN, config)

@@ -37,7 +37,7 @@ def log_record(
 
 
 def result_figures(config: GatedConfig, result: ReflectionResult) -> dict[str, Any]:
-    """Return what a log and a measure both say of a result."""
+    """Return the figures of a result that both a log and a measure show."""
     key = {name: value for name, value in result.metrics.items() if name == "fixture_key"}
     length = len(result.summary.split())
     return {
@@ -50,26 +50,28 @@ def result_figures(config: GatedConfig, result: ReflectionResult) -> dict[str, A
 
 
 def shown_ms(ms: float) -> float:
-    """Return milliseconds as a log shows them: 0.0 where the environment has CI=true."""
+    """Return milliseconds as a log shows them: 0.0 if the environment has CI=true."""
     return 0.0 if os.environ.get("CI", "").lower() == "true" else round(ms, 3)
 
 
 def canonical_line(record: Mapping[str, Any]) -> str:
-    """Return a record as its line, without the line's end: JSON in ASCII with sorted keys."""
+    """Return a record as one line of ASCII JSON with sorted keys, without a line break at the
+    end.
+    """
     return json.dumps(record, sort_keys=True, separators=(",", ":"))
 
 
 class RecordLog(Protocol):
-    """Takes a record of each turn: a `ReflectionLog`, or an object of the host's own that stages
-    its records.
+    """Takes a record of each turn: a `ReflectionLog`, or the host's own object that stages its
+    records.
     """
 
     def add(self, record: Mapping[str, Any]) -> None: ...
 
 
 class ReflectionLog:
-    """The log in a file, which is made with its first record. Agents in several threads may share
-    one.
+    """The log in a file, which is created with the first record. Agents in several threads may
+    share one log.
 
     lost  how many records could not be written
     """
@@ -82,7 +84,7 @@ class ReflectionLog:
         self._staged: list[tuple[str, int, str]] = []
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Write a record, whole and at once; inside `in_order`, stage it. Never raises."""
+        """Write a complete record at once; inside `in_order`, stage it. It never raises."""
         with self._lock:
             try:
                 staged = (
@@ -102,7 +104,7 @@ class ReflectionLog:
     def in_order(self) -> Iterator[None]:
         """Stage the records of a batch, and write them by agent and turn when the batch ends.
 
-        Of batches that overlap, the last one to end writes the records of all.
+        If batches overlap, the last one to end writes the records of all.
         """
         with self._lock:
             self._batches += 1
@@ -123,12 +125,12 @@ class ReflectionLog:
     def _write(self, line: str) -> None:
         data = f"{line}\n".encode("ascii")
         try:
-            # A pipe that nobody reads would keep the turn waiting, in `open` and, once it is full,
-            # in `write`.
+            # A pipe without a reader would block the turn, in `open` and, once it is full, in
+            # `write`.
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_WAIT, 0o600)
             try:
                 self.lost += os.write(fd, data) < len(data)
             finally:
                 os.close(fd)
-        except (OSError, ValueError):  # a full disk, a folder that is not there, a NUL in the path
+        except (OSError, ValueError):  # a full disk, a missing folder, a NUL in the path
             self.lost += 1

@@ -28,7 +28,7 @@ EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "example
 
 @dataclass(frozen=True, slots=True)
 class Fixtures:
-    """Where the backend `llm` finds its recorded answers: `t3.llm.fixtures`."""
+    """The settings `t3.llm.fixtures`: the recorded answers of the backend `llm`."""
 
     enabled: bool = False
     path: str | None = None
@@ -36,8 +36,8 @@ class Fixtures:
 
 @dataclass(frozen=True, slots=True)
 class GatedConfig:
-    """Every setting and its default, as `load_config` reads them; docs/embedding.md says what
-    each means.
+    """Every setting and its default, as `load_config` reads them. docs/embedding.md explains each
+    setting.
     """
 
     allow_reflection: bool = False
@@ -61,8 +61,10 @@ class GatedConfig:
 
 
 def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
-    """Return the settings of a host's configuration, as its YAML, TOML or JSON reads. Raises
-    ConfigError, which is a ValueError, with a line for every fault.
+    """Return the settings of a host's configuration, which is a mapping read from YAML, TOML or
+    JSON.
+
+    Raises: ConfigError, which is a ValueError, with a line for every fault.
     """
     faults: list[str] = []
     found: dict[str, Any] = {}
@@ -102,7 +104,7 @@ def _section(mapping: Mapping[str, Any], section: str, faults: list[str]) -> Map
 
 
 def _distance(one: str, other: str) -> int:
-    """Return how many letters have to be added, removed or changed (Levenshtein)."""
+    """Return the number of letters to add, remove or change (Levenshtein distance)."""
     row = list(range(len(other) + 1))
     for above, letter in enumerate(one, start=1):
         last, row[0] = above - 1, above
@@ -119,7 +121,10 @@ def read_flag(
     true: Collection[str] = ("1", "true", "yes", "on"),
     false: Collection[str] = ("0", "false", "no", "off"),
 ) -> bool:
-    """Return a boolean, 0, 1 or one of these words as a boolean. Raises ValueError."""
+    """Return a boolean for a boolean, 0, 1 or one of these words.
+
+    Raises: ValueError.
+    """
     word = str(value).strip().lower() if isinstance(value, bool | int | str) else ""
     if word not in true and word not in false:
         raise ValueError("takes true or false")
@@ -167,10 +172,12 @@ SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
 
 
 def read_config(path: Path | str) -> GatedConfig:
-    """Return the settings in a file of TOML or JSON, or in one of `EXAMPLES`; the gate is open
-    unless it says no.
+    """Return the settings in a TOML or JSON file, or in one of `EXAMPLES`. The gate is open unless
+    the file closes it.
 
-    A path of fixtures is one from the file's folder. Raises ConfigError.
+    A path of fixtures is relative to the file's folder.
+
+    Raises: ConfigError.
     """
     path = EXAMPLES.get(str(path)) or Path(path)
     if path.suffix.lower() in _YAML:

@@ -27,15 +27,14 @@ _log = logging.getLogger("reflector")
 
 @dataclass(frozen=True, slots=True)
 class ReflectionBundle:
-    """A turn that is over. A context, a plan or a state may be a mapping or an object with
-    attributes.
+    """A finished turn. A context, a plan or a state may be a mapping or an object with attributes.
 
     ctx         agent_id (or agent), turn_id (or turn), and a time: now_iso, now or now_ms (since
                 1970)
-    state_view  what the planner left behind: `_planner_reflection_flag`
+    state_view  the state after planning: `_planner_reflection_flag`
     plan        `reflection`: whether the planner asks for it
-    utter       what the agent said to its user
-    snippets    what retrieval found for the turn, best first
+    utter       the agent's answer to its user
+    snippets    the retrieved texts of the turn, best first
     """
 
     ctx: Any
@@ -46,15 +45,16 @@ class ReflectionBundle:
 
     @property
     def agent(self) -> str:
-        """The agent's id, "unknown" where the context has none."""
+        """The agent's id, "unknown" if the context has none."""
         return redact(
             str(value_of(self.ctx, "agent_id") or value_of(self.ctx, "agent") or "unknown")
         )
 
     @property
     def turn(self) -> int:
-        """The turn's number, 0 where the context has none. Raises ValueError for what is not a
-        number.
+        """The turn's number, 0 if the context has none.
+
+        Raises: ValueError if it is not a number.
         """
         turn = value_of(self.ctx, "turn_id") or value_of(self.ctx, "turn") or 0
         try:
@@ -69,8 +69,9 @@ class ReflectionBundle:
 
     @property
     def time(self) -> str:
-        """The context's own time as text; nothing here looks at a clock. Raises OverflowError
-        for one beyond 9999.
+        """The context's own time as text. The clock is never read.
+
+        Raises: OverflowError for a time after the year 9999.
         """
         now = value_of(self.ctx, "now_iso") or value_of(self.ctx, "now")
         since = value_of(self.ctx, "now_ms")
@@ -83,14 +84,14 @@ class ReflectionBundle:
 
 @dataclass(frozen=True, slots=True)
 class ReflectionResult:
-    """What a reflection gave.
+    """The result of a reflection.
 
-    summary         the summary; "" where there is none
-    memory_entries  what is to be remembered: dictionaries of owner, ts, text, tags, kind and
-                    perhaps vec_full
+    summary         the summary; "" without one
+    memory_entries  the entries to remember: dictionaries of owner, ts, text, tags, kind and perhaps
+                    vec_full
     metrics         backend, summary_len, used_topk, embed, ops_cap; fixture_key for fixtures;
-                    reason where it failed
-    ms              how long it took; no part of what two equal reflections have in common
+                    reason if it failed
+    ms              how long it took; not compared, so that equal reflections are equal
     """
 
     summary: str
@@ -104,18 +105,19 @@ class ReflectionResult:
 
 
 def should_run(config: GatedConfig, plan: Any, state: Any = None, dry_run: bool = False) -> bool:
-    """Return whether a turn is reflected on: allowed, asked for by the plan or the state, and not a
-    dry run.
+    """Return whether to reflect on a turn: if it is allowed, requested by the plan or the state,
+    and not a dry run.
 
-    A flag that is neither true nor false is logged, and asks for nothing.
+    A flag that is neither true nor false is logged and requests nothing.
     """
     is_allowed = config.allow_reflection and not dry_run
     return is_allowed and (asks(plan, "reflection") or asks(state, "_planner_reflection_flag"))
 
 
 def plan_flag(value: object) -> bool:
-    """Return a planner's flag: a boolean, 0 or 1, or a word for it; None is False. Raises
-    ValueError.
+    """Return a planner's flag: a boolean, 0 or 1, or a word for it; None is False.
+
+    Raises: ValueError.
     """
     try:
         return value is not None and read_flag(value, _TRUE, _FALSE)

@@ -39,7 +39,7 @@ from reflector.text.words import is_unspaced, words_of
 
 State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
 
-#: What the book is made of.
+#: The event types of the book.
 BOOK_TYPES = (
     ev.LESSON_RECORDED,
     ev.OUTCOME_OBSERVED,
@@ -60,22 +60,22 @@ BACKGROUND = (
     "issue",
     "mistake",
 )
-#: Summaries are judged by nobody, so none is worse than another.
+#: Summaries are not judged, so none is worse than another.
 _UNBANKED = "summary"
 
-#: What each kind of outcome adds to the confidence.
+#: The amount that each kind of outcome adds to the confidence.
 DELTAS = {kind: delta for kind, (_, delta) in OUTCOMES.items()}
 
 #: Confidence without a retry.
 _UNTRIED = 0.62
-#: Confidence from a retry that gained nothing, from one that gained all, and the difference.
+#: Confidence after a retry without improvement, after a perfect retry, and the difference.
 _LEAST_TRIED = 0.55
 _MOST_TRIED = 0.90
 _GAIN = 0.35
 #: Bounds of the confidence.
 _LEAST = 0.30
 _MOST = 0.97
-#: A lesson that failed twice, never succeeded and is trusted less than this is archived.
+#: A lesson is archived if it failed twice, never succeeded and is trusted less than this.
 _ARCHIVED_BELOW = 0.40
 #: The confidence from which a lesson is due for promotion, unless it was recorded with another.
 PROMOTION = 0.75
@@ -87,12 +87,12 @@ _DIMENSIONS = 32
 
 @dataclass(frozen=True, slots=True)
 class LessonPolicy:
-    """How outcomes are weighed; a view, which changes no event.
+    """The weights of outcomes. A policy is a view, so it changes no event.
 
     alpha      weight of the newest outcome in the effectiveness, from 0 to 1
-    threshold  the least confidence of a lesson that is told
-    bank_size  lessons of one kind that are kept
-    promotion  the least confidence of a lesson that is due for promotion; None for the lesson's own
+    threshold  the minimum confidence of a lesson that is shown
+    bank_size  the maximum number of lessons of one kind
+    promotion  the minimum confidence for promotion; None for the lesson's own
     """
 
     alpha: float = 0.2
@@ -110,7 +110,7 @@ class LessonPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An outcome of a lesson that was not retracted. `observed_at` is ISO 8601 in UTC."""
+    """An outcome of a lesson that is not retracted. `observed_at` is ISO 8601 in UTC."""
 
     event_id: str
     kind: str
@@ -122,17 +122,16 @@ class Outcome:
 
 @dataclass(slots=True)
 class Lesson:
-    """A lesson and its worth under a policy; `data` is what was recorded of it, nothing where it
-    was erased.
+    """A lesson and its worth under a policy. `data` is its recorded content; it is empty if the
+    lesson was erased.
 
-    worth          each value that the effectiveness had after an outcome that spoke for or against
-                   it, oldest first
-    improvement    what its retry gained, from 0 to 1; null without one
+    worth          the effectiveness after each outcome for or against the lesson, oldest first
+    improvement    improvement by its retry, from 0 to 1; null without one
     promotion      the confidence from which it is due, unless the policy has another
     times_applied  how many times it was shown to a session or a task
-    banked         false once a better one took its place
+    banked         false if a better one took its place
     due            whether it is due for promotion, now or later than its session (D-18)
-    proposal       the id of the proposal that it was promoted by, `bullet` the name that it became
+    proposal       the id of the proposal that promoted it; `bullet` is the name of the new bullet
     """
 
     id: str
@@ -154,7 +153,7 @@ class Lesson:
     improvement: float | None = None
     promotion: float = PROMOTION
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
-    #: The outcomes that the confidence counts; of a reflection one of each kind.
+    #: The outcomes that count for the confidence: of a reflection, one of each kind.
     signals: Sequence[Outcome] = field(default=(), repr=False)
 
     @classmethod
@@ -191,7 +190,7 @@ class Lesson:
 
     @property
     def is_tellable(self) -> bool:
-        """Whether it may be told: in the bank, neither erased, retracted, archived nor
+        """Whether it may be shown: it is in the bank, and not erased, retracted, archived or
         contradicted.
         """
         has_text = bool(self.text.strip()) and self.text != REDACTED
@@ -199,15 +198,15 @@ class Lesson:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the bank has it as a mistake. A mistake that fails often sinks in the bank, and
-        is the first to go.
+        """Whether the bank contains it as a mistake. A mistake that fails often is the first to
+        leave the bank.
         """
         if not self.banked or self.state == "retracted":
             return False
         return self.text != REDACTED and self.kind == "mistake"
 
     def observe(self, event: Event, policy: LessonPolicy) -> None:
-        """Take an outcome into account that came after the others."""
+        """Count an outcome that came after the others."""
         kind = str(event.facts.get("kind"))
         if kind not in POLARITY:
             return  # of a newer version
@@ -225,7 +224,7 @@ class Lesson:
             self.worth += (self.effectiveness,)
 
     def conclude(self) -> None:
-        """Set what follows from all outcomes."""
+        """Compute the values that follow from all outcomes."""
         is_reflection = self.kind == "reflection"
         self.signals = self.outcomes
         if is_reflection:
@@ -248,10 +247,10 @@ class LessonBook:
         return iter(self.lessons.values())
 
     def named(self, beginning: str) -> Lesson:
-        """Return the lesson of an id, or of the unique beginning of one.
+        """Return the lesson with an id, or with a unique beginning of an id.
 
         Raises:
-            Mistake: no lesson or several have an id that begins so.
+            Mistake: no lesson or several lessons have an id with this beginning.
         """
         prefix = beginning.strip().lower()
         ids = [id_ for id_ in self.lessons if beginning and id_.startswith(prefix)]
@@ -261,14 +260,14 @@ class LessonBook:
         return self.lessons[ids[0]]
 
     def best(self) -> list[Lesson]:
-        """Return the lessons that may be told and are trusted, the best first."""
+        """Return the trusted lessons that may be shown, the best first."""
         tellable = [lesson for lesson in self if lesson.is_tellable]
         trusted = [lesson for lesson in tellable if lesson.confidence >= self.policy.threshold]
         return sorted(trusted, key=lambda own: (-own.confidence, -own.effectiveness, own.position))
 
 
 def lesson_book(source: Ledger | Past, policy: LessonPolicy | None = None) -> LessonBook:
-    """Return the book of a ledger, or of a moment of one.
+    """Return the lessons of a ledger, now or at an earlier moment.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -278,12 +277,12 @@ def lesson_book(source: Ledger | Past, policy: LessonPolicy | None = None) -> Le
 
 
 def _history(source: Ledger | Past) -> tuple[Reader, int | None]:
-    """Return the ledger that is meant, and the position of the moment, None for now."""
+    """Return the ledger, and the position of the moment; None for now."""
     return (source.ledger, source.position) if isinstance(source, Past) else (source, None)
 
 
 class LessonFold:
-    """The lessons of a history, under a policy, whatever the order of its events."""
+    """The lessons of a history under a policy. The order in which events arrive does not matter."""
 
     types: Final = BOOK_TYPES
 
@@ -301,9 +300,10 @@ class LessonFold:
 
 
 class _BookInMaking:
-    """A book while it takes the events in the order in which they happened.
+    """A book that takes events in the order in which they happened.
 
-    Retractions come first, whenever they happened: they take the whole of their target out.
+    Retractions come first, whenever they happened, because they remove everything about their
+    target.
     """
 
     def __init__(self, events: Sequence[Event], policy: LessonPolicy) -> None:
@@ -320,7 +320,7 @@ class _BookInMaking:
             self._take(event)
 
     def book(self) -> LessonBook:
-        """Return the book, with what follows from all outcomes of each lesson."""
+        """Return the book, with the values that follow from all outcomes of each lesson."""
         for lesson in self.lessons.values():
             lesson.conclude()
             if lesson.proposal:
@@ -358,15 +358,15 @@ class _BookInMaking:
                     self.lessons[lesson_id].times_applied += 1
 
     def _lesson_of(self, event: Event, window: str | None = None) -> Lesson | None:
-        """Return the lesson that an event is about; None if the event, or the window that it was
-        read from, is retracted.
+        """Return the lesson that an event is about; None if the event is retracted, or the window
+        in which it was found.
         """
         if not self._active(event.event_id, window):
             return None
         return self.lessons.get(event.target_id or "")
 
     def _counts(self, recorded: Event) -> bool:
-        """Return whether neither a lesson nor its reflection nor its window is retracted."""
+        """Return whether a lesson counts: it, its reflection and its window are not retracted."""
         reflection = None
         if recorded.reflection_id:
             reflection = identity(ev.REFLECTION_COMPLETED, recorded.reflection_id)
@@ -376,7 +376,7 @@ class _BookInMaking:
         return all(self.retractions.active(event_id) for event_id in event_ids if event_id)
 
     def _is_due(self, lesson: Lesson) -> bool:
-        """Return whether a lesson is trusted enough to be proposed as a bullet, and was not yet."""
+        """Return whether a lesson is trusted enough for a proposal, and was not proposed yet."""
         least = lesson.promotion if self.policy.promotion is None else self.policy.promotion
         if lesson.confidence < rounded(least) or lesson.proposal is not None:
             return False
@@ -385,8 +385,8 @@ class _BookInMaking:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What gates, retries and the bank of lessons did; the average effectiveness is 0.0 for an
-    empty bank.
+    """The results of gates, retries and the bank of lessons. The average effectiveness is 0.0 for
+    an empty bank.
     """
 
     total_reflections: int
@@ -398,8 +398,8 @@ class Figures:
 
 
 def figures(source: Ledger | Past) -> Figures | None:
-    """Return the numbers of reflections and retries, and the mistakes that the bank keeps; None
-    without any.
+    """Return the numbers of reflections and retries, and the mistakes in the bank; None without
+    any.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -416,8 +416,8 @@ def figures(source: Ledger | Past) -> Figures | None:
 
 
 def bank_figures(book: LessonBook) -> dict[str, Any]:
-    """Return how many mistakes the bank keeps, how many it could, and their average
-    effectiveness, 0.0 without one.
+    """Return the number of mistakes in the bank, its size, and their average effectiveness, which
+    is 0.0 for an empty bank.
     """
     bank = [lesson for lesson in book if lesson.is_kept]
     average = sum(lesson.effectiveness for lesson in bank) / len(bank) if bank else 0.0
@@ -429,9 +429,9 @@ def bank_figures(book: LessonBook) -> dict[str, Any]:
 
 
 def _failures_since_success(outcomes: Iterable[Outcome]) -> int:
-    """Return the failures since the last success.
+    """Return the number of failures since the last success.
 
-    A few earlier failures mean little for a lesson whose every outcome counts.
+    For a lesson whose every outcome counts, a few earlier failures mean little.
     """
     failures = 0
     for outcome in outcomes:
@@ -444,7 +444,9 @@ def _failures_since_success(outcomes: Iterable[Outcome]) -> int:
 
 
 def _bank(bank: list[Lesson], lesson: Lesson, policy: LessonPolicy) -> None:
-    """Put a lesson into the bank of its kind, in the place of the worst if it is full (E-11)."""
+    """Put a lesson into the bank of its kind; if the bank is full, it replaces the worst one
+    (E-11).
+    """
     if lesson.kind == _UNBANKED:
         return
     if len(bank) == policy.bank_size:
@@ -455,7 +457,7 @@ def _bank(bank: list[Lesson], lesson: Lesson, policy: LessonPolicy) -> None:
 
 
 def _dispute(lessons: Iterable[Lesson]) -> None:
-    """Mark for review the lessons of one kind and key that contradict each other: some only
+    """Mark lessons of one kind and key for review if they contradict each other: some only
     succeeded, some only failed.
     """
     one_sided: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
@@ -474,7 +476,7 @@ def _dispute(lessons: Iterable[Lesson]) -> None:
 
 
 def label_of(kind: str) -> str:
-    """Return a kind of outcome in words."""
+    """Return the words for a kind of outcome."""
     return kind.replace("_", " ").capitalize().replace("Pre execution", "Pre-execution")
 
 
@@ -498,7 +500,7 @@ class OutcomeSignal:
 
 
 def merge_outcome_signals(stored: Iterable[Any], incoming: Iterable[Any]) -> tuple[Any, ...]:
-    """Return one signal of each kind, the last one of it, in order of `observed_at` (D-15)."""
+    """Return the last signal of each kind, in order of `observed_at` (D-15)."""
     by_kind: dict[str, Any] = {}
     for signal in (*stored, *incoming):
         by_kind[signal.kind] = signal
@@ -513,7 +515,7 @@ def score_improvement(initial: float, retried: float) -> float:
 
 
 def promotion_confidence(improvement: float | None, signals: Iterable[Any]) -> float:
-    """Return how far a lesson is trusted, from 0.30 to 0.97 (D-13).
+    """Return the confidence in a lesson, from 0.30 to 0.97 (D-13).
 
     improvement  of its retry, from 0 to 1; None without a retry
     """
@@ -533,7 +535,7 @@ def tally(signals: Iterable[Any]) -> tuple[int, int]:
 def lesson_state(confidence: float, successes: int, failures: int) -> State:
     """Return active, decayed or archived (D-17).
 
-    Whether two lessons contradict each other is for the book to decide.
+    The book decides whether two lessons contradict each other.
     """
     fails_only = failures >= 2 and successes == 0
     if failures >= 3 or (fails_only and rounded(confidence) < _ARCHIVED_BELOW):
@@ -542,16 +544,16 @@ def lesson_state(confidence: float, successes: int, failures: int) -> State:
 
 
 def strategy_key(text: str) -> str:
-    """Return the first ten words, lower-case and joined by hyphens: lessons of one key advise
-    the same (D-17).
+    """Return the first ten words, lower-case and joined by hyphens. Lessons with the same key give
+    the same advice (D-17).
     """
     words = re.sub(r"[^0-9A-Za-z]+", " ", text).lower().split()
     return "-".join(words[:_WORDS_OF_KEY]) or "reflection-strategy"
 
 
 def ema(effectiveness: float, outcome: float, alpha: float) -> float:
-    """Return the effectiveness after an outcome, 1 for success and 0 for failure: a moving
-    average (E-10).
+    """Return the effectiveness after an outcome: a moving average of 1 for success and 0 for
+    failure (E-10).
     """
     return rounded(effectiveness + alpha * (outcome - effectiveness))
 

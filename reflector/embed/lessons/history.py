@@ -33,15 +33,15 @@ def events_of(ledger: Ledger, lesson: Lesson, upto: int | None) -> list[Event]:
 
 
 def _about(ledger: Ledger, event_id: str) -> Iterator[Event]:
-    """Yield the events about an event, and those about them."""
+    """Yield the events about an event, and the events about those."""
     for event in ledger.targeting(event_id):
         yield event
         yield from _about(ledger, event.event_id)
 
 
 def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any]]:
-    """Return the lessons whose worth or state differs between two positions, as JSON has them;
-    `before` is None for a new one.
+    """Return the lessons whose worth or state differs between two positions, in JSON form. `before`
+    is None for a new lesson.
     """
     before, after = _views(ledger, first), _views(ledger, last)
     texts = {lesson.id: lesson.text for lesson in lesson_book(Past(ledger, last))}
@@ -53,7 +53,7 @@ def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any
 
 
 def _views(ledger: Ledger, position: int) -> dict[str, dict[str, Any]]:
-    """Return what is compared of each lesson at a position, by its id."""
+    """Return the compared values of each lesson at a position, by its id."""
     book = lesson_book(Past(ledger, position))
     shown = {lesson.id for lesson in book.best()}
     return {

@@ -23,7 +23,7 @@ from reflector.playbook.bullet import Bullet, best_first
 from reflector.project import Project, find_project
 from reflector.text.words import searchable, sought, words_of
 
-#: The least part of a query's words, weighted by how rare each is, that a text must hold.
+#: The minimum part of a query's words that a text must contain. Rare words weigh more.
 LEAST_WORDS = 0.3
 _MAX_QUERY_CHARACTERS = 2_000
 _CREATE_INDEX = (
@@ -52,8 +52,8 @@ class Found:
     """A document that fits a query.
 
     score   how well it fits, from 0 to 1: the larger of the two others
-    words   the share of the query's words that it holds; None if it was not found by its words
-    cosine  1 if it has the query's words in their order and no other; else None
+    words   the share of the query's words that it contains; None if it was not found by its words
+    cosine  1 if it has exactly the query's words in their order; else None
     """
 
     document: Document
@@ -65,8 +65,8 @@ class Found:
 def recall(query: str, k: int = 5, *, of: Ledger | Past | None = None) -> list[Found]:
     """Return the `k` bullets and lessons that fit a query best, the best first; [] if none fits.
 
-    of  the ledger, or a moment of one; None for the ledger of the project of the working folder. A
-        project without a ledger has no texts.
+    of  the ledger, or a moment of one; None for the ledger of the project in the working folder. A
+        project without a ledger does not have texts.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -82,8 +82,8 @@ def recall(query: str, k: int = 5, *, of: Ledger | Past | None = None) -> list[F
 
 
 def documents(source: Ledger | Past) -> list[Document]:
-    """Return the live texts of a ledger, or of a moment of one: bullets, and lessons that may be
-    told and are not bullets by now.
+    """Return the live texts of a ledger, now or at an earlier moment: bullets, and lessons that may
+    be shown and are not bullets yet.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -100,8 +100,8 @@ def documents(source: Ledger | Past) -> list[Document]:
 
 
 def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
-    """Return the bullets that fit a query by their words, the best first; all of them for a
-    query without words.
+    """Return the bullets whose words fit a query, the best first; all bullets for a query without
+    words.
     """
     ranked = sorted(bullets, key=best_first)
     if not words_of(query):
@@ -125,7 +125,7 @@ def search(texts: Sequence[Document], query: str, k: int = 5) -> list[Found]:
         same = [index for index, text in enumerate(texts) if words_of(text.text) == query_words]
         equal = dict.fromkeys(same, 1.0)
     shares = _shares_of_words(texts, query)
-    scores = {**equal, **shares, **equal}  # equal ones first, whatever their share
+    scores = {**equal, **shares, **equal}  # equal texts first, whatever their share
     fitting = [
         Found(texts[index], score, shares.get(index), equal.get(index))
         for index, score in scores.items()
@@ -134,10 +134,10 @@ def search(texts: Sequence[Document], query: str, k: int = 5) -> list[Found]:
 
 
 def _shares_of_words(texts: Sequence[Document], query: str) -> dict[int, float]:
-    """Return the share of the query's words that each fitting document holds, the best by BM25
-    first, by the document's index.
+    """Return the share of the query's words in each fitting document, by the document's index. The
+    best document by BM25 comes first.
 
-    A rare word weighs more; one that no document holds weighs as much as the rarest.
+    A rare word weighs more. A word that no document contains weighs as much as the rarest one.
     """
     terms = sought(query)
     if not terms or not texts:

@@ -40,7 +40,7 @@ def lesson_event(
     occurred_at: str | None = None,
     **more: Any,
 ) -> NewEvent:
-    """Return the event that records a lesson, without secrets; its id is the lesson's.
+    """Return the event that records a lesson, without secrets. The event's id is the lesson's id.
 
     key   the identity of the lesson, for example a reflection and a number; None for its own texts
     more  the other fields of `lesson.recorded`; those that are None are omitted
@@ -52,8 +52,8 @@ def lesson_event(
 
 
 def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: Any) -> str:
-    """Record a lesson once and return its id; one that was recorded with other words stays as it
-    is.
+    """Record a lesson once and return its id. A recorded lesson stays unchanged if the same id
+    comes with other words.
 
     more  the other arguments of `lesson_event`
 
@@ -70,7 +70,7 @@ def stored_text(text: str, most: int = MAX_LESSON) -> str:
     """Return a text as it is stored: without secrets and invisible characters, cut to `most`
     characters.
 
-    Of a text of more than twice as many, only the beginning is read.
+    If the text is longer than twice `most`, only its beginning is read.
     """
     return redact(visible(text[: whole_end(text, 2 * most)]))[:most]
 
@@ -93,7 +93,7 @@ def observe_outcome(
     source       tests, human, agent, api, retry …
     key          the identity of this observation among those of the lesson; None for a new one at
                  each call
-    window_id    the window that it was read from; if that is retracted, so is the outcome
+    window_id    the window in which it was found; if that is retracted, so is the outcome
     observed_at  ISO 8601; None for now
 
     Raises:
@@ -131,7 +131,7 @@ def record_told(
     session_id: str | None = None,
     task: str | None = None,
 ) -> Appended | None:
-    """Record the lessons that a session or a task was told; return None for no lessons.
+    """Record the lessons that were shown to a session or a task; return None without lessons.
 
     Raises:
         LedgerError: the ledger cannot be read or written.
@@ -158,7 +158,7 @@ def told_at_start(
     """Return the event that records the advice in the text at a session's start.
 
     window  the session's window that began with the text
-    digest  SHA-256 of the text, in hex: a window is told a text once
+    digest  SHA-256 of the text, in hex, because a window records the same text only once
     source  the evidence: transcript or hook; None for rules of a file that the client loads
     seed    of the draw that chose the bullets; "" if all of them were shown
     """
@@ -185,8 +185,8 @@ def told_at_start(
 
 
 def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
-    """Return the ids of the lessons that begin with these 8 hex digits, as the text at a start
-    names them.
+    """Return the ids of the lessons that begin with these 8 hex digits, as the text at a session's
+    start names them.
     """
     if not beginnings:
         return []
@@ -202,8 +202,8 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
 
 
 def _append(ledger: Ledger, event: NewEvent, subject: Key, key: Key | None) -> Appended:
-    """Append an event whose identity is its subject with a key, or without one with the next
-    number.
+    """Append an event. Its identity is its subject with a key, or with the next number if there is
+    no key.
     """
 
     def identified(*parts: str | int) -> NewEvent:
@@ -220,7 +220,7 @@ def _append(ledger: Ledger, event: NewEvent, subject: Key, key: Key | None) -> A
 
 
 def append_next(ledger: Ledger, number: int, numbered: Callable[[int], NewEvent]) -> Appended:
-    """Append the event of a number, or of the first one above it that no other process took.
+    """Append an event with a number. If another process took the number, use the next free one.
 
     Raises:
         LedgerError: the ledger cannot be written.
@@ -234,13 +234,13 @@ def append_next(ledger: Ledger, number: int, numbered: Callable[[int], NewEvent]
 
 
 def identity_texts(facts: Mapping[str, Any]) -> list[str]:
-    """Return the identity of a lesson that has no other: its own texts."""
+    """Return the texts of a lesson, which identify it if it does not have another identity."""
     fields = ("kind", "task", "mistake", "text", "context_hash")
     return [str(facts.get(field) or "") for field in fields]
 
 
 def _without_secrets(facts: Mapping[str, Any], type_: str = ev.LESSON_RECORDED) -> dict[str, Any]:
-    """Return the fields of an event that are not None, their prose redacted."""
+    """Return the fields of an event that are not None, with redacted prose."""
     fields = fields_of(type_)
     data = {}
     for name, value in facts.items():

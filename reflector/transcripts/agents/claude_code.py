@@ -53,25 +53,25 @@ _OWN_TYPES = frozenset(
     """.split()
 )
 
-#: The beginning of a long output's answer, which has its first 2 kB only; its end, with the result,
-#: is in `toolUseResult`.
+#: The beginning of the answer for a long output. The answer has only the first 2 kB; the complete
+#: output with its end is in `toolUseResult`.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
-#: The tool that asks a person, and the permission modes in which a person answers it.
+#: The tool that asks the user, and the permission modes in which the user answers it.
 _QUESTION_TOOL = "AskUserQuestion"
 _MODES_WITH_A_PERSON = frozenset(("default", "acceptEdits", "plan"))
-#: Attachments that repeat a hook's output as the model gets it, and the events at which a hook
-#: prints the playbook.
+#: Attachments that repeat a hook's output as the model gets it, and the hook events that print the
+#: playbook.
 _ECHOES = frozenset(("hook_success", "hook_additional_context"))
 _STARTS = frozenset(("SessionStart", "SubagentStart"))
-#: The number of calls whose tool is remembered until their results come.
+#: The maximum number of calls whose tool is remembered until their results come.
 _MAX_CALLS = 256
 
 _SUMMARY = "This session is being continued from a previous conversation"
 
 _INTERRUPT = re.compile(r"\[Request interrupted by user(?: for tool use)?\]|\[Skipped by user\]")
 
-#: Openings of a tool result that reports a person's refusal, not a tool's answer.
+#: Openings of a tool result that reports a refusal by the user, not a tool's answer.
 _REFUSED = re.compile(
     r"(?:Error: )?(?:<tool_use_error>)?"
     r"(?:The user doesn't want to (?:proceed with this tool use|take this action right now)"
@@ -81,14 +81,14 @@ _REFUSED = re.compile(
     r"|\[Request interrupted by user)"
 )
 _REASON = re.compile(r"the user said:|The user provided the following reason for the rejection:")
-#: The client's text in the place of a reason if the person wants to talk about questions first.
+#: The client's text instead of a reason, if the user wants to discuss the questions first.
 _CLARIFIES = "The user wants to clarify these questions."
 _ADVICE = "\n\nNote: The user's next message may contain a correction"
 
 
 class _Queued(NamedTuple):
-    """A prompt of the queue: its texts, its ids, and its message, None if its own words show that
-    no person typed it.
+    """A prompt of the queue: its texts, its ids, and its message. The message is None if its own
+    words show that the user did not type it.
     """
 
     texts: list[str]
@@ -97,18 +97,18 @@ class _Queued(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """An answer of the model: its id, and its tokens as far as its records were read."""
+    """An answer of the model: its id, and the tokens of the records read so far."""
 
     id: Any
     tokens: int
 
 
-#: It loads AGENTS.md only in a project without any of these.
+#: Claude Code loads AGENTS.md only in a project without any of these.
 _BEFORE_AGENTS = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 
 
 class ClaudeCode(Conversation):
-    """Remembers the chains and queued prompts that earlier records had."""
+    """Remembers the chains and queued prompts of earlier records."""
 
     agent = "claude-code"
     name = "Claude Code"
@@ -139,7 +139,7 @@ class ClaudeCode(Conversation):
     def recognises(record: dict[str, Any]) -> bool:
         kind = building.kind(record)
         if kind in ("user", "assistant"):
-            # Other agents write the same envelope around a message of another form.
+            # Other agents write the same envelope around another form of message.
             message = record.get("message")
             if isinstance(message, dict):
                 return "content" in message or not message
@@ -155,21 +155,23 @@ class ClaudeCode(Conversation):
         self._first_agent: str | None = None
         self._described: tuple[Any, ...] = ()
         self._roots: dict[str, str] = {}
-        #: The tools of the newest calls, by the call's id, and the calls that a hook spoke about.
+        #: The tools of the newest calls by the call's id, and the calls that an attachment, such as
+        #: a hook's, names.
         self._tools: dict[str, str] = {}
         self._hooked: set[str] = set()
-        #: The permission mode of the newest prompt, "" while no record names it.
+        #: The permission mode of the newest prompt; "" until a record names it.
         self._mode = ""
         self._queue: deque[_Queued] = deque(maxlen=256)
-        #: Prompts that the model was given, until it answers or a record names their speaker.
+        #: Prompts that the model got. They are kept until it answers or a record names their
+        #: speaker.
         self._delivered: deque[_Queued] = deque(maxlen=32)
         self._last_answer = _Answer(None, 0)
 
     def messages(
         self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
     ) -> Iterator[Message]:
-        """Yield no message, the record's own, or that of a queued prompt which the record shows to
-        be delivered.
+        """Yield the record's own message, if it has one, and the queued prompts whose delivery it
+        shows.
         """
         kind = building.kind(record)
         if kind in ("assistant", "user"):
@@ -189,10 +191,10 @@ class ClaudeCode(Conversation):
             count_type(tally, record.get("type"))
 
     def _describe(self, record: dict[str, Any]) -> None:
-        """Keep the newest session and version, and the agent if the first record has it too."""
+        """Keep the newest session and version. Keep the agent if the first record names it, too."""
         described = (record.get("sessionId"), record.get("version"), record.get("agentId"))
         if described == self._described:
-            return  # as in the previous record
+            return  # same as in the previous record
         self._described = described
         self.session_id = building.bounded_path(record.get("sessionId")) or self.session_id
         self.version = building.bounded_path(record.get("version")) or self.version
@@ -202,8 +204,8 @@ class ClaudeCode(Conversation):
         self.agent_id = agent if agent == self._first_agent else ""
 
     def leftover(self) -> list[Message]:
-        """Return the prompts that were not delivered at the end, so that no record names their
-        speaker.
+        """Return the prompts that are still undelivered at the end of the file. No record names
+        their speaker.
         """
         waiting = [queued.message for queued in (*self._delivered, *self._queue)]
         return [message._replace(origin="unknown") for message in waiting if message is not None]
@@ -211,7 +213,7 @@ class ClaudeCode(Conversation):
     @property
     def is_at_rest(self) -> bool:
         """Whether no prompt waits, no text of our hook waits for an answer, and no sidechain is
-        known by earlier records alone.
+        known from earlier records only.
         """
         return not any((self._queue, self._delivered, self._roots, self.heard))
 
@@ -223,7 +225,7 @@ class ClaudeCode(Conversation):
     def _chain(self, record: dict[str, Any], uuid: str) -> str:
         """Return the id of the sidechain.
 
-        Version 1 wrote sidechains inline without `agentId`: the uuid of the root names them.
+        Version 1 wrote sidechains inline without `agentId`, so the uuid of the root names them.
         """
         if record.get("isSidechain") is not True:
             return ""
@@ -235,8 +237,8 @@ class ClaudeCode(Conversation):
         return root
 
     def _attachment(self, record: dict[str, Any], text: bytes, offset: int) -> Iterator[Message]:
-        """Yield the prompt that arrived while the model worked, with the origin that only its
-        attachment has; other attachments repeat the output of a hook.
+        """Yield the prompt that arrived while the model worked. Only its attachment names its
+        origin. Other attachments repeat the output of a hook.
         """
         attachment = fields(record.get("attachment"))
         kind = building.kind(attachment)
@@ -259,13 +261,13 @@ class ClaudeCode(Conversation):
             yield message if is_typed else message._replace(origin="injected")
 
     def _queue_operation(self, record: dict[str, Any], text: bytes, offset: int) -> None:
-        """Keep the prompts of the queue; each becomes a message when the model was given it.
+        """Keep the prompts of the queue. Each becomes a message when the model gets it.
 
         Every `enqueue` is closed by one of these:
 
         dequeue  a user record follows
-        popAll   the prompts are given back to the editor
-        remove   the model was given the prompt at once; newer releases name the speaker in a
+        popAll   the prompts return to the editor
+        remove   the model got the prompt at once; newer releases name the speaker in a
                  queued_command attachment before or after it, older ones leave no other trace
         """
         operation = record.get("operation")
@@ -288,16 +290,14 @@ class ClaudeCode(Conversation):
                 self._queue.clear()
 
     def _take_next(self, texts: list[str], ids: frozenset[str]) -> _Queued | None:
-        """Remove the prompt that a record names from the queue, else the next one."""
+        """Remove and return the queued prompt that a record names, or else the next one."""
         queued = _take(self._queue, texts, ids, is_typed=False)
         if queued is None and self._queue and not texts:
             return self._queue.popleft()
         return queued
 
     def _unexplained(self) -> Iterator[Message]:
-        """Yield the prompts that the model was given without an attachment, as in older
-        releases.
-        """
+        """Yield the prompts that the model got without an attachment, as in older releases."""
         while self._delivered:
             message = self._delivered.popleft().message
             if message is not None:
@@ -315,7 +315,7 @@ class ClaudeCode(Conversation):
             if kind == "text" and isinstance(block.get("text"), str):
                 texts.append(block["text"])
             elif kind == "thinking":
-                # Mostly empty, because newer clients keep the signature only.
+                # Mostly empty, because newer clients only keep the signature.
                 thinking.append(plain_text(block.get("thinking")))
             elif kind in _CALL_TYPES:
                 calls.append(self._call(block))
@@ -341,8 +341,8 @@ class ClaudeCode(Conversation):
         return call
 
     def _added_tokens(self, body: dict[str, Any]) -> int:
-        """Return the tokens that the model wrote, without those that earlier records of the same
-        answer have.
+        """Return the tokens that the model wrote, without those of earlier records of the same
+        answer.
         """
         tokens = fields(body.get("usage")).get("output_tokens")
         answer_id = body.get("id")
@@ -388,8 +388,8 @@ class ClaudeCode(Conversation):
         return building.by_user(uuid, place, origin, join_texts(reasons), tuple(results))
 
     def _choice(self, call_id: str, detail: Any, place: Place) -> str:
-        """Return what a person chose or answered in the client's own question tool, "" if a hook,
-        a mode without questions or a subagent may have answered.
+        """Return the user's choice or answer in the client's own question tool. Return "" if a
+        hook, a mode without questions or a subagent may have answered.
         """
         is_own_tool = self._tools.get(call_id) == _QUESTION_TOOL and call_id not in self._hooked
         if not is_own_tool or place.chain or self._mode not in _MODES_WITH_A_PERSON:
@@ -399,9 +399,9 @@ class ClaudeCode(Conversation):
 
 
 def _is_by_client(record: dict[str, Any], place: Place) -> bool:
-    """Return whether no person typed a record, by its flags or `origin`.
+    """Return whether the flags or `origin` of a record show that the user did not type it.
 
-    A subagent is prompted by its parent.
+    The prompt of a subagent comes from its parent.
     """
     if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
         return True
@@ -412,8 +412,10 @@ def _is_by_client(record: dict[str, Any], place: Place) -> bool:
 def _worded(
     record: dict[str, Any], uuid: str, place: Place, texts: list[str], *, is_typed: bool
 ) -> Message:
-    """Return the message of a record of words; without `is_typed` the record itself shows that no
-    person typed them, unless they are the note of an interruption.
+    """Return the message of a record of words.
+
+    is_typed  False if the record itself shows that the user did not type the words; the note of an
+              interruption is the user's in any case
     """
     if record.get("isCompactSummary") is True:
         speech = Speech("summary", "\n".join(texts))
@@ -429,8 +431,8 @@ def _texts(content: Any) -> list[str]:
 
 
 def _answer_text(answer: str, detail: Any) -> str:
-    """Return a tool's answer with the facts that only `toolUseResult` has: stderr, an exit code, an
-    interruption.
+    """Return a tool's answer with the facts that only `toolUseResult` contains: stderr, an exit
+    code, an interruption.
     """
     if not isinstance(detail, dict):
         return bounds.result_text(answer)
@@ -453,7 +455,7 @@ def _answer_text(answer: str, detail: Any) -> str:
 
 
 def _is_typed(attachment: dict[str, Any], record: dict[str, Any]) -> bool:
-    """Return whether a person can have typed a queued prompt, by the sender in its attachment."""
+    """Return whether the user can have typed a queued prompt, by the sender in its attachment."""
     if attachment.get("isMeta") is True or record.get("isMeta") is True:
         return False
     if attachment.get("fromAnotherSession") is True:
@@ -471,10 +473,10 @@ def _ids(record: dict[str, Any], *keys: str) -> frozenset[str]:
 def _take(
     queue: deque[_Queued], texts: list[str], ids: frozenset[str], *, is_typed: bool
 ) -> _Queued | None:
-    """Remove a prompt from a queue: the one with the id of a record, or with its text.
+    """Remove the prompt with the id or the text of a record from a queue, and return it.
 
-    A client writes the words of others with a tag here and without it there; a person's are the
-    same everywhere.
+    A client writes foreign words with a tag in some records and without it in others. The user's
+    words are the same everywhere.
     """
     text = "\n".join(texts).strip()
     for queued in queue:
@@ -497,12 +499,12 @@ def _speaker_kind(record: dict[str, Any]) -> str:
 
 
 def _is_interrupt(text: str) -> bool:
-    """Return whether a text is the client's note that a person interrupted the model."""
+    """Return whether a text is the client's note that the user interrupted the model."""
     return _INTERRUPT.match(text) is not None
 
 
 def _speech_of(texts: list[str]) -> Speech:
-    """Return the speaker and the words of a record's text blocks that no flag explains."""
+    """Return the speaker and the words of a record's text blocks, if no flag names the speaker."""
     is_interrupted = any(map(_is_interrupt, texts))
     parts = (_INTERRUPT.sub("", text).strip() if _is_interrupt(text) else text for text in texts)
     speech = speakers.speaker_of(filter(None, parts))
@@ -515,12 +517,12 @@ def _speech_of(texts: list[str]) -> Speech:
 
 
 def _is_refusal(result: str, detail: object, tool: str) -> bool:
-    """Return whether a tool result reports that a person refused the call or interrupted it.
+    """Return whether a tool result reports that the user refused the call or interrupted it.
 
     Any server may answer with the client's words, so the result of an MCP tool is never a refusal.
     The `detail` of a refusal (`toolUseResult`) is a text: the client's own or, with a reason,
-    "Error: " and the words. A tool that failed has the latter as well, so it counts for a tool that
-    is known. Records from before that field have none.
+    "Error: " and the words. A failed tool has a text with "Error: ", too, so such a text only
+    counts if the tool is known. Records of older clients do not have the field.
     """
     if tool.startswith("mcp__") or _REFUSED.match(result) is None:
         return False
@@ -530,7 +532,7 @@ def _is_refusal(result: str, detail: object, tool: str) -> bool:
 
 
 def _refusal_reason(result: str) -> str:
-    """Return the person's reason in a refused tool result, "" without a reason."""
+    """Return the user's reason in a refused tool result; "" without a reason."""
     match = _REASON.search(result)
     if match is None:
         return ""

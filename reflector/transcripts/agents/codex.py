@@ -30,7 +30,7 @@ from reflector.transcripts.records import count_type
 from reflector.transcripts.speakers import Speech, speaker_of
 
 _TYPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
-#: Types of lines and items without words of anyone.
+#: Types of lines and items without words.
 _WORDLESS = frozenset(
     """
     turn_context token_usage_record world_state inter_agent_communication
@@ -43,15 +43,15 @@ _WORDLESS = frozenset(
 _CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call", "web_search_call"))
 _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 
-#: Shorter ids are those of a counter that local model servers begin again: `call_0`.
+#: A shorter id, such as `call_0`, is not unique, because local model servers restart their counter.
 _MIN_UNIQUE_ID = 16
 
 _ABORTED = re.compile(r"<turn_aborted>", re.IGNORECASE)
-#: The text that an editor's extension puts before the words of a person, and its mark of an image
+#: The text that an editor's extension puts before the user's words, and its mark for an image
 #: between them.
 _IDE_REQUEST = "## My request for Codex:"
 _IMAGE_TAG = re.compile(r"</?image\b[^>]*>\Z")
-#: The beginning of a summary that a compaction gives to the next model.
+#: The beginning of the summary that the next model gets after a compaction.
 _SUMMARY = "Another language model started to solve this problem"
 
 _HEADERS = ("Script ", "Wall time", "Chunk ID", "Total output lines")
@@ -61,7 +61,7 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,400})$", re.MULTILINE)
-#: Commands in a script that a model wrote to run tools; one of the groups has the command.
+#: Commands in a script that a model wrote to run tools. One of the groups contains the command.
 _SCRIPTED = re.compile(
     r"""\bcmd\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)"""
 )
@@ -93,15 +93,15 @@ class Codex(Conversation):
 
     def __init__(self) -> None:
         super().__init__()
-        #: The conversation in which the first record of the file was made.
+        #: The conversation of the first record in the file.
         self._root = ""
         self._is_described = False
         self._has_items = False
         self._is_subagent = False
         self._is_fork = False
-        #: Records with a smaller number are the parent's.
+        #: Records with a smaller number belong to the parent.
         self._first_own_ordinal = -1
-        #: An id of the words before: those that a copy has too.
+        #: An id of the previous words. A copy has the same words there.
         self._previous_words = ""
         self._times_seen: dict[str, int] = {}
 
@@ -132,10 +132,10 @@ class Codex(Conversation):
             count_type(tally, kind or None)
 
     def _describe(self, meta: dict[str, Any]) -> None:
-        """Keep the session of the file, and the conversation in which its first record was made.
+        """Keep the session of the file, and the conversation of its first record.
 
-        A fork names itself and its parent first. Then most releases copy the parent's file with the
-        names in it.
+        A fork names itself and its parent first. Then most releases copy the parent's file,
+        including the names in it.
         """
         own_id = short_text(meta.get("id"))
         parent_id = short_text(meta.get("forked_from_id"))
@@ -203,7 +203,7 @@ class Codex(Conversation):
         origin, own_words = _spoken(item)
         is_in_copies = self._is_fork or not self._is_subagent
         if origin == "human" and not is_copy and is_in_copies:
-            # The next record follows these words in a copy, too.
+            # In a copy, the next record also follows these words.
             self._previous_words = content_id("user", words)
         if is_copy or self._is_subagent or origin == "injected":
             return building.by_user(uuid, place, "injected", words)
@@ -230,8 +230,8 @@ class Codex(Conversation):
         )
 
     def _interrupted(self, place: Place) -> Message:
-        """Return the message of an interruption, which has one id in its two records: an event, and
-        a note to the model. Older releases write one of the two.
+        """Return the message of an interruption. Its two records, an event and a note to the model,
+        get the same id. Older releases write only one of the two.
         """
         uuid = content_id("codex", self._root, self._previous_words, "interrupted")
         return building.by_user(uuid, place, "refusal", "")
@@ -246,12 +246,12 @@ class Codex(Conversation):
 
 
 def _ordinal(value: Any) -> int | None:
-    """Return the number of a record, None for a value that cannot be one."""
+    """Return the number of a record; None for an impossible value."""
     return value if isinstance(value, int) and value.bit_length() < 64 else None
 
 
 def _spoken(item: dict[str, Any]) -> Speech:
-    """Return the speaker and the words of a message of the role user."""
+    """Return the speaker and the words of a message with the role `user`."""
     content = item.get("content")
     parts = content if isinstance(content, list) else [content]
     passthrough = fields(item.get("internal_chat_message_metadata_passthrough"))
@@ -309,7 +309,7 @@ class _Output(NamedTuple):
 
 
 def _output_of(output: Any) -> _Output:
-    """Return an output, in each shape that Codex wrote."""
+    """Return an output from any of the shapes that Codex writes."""
     is_error = False
     if isinstance(output, dict):
         is_error = output.get("success") is False
@@ -321,7 +321,7 @@ def _output_of(output: Any) -> _Output:
             holder = structured.get("metadata")
             exit_code = (holder if isinstance(holder, dict) else structured).get("exit_code")
             return _Output(structured["output"], building.exit_code_of(exit_code), is_error)
-    # A command may print the same words as the header has.
+    # The output of a command may contain the words of the header.
     head, output_mark, _ = text[:2000].partition("Output:\n")
     if not output_mark:
         return _Output(text, None, is_error)

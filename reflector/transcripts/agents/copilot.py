@@ -26,7 +26,7 @@ from reflector.transcripts.message import Message, Tally, ToolCall
 from reflector.transcripts.records import count_type, record_uuid
 from reflector.transcripts.speakers import Speech, spoken
 
-#: The beginnings of event names that no other agent has.
+#: The beginnings of event names that only this agent uses.
 _FAMILIES = tuple(
     """
     session. user. assistant. tool. hook. permission. subagent. system. skill. model. mcp.
@@ -40,7 +40,7 @@ _HUMAN = frozenset(("", "user"))
 _INTERRUPTS = frozenset(("", "user initiated", "user_initiated", "user_abort"))
 _EXIT = re.compile(r"exit(?:ed with exit)? code:? (-?\d{1,9})>")
 _EXIT_SPAN = 400
-#: The number of calls and permissions that are remembered.
+#: The maximum number of calls and permissions that are remembered.
 _MAX_REMEMBERED = 4096
 
 
@@ -77,9 +77,9 @@ class Copilot(Conversation):
     def __init__(self) -> None:
         super().__init__()
         self._requested_calls: dict[str, None] = {}
-        #: The call that a permission was requested for, by the request's id.
+        #: The call that needs a permission, by the id of the permission request.
         self._permissions: dict[str, str] = {}
-        #: The person's reason, by the id of the refused call.
+        #: The user's reason, by the id of the refused call.
         self._denied: dict[str, str] = {}
 
     def messages(
@@ -103,7 +103,7 @@ class Copilot(Conversation):
                 if summary := plain_text(event.get("summaryContent")):
                     yield building.by_user(uuid, place, "summary", summary)
             case "user.message":
-                # `transformedContent` has the same text and the additions of the client.
+                # `transformedContent` contains the same text with the client's additions.
                 if words := plain_text(event.get("content")):
                     yield building.by_user(uuid, place, *_spoken(event, place.chain, words))
             case "assistant.message":
@@ -172,7 +172,7 @@ class Copilot(Conversation):
 
 
 def _output(event: dict[str, Any]) -> str:
-    """Return the text of a call's error and of its result, in each shape that releases wrote."""
+    """Return the text of a call's error and of its result, in every shape of the releases."""
     error = event.get("error")
     error_text = plain_text(error) or plain_text(fields(error).get("message"))
     result_text = plain_text(event.get("result"))
@@ -182,7 +182,9 @@ def _output(event: dict[str, Any]) -> str:
 
 
 def _exit_code(event: dict[str, Any], text: str) -> int | None:
-    """Return the exit code of a call: its own field, else the last one at the end of its text."""
+    """Return the exit code of a call: its own field, or else the last one at the end of its
+    text.
+    """
     code = building.exit_code_of(fields(event.get("result")).get("exitCode"))
     if code is None:
         for code_text in _EXIT.findall(text[-_EXIT_SPAN:]):
@@ -206,7 +208,7 @@ def _call(event: dict[str, Any], name_key: str) -> ToolCall:
 
 
 def _remember(values: dict[str, Any], key: str, value: Any) -> None:
-    """Keep a value; the oldest one is forgotten above `_MAX_REMEMBERED`."""
+    """Keep a value. Above `_MAX_REMEMBERED`, forget the oldest one."""
     values[key] = value
     if len(values) > _MAX_REMEMBERED:
         del values[next(iter(values))]

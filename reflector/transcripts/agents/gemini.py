@@ -32,7 +32,7 @@ from reflector.transcripts.speakers import Speech, spoken
 _KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
 _FINAL = frozenset(("success", "error", "cancelled"))
 
-#: The output of hooks, which is before the words that a person typed.
+#: The output of hooks, which comes before the words that the user typed.
 _CONTEXT = "<hook_context>"
 _CONTEXT_END = "</hook_context>"
 _SUMMARY = "<state_snapshot>"
@@ -44,8 +44,8 @@ _REFUSED = re.compile(
 )
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})\s*$", re.MULTILINE)
 _EXIT_SPAN = 2000
-#: The client (0.61) puts a fence around the answers of tools, web pages and MCP servers, and
-#: escapes the end of a fence in them.
+#: The client (0.61) puts a fence around the answers of tools, web pages and MCP servers. It escapes
+#: the end of a fence inside them.
 _FENCE = "<untrusted_context>\n"
 _FENCE_END = "\n</untrusted_context>"
 _ESCAPED_END = "&lt;/untrusted_context&gt;"
@@ -82,7 +82,7 @@ class Gemini(Conversation):
 
     @staticmethod
     def folder_of(record: dict[str, Any]) -> str:
-        """Return a hash of the folder, see `project_hash`."""
+        """Return a hash of the folder (see `project_hash`)."""
         return plain_text(record.get("projectHash"))
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ def _is_message(record: dict[str, Any]) -> bool:
 
 
 def _spoken(record: dict[str, Any], text: str) -> Speech:
-    # `displayContent` is the prompt before the files that it names were read into it.
+    # `displayContent` is the prompt without the content of the files that it names.
     typed = join_texts(building.texts(record.get("displayContent")))
     speech = spoken(typed or text)
     is_command = speech.words.startswith(("/", "?", "<session_context>", "<hook_context>"))
@@ -157,9 +157,9 @@ def _model(record: dict[str, Any], uuid: str, place: Place, text: str) -> Iterat
         plain_text(thought.get(key)) for thought in thoughts for key in ("subject", "description")
     )
     if text or thinking:
-        # The words may come after the thoughts of the same message: each has its own key.
+        # The words may come after the thoughts of the same message, so each has its own key.
         words_uuid = uuid if text else f"{uuid}:thoughts"
-        # The summary of a compaction repeats earlier words.
+        # A compaction summary repeats earlier words.
         is_summary = text.startswith(_SUMMARY)
         yield building.by_model(words_uuid, place, text, thinking=thinking, synthetic=is_summary)
     tool_calls = objects(record.get("toolCalls"))
@@ -179,7 +179,7 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
     text = _unfenced(_answer_of(call.get("result"))) or plain_text(call.get("resultDisplay"))
     exit_code = None
     if call.get("name") in ("run_shell_command", "shell"):
-        # The exit code follows the output of a command, which may print the same words.
+        # The exit code follows the output of a command. The output may contain the same words.
         end = text[-_EXIT_SPAN:]
         for code_text in _EXIT.findall(end):
             exit_code = int(code_text)
@@ -199,7 +199,7 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
 
 
 def _answer_of(parts: Any) -> str:
-    """Return the text of a tool's answer: responses of a function, or texts."""
+    """Return the text of a tool's answer, which has function responses or texts."""
     answers: list[str] = []
     for part in parts if isinstance(parts, list) else [parts]:
         response = fields(fields(part).get("functionResponse")).get("response")
@@ -211,7 +211,9 @@ def _answer_of(parts: Any) -> str:
 
 
 def _unfenced(text: str) -> str:
-    """Return an answer without its fence, so that its first and last lines are those of the run."""
+    """Return an answer without its fence, so that its first and last lines belong to the output
+    itself.
+    """
     stripped = text.rstrip()
     if not (text.startswith(_FENCE) and stripped.endswith(_FENCE_END)):
         return text

@@ -38,7 +38,7 @@ _ROLES = frozenset(
     ).split()
 )
 
-#: It loads the first of these that is there.
+#: pi loads the first of these that exists.
 _CONTEXT_FILES = (
     Load("AGENTS.override.md"),
     Load("AGENTS.md", ("AGENTS.override.md",)),
@@ -67,7 +67,7 @@ class Pi(Conversation):
             return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
         message = fields(record.get("message"))
         is_known = building.kind(message, "role") in _ROLES
-        # Factory's Droid writes the same envelope, around messages without a time of their own.
+        # Factory's Droid writes the same envelope around messages without their own time.
         return kind == "message" and is_known and "timestamp" in message
 
     def messages(
@@ -93,7 +93,7 @@ class Pi(Conversation):
             count_type(tally, record.get("type"))
 
     def _describe(self, header: dict[str, Any]) -> None:
-        # Two sessions that were glued together are read as the first one.
+        # Two concatenated sessions are read as the first one.
         if not self.session_id:
             version = header.get("version")
             is_version = isinstance(version, int) and 0 < version < 1000
@@ -130,7 +130,7 @@ def _read_entry(message: dict[str, Any], place: Place, tally: Tally) -> Iterable
                 yield building.by_user(uuid, place, *spoken(text))
         case "branchSummary" | "compactionSummary":
             yield building.by_user(uuid, place, "summary", plain_text(message.get("summary")))
-        case _:  # a command that a person ran by hand, or a message of an extension
+        case _:  # a command that the user ran by hand, or a message of an extension
             shown = (plain_text(message.get(key)) for key in ("command", "output"))
             yield building.by_user(uuid, place, "injected", text or join_texts(shown))
 
