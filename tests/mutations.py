@@ -1399,14 +1399,14 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_EDITS,
-        "if text == REDACTED or entry in self._history.changed:",
-        "if False:",
+        "is_known = text == REDACTED or entry in self._history.changed",
+        "is_known = False",
         SHARED,
     ),
     Mutation(
         FILE_MERGES,
-        "if _advice(bullet) in names}",
-        "if False}",
+        "same.pop(0) if same else bullet.name",
+        "bullet.name",
         ("tests/playbook/test_edits.py",),
     ),
     Mutation(

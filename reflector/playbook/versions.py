@@ -67,20 +67,20 @@ def merge_versions(
     base_bullets = _by_name(base)
     our_bullets = _by_name(ours)
     their_bullets = _by_name(theirs)
-    our_names = _new_names(base, ours)
-    their_names = _new_names(base, theirs)
+    our_names = names_on(ours, base)
+    their_names = names_on(theirs, base)
     merged: list[tuple[Bullet, Bullet]] = []
     displaced: list[tuple[Bullet, Bullet]] = []
     for name, base_bullet in base_bullets.items():
-        our_name = our_names.get(name, name)
-        their_name = their_names.get(name, name)
+        our_name = our_names[name]
+        their_name = their_names[name]
         is_taken = our_name != name == their_name and our_name in their_bullets
         named = replace(base_bullet, name=our_name if their_name == name else their_name)
         pairs = _merged(named, our_bullets.get(our_name), their_bullets.get(their_name))
         (displaced if is_taken else merged).extend(pairs)
     their_new_names = their_bullets.keys() - base_bullets.keys()
     their_new_bullets = their_new_names - {*their_names.values()}
-    our_new_bullets = our_bullets.keys() - base_bullets.keys() - {*our_names.values()}
+    our_new_bullets = our_bullets.keys() - {*our_names.values()}
     merged += [(bullet, bullet) for bullet in theirs if bullet.name in their_new_bullets]
     their_new_advice = {_advice(bullet) for _, bullet in merged if bullet.name in their_new_names}
     for bullet in ours:
@@ -94,29 +94,23 @@ def merge_versions(
     return merged
 
 
-def _new_names(base: Sequence[Bullet], side: Sequence[Bullet]) -> dict[str, str]:
-    """Return the new names of bullets of the base that a side has under another name only."""
-    before = _by_name(base)
-    after = _by_name(side)
-    names = names_by_words(bullet for bullet in side if bullet.name not in before)
-    gone = [bullet for bullet in base if bullet.name not in after]
-    return {bullet.name: next_name(names, bullet) for bullet in gone if _advice(bullet) in names}
-
-
-def names_by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:
-    """Return the names of bullets by their section and text."""
-    names: dict[tuple[str, str], list[str]] = {}
-    for bullet in bullets:
-        names.setdefault(_advice(bullet), []).append(bullet.name)
-    return names
-
-
-def next_name(names: dict[tuple[str, str], list[str]], bullet: Bullet) -> str:
-    """Return the next name of a bullet with the same words, which is taken out; else the bullet's
-    own.
+def names_on(side: Iterable[Bullet], bullets: Sequence[Bullet]) -> dict[str, str]:
+    """Return the names under which a side has bullets: their own, else those of its other bullets
+    with the same words; their own of a bullet that it has not.
     """
-    same = names.get(_advice(bullet))
-    return same.pop(0) if same else bullet.name
+    own_names = {bullet.name for bullet in bullets}
+    names: dict[str, str] = {}
+    others: dict[tuple[str, str], list[str]] = {}
+    for bullet in side:
+        if bullet.name in own_names:
+            names[bullet.name] = bullet.name
+        else:
+            others.setdefault(_advice(bullet), []).append(bullet.name)
+    for bullet in bullets:
+        if bullet.name not in names:
+            same = others.get(_advice(bullet))
+            names[bullet.name] = same.pop(0) if same else bullet.name
+    return names
 
 
 def _merged(

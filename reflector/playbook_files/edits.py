@@ -22,14 +22,14 @@ from typing import NamedTuple
 from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
-from reflector.events.registry import WORDING_TYPES
+from reflector.events.registry import WORDING_TYPES, bullets_brought
 from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import CHANGE_EVENTS, Change, added, hidden_changes
 from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names
-from reflector.playbook.versions import names_by_words, next_name
+from reflector.playbook.versions import names_on
 from reflector.playbook_files.git_versions import BranchHistory, branch_history, entry_in_file
 
 #: The actor of what came through git.
@@ -195,14 +195,7 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> TwoVersions:
 
 def _names_taken_in(rows: Mapping[str, BulletRow], loaded: Loaded) -> dict[str, str]:
     """Return the ledger's names of a file's bullets, by the names in the file."""
-    live = {name: row.bullet for name, row in rows.items() if row.status == "live"}
-    in_file = {bullet.name for bullet in loaded.bullets}
-    free_names = names_by_words(live[name] for name in live if name not in in_file)
-    names = {name: name for name in in_file & live.keys()}
-    for bullet in loaded.bullets:
-        if bullet.name not in live:
-            names[bullet.name] = next_name(free_names, bullet)
-    return names
+    return names_on((row for row in rows.values() if row.status == "live"), loaded.bullets)
 
 
 def new_names_of(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
@@ -280,8 +273,7 @@ def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
     """
     nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
     names_in_file = {bullet.name for bullet in loaded.bullets} - loaded.named_here
-    free_names = names_by_words(bullet for bullet in base if bullet.name not in names_in_file)
-    names = {bullet.name: next_name(free_names, bullet) for bullet in nameless}
+    names = names_on((old for old in base if old.name not in names_in_file), nameless)
     unknown = frozenset(made_up for made_up, name in names.items() if made_up == name)
     return replace(_renamed(loaded, names), named_here=unknown)
 
@@ -403,13 +395,11 @@ class _Version:
     def _is_of_branch(self, row: BulletRow) -> bool:
         """Return whether the branch ever had the bullet, in words that the ledger knows."""
         for event in self._ledger.events(types=WORDING_TYPES):
-            data = event.facts
-            for bullet in data.get("bullets", [data]):
-                if bullet["name"] != row.name:
-                    continue
+            for bullet in bullets_brought(event.type, event.facts) or [event.facts]:
                 text = bullet["text"]
                 entry = entry_in_file(Bullet(row.name, row.section, text))
-                if text == REDACTED or entry in self._history.changed:
+                is_known = text == REDACTED or entry in self._history.changed
+                if bullet["name"] == row.name and is_known:
                     return True
         return False
 

@@ -506,11 +506,11 @@ def test_taken_name_moves_the_ledgers_rule(ledger: Ledger, tmp_path: Path) -> No
     content = dump_shared([Bullet("pat-001", "pat", "Theirs.")])
     clone.playbook.write_bytes(content)
     clone.publish("Added")
-    ledger.append([added("pat-001", "Mine.")])
+    names = ("pat-001", "pat-002", "pat-003")
+    ledger.append([*(added(name, "Mine.") for name in names), merged("pat-004", *names[1:])])
     before = load(dump_shared(ledger.bullets()))
     for digest, events in (("one", 3), ("two", 0)):
         assert take_version(ledger, tmp_path, load(content), digest, before) == events
-        assert {row.name: row.text for row in ledger.rows()} == {
-            "pat-001": "Theirs.",
-            "pat-002": "Mine.",
-        }
+        texts = {bullet.name: bullet.text for bullet in ledger.bullets()}
+        assert texts["pat-001"] == "Theirs."
+        assert texts["pat-005"] == "Mine."
