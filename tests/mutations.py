@@ -204,6 +204,9 @@ MODELS = "reflector/ledger/models.py"
 WORKED_TESTS = ("tests/audit/test_worked.py",)
 OVERRULING = ("tests/audit/test_overruled.py",)
 UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
+FILE_EDITS = "reflector/playbook_files/edits.py"
+FILE_MERGES = "reflector/playbook/versions.py"
+SHARED = ("tests/playbook_files/test_sharing.py",)
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 KINDS, BLOCKS = of("instructions", "kinds blocks")
 BIRTHS, LINE_HISTORY = of("playbook_files", "births line_history")
@@ -1377,6 +1380,42 @@ MUTATIONS = [
         "[bullet for bullet in others if bullet.name not in names]",
         "beside.bullets",
         TOLD,
+    ),
+    Mutation(
+        FILE_EDITS,
+        "if (row.section, row.text) in self._their_words:",
+        "if True:",
+        SHARED,
+    ),
+    Mutation(
+        FILE_EDITS,
+        "self._names_in_file = {name: old for old, name in names.items()}",
+        "self._names_in_file = dict[str, str]()",
+        SHARED,
+    ),
+    Mutation(
+        FILE_EDITS,
+        'if edit.kind != "revise" or self._is_of_branch(row):',
+        "if True:",
+        SHARED,
+    ),
+    Mutation(
+        FILE_EDITS,
+        "is_known = text == REDACTED or entry in self._history.changed",
+        "is_known = False",
+        SHARED,
+    ),
+    Mutation(
+        FILE_MERGES,
+        "same.pop(0) if same else bullet.name",
+        "bullet.name",
+        ("tests/playbook/test_edits.py",),
+    ),
+    Mutation(
+        FILE_MERGES,
+        "(displaced if is_taken else merged).extend(pairs)",
+        "merged.extend(pairs)",
+        ("tests/playbook/test_edits.py",),
     ),
     Mutation(
         INJECTION,

@@ -118,6 +118,10 @@ _CAUSES = {
         "A command was stopped before it wrote playbook.json, or the file was removed; `{}` "
         "writes the file."
     ),
+    "git": (
+        "playbook.json is as git has it. The ledger has other rules or names, and the next command "
+        "that changes a rule writes the file."
+    ),
     "edited": "If you edited playbook.json, the next command records your edits; `{}` writes the "
     "file.",
 }

@@ -8,12 +8,13 @@ creation, so moving a bullet is not a change.
 A merge loses no advice: the result has everything that one side added, changed or removed. If one
 side changed a bullet and the other removed it, the changed bullet stays. If both sides gave one
 name to different advice, theirs keeps it, because others may have it already, and ours gets the
-next free one. The only conflict is a bullet whose text both sides changed.
+next free one. Advice that one side has under another name only is the bullet of the base. The only
+conflict is a bullet whose text both sides changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,31 +67,50 @@ def merge_versions(
     base_bullets = _by_name(base)
     our_bullets = _by_name(ours)
     their_bullets = _by_name(theirs)
-    their_new_advice = {
-        _advice(bullet) for name, bullet in their_bullets.items() if name not in base_bullets
-    }
+    our_names = names_on(ours, base)
+    their_names = names_on(theirs, base)
     merged: list[tuple[Bullet, Bullet]] = []
-    displaced: list[Bullet] = []
-    for name in dict.fromkeys((*base_bullets, *their_bullets, *our_bullets)):
-        base_bullet = base_bullets.get(name)
-        our_bullet = our_bullets.get(name)
-        their_bullet = their_bullets.get(name)
-        if base_bullet is not None:
-            merged += _merged(base_bullet, our_bullet, their_bullet)
-            continue
-        if their_bullet is not None:
-            merged.append((their_bullet, their_bullet))
-        if our_bullet is None or _advice(our_bullet) in their_new_advice:
-            continue
-        if their_bullet is None:
-            merged.append((our_bullet, our_bullet))
-        else:
-            displaced.append(our_bullet)
+    displaced: list[tuple[Bullet, Bullet]] = []
+    for name, base_bullet in base_bullets.items():
+        our_name = our_names[name]
+        their_name = their_names[name]
+        is_taken = our_name != name == their_name and our_name in their_bullets
+        named = replace(base_bullet, name=our_name if their_name == name else their_name)
+        pairs = _merged(named, our_bullets.get(our_name), their_bullets.get(their_name))
+        (displaced if is_taken else merged).extend(pairs)
+    their_new_names = their_bullets.keys() - base_bullets.keys()
+    their_new_bullets = their_new_names - {*their_names.values()}
+    our_new_bullets = our_bullets.keys() - {*our_names.values()}
+    merged += [(bullet, bullet) for bullet in theirs if bullet.name in their_new_bullets]
+    their_new_advice = {_advice(bullet) for _, bullet in merged if bullet.name in their_new_names}
+    for bullet in ours:
+        if bullet.name in our_new_bullets and _advice(bullet) not in their_new_advice:
+            is_taken = bullet.name in their_bullets
+            (displaced if is_taken else merged).append((bullet, bullet))
     names = Names([*base_bullets, *our_bullets, *their_bullets])
-    for bullet in displaced:
-        renamed_bullet = replace(bullet, name=names.next(bullet.section))
-        merged.append((renamed_bullet, renamed_bullet))
+    for our_bullet, their_bullet in displaced:
+        name = names.next(our_bullet.section)
+        merged.append((replace(our_bullet, name=name), replace(their_bullet, name=name)))
     return merged
+
+
+def names_on(side: Iterable[Bullet], bullets: Sequence[Bullet]) -> dict[str, str]:
+    """Return the names under which a side has bullets: their own, else those of its other bullets
+    with the same words; their own of a bullet that it has not.
+    """
+    own_names = {bullet.name for bullet in bullets}
+    names: dict[str, str] = {}
+    others: dict[tuple[str, str], list[str]] = {}
+    for bullet in side:
+        if bullet.name in own_names:
+            names[bullet.name] = bullet.name
+        else:
+            others.setdefault(_advice(bullet), []).append(bullet.name)
+    for bullet in bullets:
+        if bullet.name not in names:
+            same = others.get(_advice(bullet))
+            names[bullet.name] = same.pop(0) if same else bullet.name
+    return names
 
 
 def _merged(

@@ -16,6 +16,7 @@ from reflector.files import read_ours
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, Loaded, load
 from reflector.playbook_files.admission import PlaybookRefused
+from reflector.playbook_files.git_versions import in_git, is_shared
 from reflector.playbook_files.playbook_json import (
     dump_for,
     examine_playbook,
@@ -25,8 +26,8 @@ from reflector.project import Project
 
 #: Why something differs from the events. tables: another program changed the tables. left: a
 #: command was stopped before it wrote the file, or the file was removed. edited: the file was
-#: edited.
-Cause = Literal["tables", "left", "edited"]
+#: edited. git: a shared file is as git brought it.
+Cause = Literal["tables", "left", "edited", "git"]
 
 
 #: The values of a rule. A file may omit the counters.
@@ -95,6 +96,9 @@ def drift_of(project: Project) -> list[DriftJson]:
     raw = read_ours(path, MAX_BYTES) if path.exists() else b""
     written_at = load(raw).last_updated or playbook.updated_at
     cause: Cause = "left" if kind in ("missing", "written") else "edited"
+    if kind in ("written", "shared") and is_shared(project.root):
+        version = in_git(project.root)
+        cause = "git" if version is not None and version.content == raw else cause
     return drift + differing(str(path), raw.decode("utf-8", "replace"), written_at, cause)
 
 

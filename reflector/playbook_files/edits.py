@@ -22,12 +22,14 @@ from typing import NamedTuple
 from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
+from reflector.events.registry import WORDING_TYPES, bullets_brought
 from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import CHANGE_EVENTS, Change, added, hidden_changes
 from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names
+from reflector.playbook.versions import names_on
 from reflector.playbook_files.git_versions import BranchHistory, branch_history, entry_in_file
 
 #: The actor of what came through git.
@@ -194,14 +196,7 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> TwoVersions:
 
 def _names_taken_in(rows: Mapping[str, BulletRow], loaded: Loaded) -> dict[str, str]:
     """Return the ledger's names of a file's bullets, by the names in the file."""
-    live = {name: row.bullet for name, row in rows.items() if row.status == "live"}
-    in_file = {bullet.name for bullet in loaded.bullets}
-    names_by_words = _by_words(live[name] for name in live if name not in in_file)
-    names = {name: name for name in in_file & live.keys()}
-    for bullet in loaded.bullets:
-        if bullet.name not in live:
-            names[bullet.name] = _next(names_by_words, bullet)
-    return names
+    return names_on((row for row in rows.values() if row.status == "live"), loaded.bullets)
 
 
 def new_names_of(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
@@ -279,8 +274,7 @@ def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
     """
     nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
     names_in_file = {bullet.name for bullet in loaded.bullets} - loaded.named_here
-    names_by_words = _by_words(bullet for bullet in base if bullet.name not in names_in_file)
-    names = {bullet.name: _next(names_by_words, bullet) for bullet in nameless}
+    names = names_on((old for old in base if old.name not in names_in_file), nameless)
     unknown = frozenset(made_up for made_up, name in names.items() if made_up == name)
     return replace(_renamed(loaded, names), named_here=unknown)
 
@@ -301,30 +295,15 @@ def _without_counts(loaded: Loaded) -> Loaded:
     return replace(loaded, uncounted=frozenset(bullet.name for bullet in loaded.bullets))
 
 
-def _by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:
-    """Return the names of bullets by their section and text."""
-    names: dict[tuple[str, str], list[str]] = {}
-    for bullet in bullets:
-        names.setdefault((bullet.section, bullet.text), []).append(bullet.name)
-    return names
-
-
-def _next(names_by_words: dict[tuple[str, str], list[str]], bullet: Bullet) -> str:
-    """Remove and return the next name of a bullet with the same words, or else return the bullet's
-    own name.
-    """
-    names = names_by_words.get((bullet.section, bullet.text))
-    return names.pop(0) if names else bullet.name
-
-
-def take_version(ledger: Ledger, root: Path, theirs: Loaded, digest: str) -> int:
+def take_version(ledger: Ledger, root: Path, theirs: Loaded, digest: str, before: Loaded) -> int:
     """Append the advice in a version from git that is not in the ledger. Return the number of
     events. Counts stay the ledger's.
 
     If the version has some advice under another name, a merge renamed it. The advice keeps its
-    evidence and its pin.
+    evidence and its pin. So does advice of the ledger whose name means other advice in the version.
+    `before` is the file as the ledger last saw it.
     """
-    version = _Version(ledger, root, theirs)
+    version = _Version(ledger, root, theirs, before)
     position = ledger.head().position
     additions = [version.addition(edit) for edit in version.edits if edit.kind == "add"]
     events = [event for event in additions if event is not None]
@@ -341,18 +320,36 @@ class _Version:
     edits  the changes that lead from these bullets to the version
     """
 
-    def __init__(self, ledger: Ledger, root: Path, theirs: Loaded) -> None:
+    def __init__(self, ledger: Ledger, root: Path, theirs: Loaded, before: Loaded) -> None:
+        self._ledger = ledger
         self._root = root
         self._rows = ledger.rows_by_name()
+        names = _names_taken_in(self._rows, before)
+        self._names_in_file = {name: old for old, name in names.items()}
         live = [row for row in self._rows.values() if row.status == "live"]
         self._live_by_words = {(row.section, row.text): row for row in live}
         edits = _without_counts(theirs).edits_of([row.bullet for row in live])
-        self.edits = merges_undone(edits, self._rows)
+        self._their_words = {(bullet.section, bullet.text) for bullet in theirs.bullets}
+        self._names = Names([*self._rows, *(bullet.name for bullet in theirs.bullets)])
+        edits = merges_undone(edits, self._rows)
+        self.edits = [change for edit in edits for change in self._of_one_bullet(edit)]
         changes = [edit for edit in self.edits if edit.kind in ("revise", "remove")]
         self._changed_names = {edit.name for edit in changes}
-        self._names = Names([*self._rows, *(bullet.name for bullet in theirs.bullets)])
         #: The new names of bullets that a merge renamed.
         self._new_names: dict[str, str] = {}
+
+    def _of_one_bullet(self, edit: Change) -> list[Change]:
+        """Return the edit; of a bullet that the file had under another name, and has no more, a
+        removal, because its name means another bullet in the version.
+        """
+        name = edit.name or ""
+        if edit.kind != "revise" or self._names_in_file.get(name, name) == name:
+            return [edit]
+        row = self._rows[name]
+        if (row.section, row.text) in self._their_words:
+            return [edit]
+        other = Bullet(self._names.next(row.section), row.section, edit.text or "")
+        return [added(other), Change("remove", name)]
 
     @cached_property
     def _history(self) -> BranchHistory:
@@ -379,10 +376,33 @@ class _Version:
         """Return the event of a bullet that has another name in the version, if the version changed
         or removed the bullet of the old name.
         """
-        if edit.name is None or edit.name in self._rows or row.name not in self._changed_names:
+        if edit.name is None or row.name not in self._changed_names:
             return None
-        self._new_names[row.name] = edit.name
-        return _added(added(replace(row.bullet, name=edit.name)), GIT)
+        if edit.name not in self._rows:
+            return self._moved(row, edit.name)
+        # The ledger used the name for another bullet, so both have to agree on a third one.
+        return self._moved(row, self._names.next(row.section)) if self._was_changed(row) else None
+
+    def _moved(self, row: BulletRow, to: str) -> NewEvent:
+        self._new_names[row.name] = to
+        return _added(added(replace(row.bullet, name=to)), GIT)
+
+    def _was_changed(self, row: BulletRow) -> bool:
+        """Return whether a commit of the branch changed a bullet that says what the ledger says."""
+        names = (row.name, self._names_in_file.get(row.name, row.name))
+        entries = {entry_in_file(replace(row.bullet, name=name)) for name in names}
+        return not entries.isdisjoint(self._history.changed)
+
+    def _is_of_branch(self, row: BulletRow) -> bool:
+        """Return whether the branch ever had the bullet, in words that the ledger knows."""
+        for event in self._ledger.events(types=WORDING_TYPES):
+            for bullet in bullets_brought(event.type, event.facts) or [event.facts]:
+                text = bullet["text"]
+                entry = entry_in_file(Bullet(row.name, row.section, text))
+                is_known = text == REDACTED or entry in self._history.changed
+                if bullet["name"] == row.name and is_known:
+                    return True
+        return False
 
     def changed(self, edit: Change, place: tuple[str | int, ...]) -> list[NewEvent]:
         """Return the events of a changed or removed bullet."""
@@ -391,9 +411,14 @@ class _Version:
         if name in self._new_names:
             return _left(edit, row, self._new_names[name], place)
         # A version of the present branch said of the bullet what the ledger says now.
-        if is_so(row, edit) or entry_in_file(row.bullet) not in self._history.changed:
+        if is_so(row, edit):
             return []
-        return [bullet_event(edit, *place, actor=GIT)]
+        if self._was_changed(row):
+            return [bullet_event(edit, *place, actor=GIT)]
+        if edit.kind != "revise" or self._is_of_branch(row):
+            return []
+        moved = self._moved(row, self._names.next(row.section))
+        return [moved, *_left(edit, row, self._new_names[name], place)]
 
 
 def _added(bullet: Change, actor: str) -> NewEvent:

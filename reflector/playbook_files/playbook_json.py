@@ -435,17 +435,17 @@ class _File:
         one. It is written if the ledger wrote this content last and it was committed since.
         """
         version = self._version
-        copy = self._read_by_question
-        is_news = version is not None and self._came_from_git(version, copy, state)
+        is_news = version is not None and self._came_from_git(version, state)
         is_written = version is not None and self._written.digest == content_digest(version.content)
         if version is None or not (is_news or is_written):
-            return _Taken(self._take_edits(state, copy), may_stay=False)
+            return _Taken(self._take_edits(state, self._read_by_question), may_stay=False)
 
         theirs = self._load(version.content)
         events = 0
         if is_news and not theirs.problems:
             digest = content_digest(version.content)
-            events = take_version(self._ledger, self._project.root, theirs, digest)
+            before = self._load(self._last_file(state))
+            events = take_version(self._ledger, self._project.root, theirs, digest, before)
         is_unedited = state.raw == version.content
         if is_news and is_unedited:
             return _Taken(events, may_stay=self._has_names_of(state.loaded))
@@ -457,13 +457,16 @@ class _File:
         events += self._append(Base(known_bullets, state.position), None, state)
         return _Taken(events, may_stay=False)
 
-    def _came_from_git(self, version: Version, copy: bytes | None, state: FileState) -> bool:
+    def _came_from_git(self, version: Version, state: FileState) -> bool:
         """Return whether git changed the file since the ledger last saw git's version."""
         if _checkpoint(self._ledger, self._project, _IN_GIT).digest != content_digest(version.blob):
             return True
         # The file that we wrote was committed or stashed since, and this is git's earlier version.
-        ours = copy or dump_shared(self._bullets_at(state.position))
-        return has_blob(self._project.root, ours)
+        return has_blob(self._project.root, self._last_file(state))
+
+    def _last_file(self, state: FileState) -> bytes:
+        """Return the file as a question read it or as a command wrote it last."""
+        return self._read_by_question or dump_shared(self._bullets_at(state.position))
 
     def _has_names_of(self, loaded: Loaded) -> bool:
         """Return whether each bullet of a file has its name in the ledger."""

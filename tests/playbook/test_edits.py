@@ -1,6 +1,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, strategies as st
 
 from reflector.playbook.bullet import Bullet
@@ -117,14 +118,21 @@ def test_a_side_that_changed_nothing_takes_the_other(
         assert {one for one, _ in merged} == set(other)
 
 
+def new_texts(base: list[Bullet], side: list[Bullet]) -> set[str]:
+    """The texts of bullets that a side changed or added; a new name alone is no change."""
+    names = {b.name for b in base}
+    left = {b.text for b in base if b.name not in {other.name for other in side}}
+    changed = [b for b in side if b not in base]
+    return {b.text for b in changed if b.name in names or b.text not in left}
+
+
 @given(side(), side(), side())
 def test_new_text_of_each_side_is_merged(
     base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]
 ) -> None:
     merged = merge_versions(base, ours, theirs)
-    known = set(base)
-    assert {b.text for b in ours if b not in known} <= {b.text for b, _ in merged}
-    assert {b.text for b in theirs if b not in known} <= {b.text for _, b in merged}
+    assert new_texts(base, ours) <= {b.text for b, _ in merged}
+    assert new_texts(base, theirs) <= {b.text for _, b in merged}
     names = [b.name for b, _ in merged]
     assert len(names) == len(set(names))
 
@@ -144,3 +152,33 @@ def test_name_given_by_both_stays_with_theirs() -> None:
         [], [Bullet("pat-001", "pat", "ours")], [Bullet("pat-001", "pat", "theirs")]
     )
     assert {b.name: b.text for b, _ in merged} == {"pat-001": "theirs", "pat-002": "ours"}
+
+
+RENAMED = {
+    "removed elsewhere": ([], {}),
+    "left elsewhere": ([("pat-001", "One.")], {"pat-002": "One."}),
+    "reworded elsewhere": ([("pat-001", "Two.")], {"pat-002": "Two."}),
+    "its new name given elsewhere": (
+        [("pat-001", "One."), ("pat-002", "Two.")],
+        {"pat-002": "One.", "pat-003": "Two."},
+    ),
+    "given two new names": ([("pat-003", "One.")], {"pat-002": "One."}),
+}
+
+
+@pytest.mark.parametrize("case", RENAMED)
+def test_rule_under_a_new_name_stays_one(case: str) -> None:
+    others, wanted = RENAMED[case]
+    base = [Bullet("pat-001", "pat", "One.")]
+    theirs = [Bullet("pat-002", "pat", "One.")]
+    ours = [Bullet(name, "pat", text) for name, text in others]
+    merged = merge_versions(base, ours, theirs)
+    assert {b.name: b.text for b, _ in merged} == wanted
+    assert [(one, one) for one, _ in merged] == merged
+
+
+def test_new_name_given_by_them_is_theirs() -> None:
+    base = [Bullet("pat-001", "pat", "One.")]
+    theirs = [*base, Bullet("pat-002", "pat", "Two.")]
+    merged = merge_versions(base, [Bullet("pat-002", "pat", "One.")], theirs)
+    assert {b.name: b.text for b, _ in merged} == {"pat-002": "Two.", "pat-003": "One."}

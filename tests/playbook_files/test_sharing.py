@@ -13,13 +13,16 @@ import pytest
 from reflector.changes.erase import returning_texts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
+from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import MAX_BYTES, dump_shared
+from reflector.playbook.document import MAX_BYTES, dump_shared, load
+from reflector.playbook_files.edits import take_version
 from tests.conftest import first_fast, slow_except
 from tests.ledger.events import added, merged
 from tests.road.agent import Agent
 
 PAT = "PATTERNS & APPROACHES"
+RUN = Bullet("pat-001", "pat", "Run the tests.")
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main")
 
 
@@ -410,3 +413,104 @@ def test_oversized_version_is_a_conflict_or_refused(
     assert driven(tmp_path, base, base, b" " * (MAX_BYTES + 1)) == (1, base)
     large = dump_shared([Bullet(f"pat-{n:04}", "pat", "x" * 3_000) for n in range(1, 500)])
     assert driven(tmp_path, base, base, large) == (129, base)
+
+
+# Names that two ledgers gave to different rules
+
+
+@pytest.fixture
+def under_another_name(first: Clone, second: Clone) -> Clone:
+    """A clone whose ledger calls the pulled rule pat-002 pat-003, and whose file does not."""
+    second.call("add", "pat", "Mine.")
+    second.call("remove", "pat-002", "--why", "no use")
+    first.call("add", "pat", "Keep commits small.")
+    first.share("Added")
+    second.pull()
+    assert second.counts()["pat-003"][0] == "Keep commits small."
+    assert second.is_clean()
+    return second
+
+
+def settle(*clones: Clone) -> None:
+    """Let every clone write its file, share it and read the others'."""
+    for clone in clones * 2:
+        clone.pull("--no-rebase", "--no-edit")
+        clone.call("drain")
+        if not clone.is_clean():
+            clone.share("Settled")
+
+
+def test_pulled_rule_keeps_a_name_given_here(first: Clone, under_another_name: Clone) -> None:
+    second = under_another_name
+    second.counted("pat-003", id="s-1")
+    second.git("checkout", "-q", "--", ".")
+    first.counted("pat-002", id="s-2")
+    first.call("add", "pat", "Ask first.")
+    first.share("Added another")
+    second.pull()
+    texts = {text for text, *_ in second.counts().values()}
+    assert texts == {"Run the tests.", "Keep commits small.", "Ask first."}
+    settle(second, first)
+    wanted = {
+        "pat-001": ("Run the tests.", 0, 0),
+        "pat-003": ("Ask first.", 0, 0),
+        "pat-004": ("Keep commits small.", 1, 0),
+    }
+    assert first.counts() == second.counts() == wanted
+    assert first.playbook.read_bytes() == second.playbook.read_bytes()
+
+
+def test_name_of_a_left_rule_means_another(first: Clone, under_another_name: Clone) -> None:
+    second = under_another_name
+    first.call("remove", "pat-002")
+    first.call("add", "pat", "Ask first.")
+    first.share("Replaced a rule")
+    second.pull()
+    assert {text for text, *_ in second.counts().values()} == {"Run the tests.", "Ask first."}
+    settle(second, first)
+    assert first.counts() == second.counts()
+    assert first.counts().keys() == {"pat-001", "pat-004"}
+
+
+def test_branches_give_one_name_to_two_rules(first: Clone) -> None:
+    first.git("checkout", "-qb", "other")
+    first.call("add", "pat", "Ask first.")
+    first.publish("Added on a branch")
+    first.counted("pat-002", id="s-1")
+    first.git("checkout", "-q", "main")
+    first.playbook.write_bytes(dump_shared([RUN, Bullet("pat-002", "pat", "Keep commits small.")]))
+    first.publish("Added on main")
+    wanted = {
+        "pat-001": ("Run the tests.", 0, 0),
+        "pat-002": ("Keep commits small.", 0, 0),
+        "pat-003": ("Ask first.", 1, 0),
+    }
+    for branch in ("main", "other", "main"):
+        first.git("checkout", "-q", branch)
+        assert first.counts() == wanted
+
+
+def test_rebuild_check_names_git(first: Clone) -> None:
+    first.call("add", "pat", "Ask first.")
+    first.publish("Added")
+    first.git("checkout", "-q", "HEAD~1")
+    said = first.call("rebuild", "--check", code=1).err
+    assert "playbook.json is as git has it" in said
+    assert "stopped" not in said
+
+
+def test_taken_name_moves_the_ledgers_rule(ledger: Ledger, tmp_path: Path) -> None:
+    clone = Clone(tmp_path, tmp_path)
+    clone.git("init", "-q")
+    clone.claude.mkdir()
+    content = dump_shared([Bullet("pat-001", "pat", "Theirs.")])
+    clone.playbook.write_bytes(content)
+    clone.publish("Added")
+    names = ("pat-001", "pat-002", "pat-003")
+    ledger.append([*(added(name, "Mine.") for name in names), merged("pat-004", *names[1:])])
+    before = load(dump_shared(ledger.bullets()))
+    for digest, events in (("one", 3), ("two", 0)):
+        assert take_version(ledger, tmp_path, load(content), digest, before) == events
+        texts = {bullet.name: bullet.text for bullet in ledger.bullets()}
+        assert texts["pat-001"] == "Theirs."
+        assert texts["pat-005"] == "Mine."
