@@ -208,7 +208,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                 "Run `ruff check`.",
                 "ruff check",
                 "needs a judge",
-                ["unknown", "run in 1 of 2 sessions", "ruff check"],
+                ["unknown", "run in 1 of 2 sessions", "ruff check", "no sign of it in 1 session"],
             ),
         ],
     ),
