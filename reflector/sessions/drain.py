@@ -220,7 +220,7 @@ def _take_undelivered(pipeline: Pipeline, busy: set[str | None]) -> None:
 
 
 def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
-    from reflector.sessions import opencode_store
+    from reflector.sessions import ends, opencode_store
     from reflector.sessions.intake import source_of
 
     drained = pipeline.drained
@@ -232,7 +232,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
             opencode_store.refresh_export(source.path)
             taken = pipeline.take(source)
             is_new = taken.event_id is not None
-            finish = _finish_of(delivery, taken)
+            finish = ends.settling(delivery, taken.scan)
         except (OSError, ValueError) as error:
             is_refused = isinstance(error, opencode_store.StoreRefused)
             if is_refused or not _is_without_words(pipeline, delivery, source.path):
@@ -246,24 +246,6 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     drained.recorded += is_new
     drained.empty += not is_new
     finish(delivery)
-
-
-def _finish_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
-    """Return the function that ends a recorded delivery. If the transcript lacks the session's last
-    answer, the next drain completes it.
-    """
-    from reflector.handover import STOPS
-    from reflector.sessions import ends
-
-    if delivery.event == "SessionEnd":
-        stop = spool.stop_of(delivery)
-        if stop is not None and ends.lacks(taken.scan, ends.answer_of(stop)):
-            spool.keep_unanswered(stop)
-        return spool.settle_delivery
-    is_stop = delivery.event in (*STOPS, "SubagentStop")
-    if is_stop and ends.lacks(taken.scan, ends.answer_of(delivery)):
-        return spool.keep_unanswered
-    return spool.settle_delivery
 
 
 def _complete(pipeline: Pipeline, delivery: Delivery) -> None:

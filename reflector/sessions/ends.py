@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.events.event import SESSION_RECORDED
-from reflector.handover import words
+from reflector.handover import STOPS, words
 from reflector.reflection.window import transcript_of
 from reflector.sessions import answers, opencode_store, spool
 from reflector.sessions.intake import Source, find_transcript
@@ -55,6 +55,21 @@ def lacks(scan: Scan, answer: str) -> bool:
     """Return whether an answer cites bullets that the last texts of its transcript do not cite."""
     cited = {name for _, text in scan.answers for name in cited_names(text)}
     return not cited.issuperset(cited_names(answer))
+
+
+def settling(delivery: Delivery, scan: Scan) -> Callable[[Delivery], None]:
+    """Return the function that ends a recorded delivery, whose transcript was scanned. If the
+    transcript lacks the session's last answer, the next drain completes it.
+    """
+    if delivery.event == "SessionEnd":
+        stop = spool.stop_of(delivery)
+        if stop is not None and lacks(scan, answer_of(stop)):
+            spool.keep_unanswered(stop)
+        return spool.settle_delivery
+    is_stop = delivery.event in (*STOPS, "SubagentStop")
+    if is_stop and lacks(scan, answer_of(delivery)):
+        return spool.keep_unanswered
+    return spool.settle_delivery
 
 
 def answer_source(project: Path, ledger: Ledger, delivery: Delivery) -> Source | None:
