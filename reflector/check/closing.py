@@ -34,11 +34,8 @@ def closing(
     elif not facts.sessions:
         reason = "Use your agent here, or go to a folder where you used it. Then run"
         steps.append(Step(reason, command("check")))
-    elif _is_newer(facts):
+    elif _is_newer(facts) or (not plan.shares and _is_undated(facts)):
         steps.append(Step("After your next session", command("check")))
-    elif not plan.shares and _is_undated(facts):
-        reason = "No session is known to have started with these rules. After the next session"
-        steps.append(Step(reason, command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))
     if not has_ledger:

@@ -283,7 +283,11 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
 def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     """Return the category and the counts of a rule, in the words of the page."""
     words = [signal.words(rule, speech) for signal in signals_of(rule)]
-    return words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
+    words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
+    if rule.unknown.sessions:
+        total = counted(rule.counts.sessions, "session")
+        words.append(f"known to have started with the rule: {rule.since.sessions} of {total}")
+    return words
 
 
 def _row(each: SessionDeed) -> str:

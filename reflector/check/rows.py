@@ -168,7 +168,7 @@ def category_words(rule: RuleFacts) -> str:
     """Return the reason why a rule is in its part of the page; "" if its counts show the reason."""
     part = part_of(rule)
     if part is Part.JUDGE:
-        return f"needs a judge, because {_why_a_judge(rule)}"
+        return f"needs a judge: {_why_a_judge(rule)}"
     if part is Part.UNSEEN:
         return f"did not come up in {counted(rule.counts.sessions, 'session')}"
     return "no session since the rule was added" if part is Part.NEW else ""
@@ -182,7 +182,8 @@ def _why_a_judge(rule: RuleFacts) -> str:
     if rule.forbids:
         return "the agent's calls can show only that it was broken"
     if rule.lacks_start:
-        return "a session with its occasion lacks its beginning"
+        session = rule.occasion.replace("sessions", "a session", 1)
+        return f"the transcript of {session} starts in the middle"
     if rule.names_command:
         return "it is unknown when it applies"
     unseen = "the agent can follow it without naming it"

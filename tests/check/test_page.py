@@ -140,6 +140,13 @@ def test_line_of_parts_leaves_its_command_whole() -> None:
     assert "Everything: check --all" in lines_of(page(*rules))
 
 
+@pytest.mark.parametrize(("since", "unknown"), [(0, 9), (11, 1)])
+def test_page_names_sessions_of_unknown_start(since: int, unknown: int) -> None:
+    shown = lines_of(page(rule(since=counts(since), unknown=counts(unknown))))
+    number = "1 session" if unknown == 1 else "9 sessions"
+    assert f"Counts include up to {number} that may have started without the rule." in shown
+
+
 @pytest.mark.parametrize(("since_edit", "number"), [(0, "none"), (11, "11"), (32, "all")])
 def test_sessions_since_the_edit_are_counted(since_edit: int, number: str) -> None:
     shown = lines_of(page(rule(), since_edit=since_edit))
