@@ -125,12 +125,18 @@ def test_topic_names_the_rules_about_it(rules: tuple[str, ...], evidence: str) -
     assert '      a1b2c3d4  "Please add a test."' in lines_of(facts, whole=True)
 
 
-def test_page_of_your_words_ends_with_a_command() -> None:
-    facts = page(
-        rule(), repeated=(Repeated("Add a test.", 3, "tests", (), {"s-1": "Add a test."}),)
-    )
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        ((), "To make a rule of your words"),
+        (("CLAUDE.md:8",), "Strengthen CLAUDE.md:8, or add a rule"),
+    ],
+)
+def test_page_of_your_words_ends_with_a_command(rules: tuple[str, ...], reason: str) -> None:
+    repeated = Repeated("Add a test.", 3, "tests", rules, {"s-1": "Add a test."})
+    facts = page(rule(), repeated=(repeated,))
     steps = closing(facts, Plan(""), Typed(), lambda *words: " ".join(words), has_ledger=True)
-    assert steps[0] == Step("To make a rule of your words", 'add pat "…"')
+    assert steps[0] == Step(reason, 'add pat "…"')
 
 
 def test_line_of_parts_leaves_its_command_whole() -> None:
