@@ -118,7 +118,7 @@ class RuleFacts:
 
     @property
     def counts(self) -> Counts:
-        """The counts to show: of all sessions that are not known to have started without the rule."""
+        """The counts to show: of all sessions that are not known to be older than the rule."""
         return self.since.plus(self.unknown)
 
     def earlier(self) -> RuleFacts:
