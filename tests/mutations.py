@@ -428,7 +428,7 @@ MUTATIONS = [
         CALLS, """lambda words: f'{words["option"]}"…"')""", "lambda words: words[0])", COUNTED
     ),
     Mutation(CALLS, "_HEREDOC.sub(_with_first_line, command)", "command", BLAMED_LINES),
-    Mutation(CHECK_EVIDENCE, "return words or [", "return words and [", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, "words = words or [", "words = words and [", BLAMED_LINES),
     Mutation(CHECK_EVIDENCE, "each.deed not in _TO_LOOK_AT", "False", BLAMED_LINES),
     Mutation(CHECK_EVIDENCE, 'or [("", _Words())]', "", BLAMED_LINES),
     Mutation(
@@ -1771,6 +1771,7 @@ MUTATIONS = [
         COUNTED_FREELY,
     ),
     Mutation("reflector/check/facts.py", "since=self.before,", "since=self.since,", PAGES),
+    Mutation("reflector/check/facts.py", "self.since.plus(self.unknown)", "self.since", PAGES),
     # Lessons: a fold in the order of events, without retracted ones.
     Mutation(
         BOOK,

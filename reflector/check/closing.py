@@ -34,11 +34,8 @@ def closing(
     elif not facts.sessions:
         reason = "Use your agent here, or go to a folder where you used it. Then run"
         steps.append(Step(reason, command("check")))
-    elif _is_newer(facts):
+    elif _is_newer(facts) or (not plan.shares and _is_undated(facts)):
         steps.append(Step("After your next session", command("check")))
-    elif not plan.shares and _is_undated(facts):
-        reason = "No session is known to have started with these rules. After the next session"
-        steps.append(Step(reason, command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))
     if not has_ledger:
@@ -60,11 +57,13 @@ def _is_undated(facts: PageFacts) -> bool:
 
 def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
     """Yield the command for the first rule to look at, or for your own words if there is none."""
-    rules = [row for row in rows_of(facts, date.today()) if not row.quotes]
-    if rules:
-        yield Step("The sessions behind a row", command("blame", quote(rules[0].label)))
+    rows = [row for row in rows_of(facts, date.today()) if not row.quotes]
+    if rows:
+        yield Step("The sessions behind a row", command("blame", quote(rows[0].label)))
     elif facts.repeated:
-        yield Step("To make a rule of your words", command("add", "pat", '"…"'))
+        rules = facts.repeated[0].rules
+        words = f"Strengthen {rules[0]}, or add a rule" if rules else "To make a rule of your words"
+        yield Step(words, command("add", "pat", '"…"'))
 
 
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:

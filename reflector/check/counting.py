@@ -71,13 +71,9 @@ class RuleCount:
 
     @property
     def breached(self) -> str:
-        """The forbidden tokens that the agent ran or wrote, in words; "" if there are none or the
-        rule has only one token.
-        """
-        tokens = self.counting.tokens
-        if len(tokens) == 1:
-            return ""
-        broken = (token for place, token in enumerate(tokens) if self.breaches >> place & 1)
+        """The forbidden tokens that the agent ran or wrote, in words."""
+        tokens = enumerate(self.counting.tokens)
+        broken = (token for place, token in tokens if self.breaches >> place & 1)
         return " or ".join(f"`{token.text}`" for token in broken)
 
     @property

@@ -17,7 +17,7 @@ from reflector.check.adapter import counted_rule, judged_of, page_facts, rules_t
 from reflector.check.counting import RuleCount, kept_counts
 from reflector.check.facts import RuleFacts
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
-from reflector.check.rows import Speech, category_words, known_words, signals_of
+from reflector.check.rows import Speech, category_words, known_words, repeated_row, signals_of
 from reflector.check.source import advice_to_check
 from reflector.counts.calls import Act, acts_of, readable
 from reflector.counts.code import uses_as_code
@@ -135,10 +135,15 @@ def evidence_of(
     kept = kept_counts(project).items()
     gone = sum(counted.key in counts.rules for session, counts in kept if session not in sessions)
     if not line.is_rule:
-        return LineEvidence([_fact_words(line, alone, deeds)], deeds, gone)
+        return LineEvidence([_fact_words(alone, deeds)], deeds, gone)
     facts = page_facts(project, advice, look, judged_of(project, lines, look))
     rule = next(each for each in facts.rules if each.place == line.place)
-    return LineEvidence([*_summary(rule, Speech(facts.agent, today))], deeds, gone)
+    words = _summary(rule, Speech(facts.agent, today))
+    for repeated in facts.repeated:
+        if line.place in repeated.rules:
+            row = repeated_row(repeated)
+            words += [row.evidence[0].partition(";")[0], *row.quotes]
+    return LineEvidence(words, deeds, gone)
 
 
 def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
@@ -256,12 +261,12 @@ def _all_deeds(
             yield SessionDeed(session_id, session.counts.began, deed, text, words.word)
 
 
-def _fact_words(line: Line, counting: Counting, deeds: Iterable[SessionDeed]) -> str:
+def _fact_words(counting: Counting, deeds: Iterable[SessionDeed]) -> str:
     """Return a clause with the number of sessions in which the agent named a fact or a command."""
     sessions = {each.session: bool(each.deed) for each in deeds}
     named = f"named in {sum(sessions.values())} of {counted(len(sessions), 'session')}"
     words = named if counting.named else "calls cannot show its use"
-    return f"a {line.kind.value}, so no session can break it; {words}"
+    return f"a fact, so no session can break it; {words}"
 
 
 def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
@@ -283,7 +288,11 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
 def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     """Return the category and the counts of a rule, in the words of the page."""
     words = [signal.words(rule, speech) for signal in signals_of(rule)]
-    return words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
+    words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
+    if rule.unknown.sessions:
+        total = counted(rule.counts.sessions, "session")
+        words.append(f"known to have started with the rule: {rule.since.sessions} of {total}")
+    return words
 
 
 def _row(each: SessionDeed) -> str:

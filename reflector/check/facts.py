@@ -43,6 +43,10 @@ class Counts:
     against: int = 0
     done: int = 0
 
+    def plus(self, other: Counts) -> Counts:
+        """Return the counts of both periods together."""
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
 
 @dataclass(frozen=True, slots=True)
 class Answers:
@@ -81,8 +85,7 @@ class RuleFacts:
     names_command  whether the rule names a command to run
     occasion  the sessions in which the rule came up, as in "sessions that committed"; "" if unknown
     is_before  whether the rule asks for a command before the occasion
-    breached  the forbidden tokens that the agent ran or wrote, in words; "" if there are none or
-              the rule has only one token
+    breached  the forbidden tokens that the agent ran or wrote, in words; "" if there are none
     lacks_start  whether the occasion came up in a transcript that begins in mid-session, so that
               the command before the occasion may be missing
     missing   a path of the rule that is no longer in the project; "" if all exist
@@ -115,9 +118,8 @@ class RuleFacts:
 
     @property
     def counts(self) -> Counts:
-        """The counts to show: since the rule existed, or of all sessions if that is unknown."""
-        is_dated = self.since.sessions or self.before.sessions
-        return self.since if is_dated else self.unknown
+        """The counts to show: of all sessions that are not known to be older than the rule."""
+        return self.since.plus(self.unknown)
 
     def earlier(self) -> RuleFacts:
         """Return the rule as if it had existed in the earlier sessions."""

@@ -55,6 +55,9 @@ def _head(facts: PageFacts) -> Iterator[str]:
     else:
         yield from map(_file_line, facts.files)
     yield _sessions_line(facts)
+    if unknown := max((rule.unknown.sessions for rule in facts.rules), default=0):
+        number = counted(unknown, "session")
+        yield f"Counts include up to {number} that may have started without the rule."
 
 
 def _file_line(file: FileFacts) -> str:

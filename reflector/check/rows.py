@@ -103,7 +103,7 @@ def rows_of(facts: PageFacts, today: date) -> list[Row]:
     """Return the rows to look at, the most useful first."""
     speech = Speech(facts.agent, today)
     rows = [_row(rule, speech) for rule in facts.rules if signals_of(rule)]
-    rows += [_repeated_row(repeated) for repeated in facts.repeated]
+    rows += [repeated_row(repeated) for repeated in facts.repeated]
     return sorted(rows, key=lambda row: row.rank)
 
 
@@ -146,7 +146,8 @@ def fact_rows(headings: Iterable[HeadingFacts], sessions: int) -> Iterator[Row]:
         yield Row(heading.place, f"{heading.heading or '(no heading)'}: {size}", evidence)
 
 
-def _repeated_row(repeated: Repeated) -> Row:
+def repeated_row(repeated: Repeated) -> Row:
+    """Return the row of your sentences that say no rule again."""
     number = counted(repeated.sessions, "session")
     evidence = f"not in a rule; you said it in {number}"
     if repeated.topic:
@@ -168,7 +169,7 @@ def category_words(rule: RuleFacts) -> str:
     """Return the reason why a rule is in its part of the page; "" if its counts show the reason."""
     part = part_of(rule)
     if part is Part.JUDGE:
-        return f"needs a judge, because {_why_a_judge(rule)}"
+        return f"needs a judge: {_why_a_judge(rule)}"
     if part is Part.UNSEEN:
         return f"did not come up in {counted(rule.counts.sessions, 'session')}"
     return "no session since the rule was added" if part is Part.NEW else ""
@@ -182,7 +183,8 @@ def _why_a_judge(rule: RuleFacts) -> str:
     if rule.forbids:
         return "the agent's calls can show only that it was broken"
     if rule.lacks_start:
-        return "a session with its occasion lacks its beginning"
+        session = rule.occasion.replace("sessions", "a session", 1)
+        return f"the start of {session} is missing"
     if rule.names_command:
         return "it is unknown when it applies"
     unseen = "the agent can follow it without naming it"

@@ -151,6 +151,7 @@ def _ask_memory(root: Path) -> None:
     with suppress(click.Abort):  # the end of the input means no
         if click.confirm(_OWN_MEMORY, default=False, err=True):
             store_setting(root, "memory_user", value=True, for_all=True)
+            note("reflector records changes to it from now on: reflector log --memory")
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:

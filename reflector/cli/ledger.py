@@ -416,9 +416,8 @@ def _go_on(place: Place) -> None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")
         note(
-            f"The trial in this ledger continues here: {trial.withheld_share:.0%} of sessions do "
-            "not get "
-            f"{withheld}. To end it: {stop}"
+            f"A trial is running in this project: {trial.withheld_share:.0%} of sessions start "
+            f"without {withheld}. To end it: {stop}"
         )
 
 

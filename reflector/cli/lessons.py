@@ -16,6 +16,7 @@ from reflector.embed.lessons.book import BACKGROUND, Lesson, lesson_book
 from reflector.embed.lessons.history import events_of
 from reflector.embed.lessons.recording import observe_outcome
 from reflector.events.event import Event
+from reflector.events.folds import fold_ledger
 from reflector.events.lessons import POLARITY
 from reflector.playbook.change import Change
 from reflector.text.bounds import visible
@@ -66,6 +67,8 @@ def _state(lesson: Lesson) -> str:
 
 def show_lesson(asked: Question, id: str) -> None:
     """Print a lesson, and every event about it."""
+    from reflector.changes.propose import ProposalFold
+
     lesson = lesson_book(asked.playbook).named(id)
     events = events_of(asked.ledger, lesson, asked.upto)
     if asked.answers(shaped(ToldJson, lesson, events=events)):
@@ -81,7 +84,10 @@ def show_lesson(asked: Question, id: str) -> None:
     if lesson.bullet:
         say(f"promoted: {lesson.bullet}")
     elif lesson.proposal:
-        say(f"promoted as proposal {short_id(lesson.proposal)}, which waits or was rejected")
+        proposals = fold_ledger(ProposalFold(), asked.ledger, asked.upto)
+        state = next((each.state for each in proposals if each.id == lesson.proposal), "erased")
+        shown = "still waiting" if state == "waiting" else state
+        say(f"proposed as {short_id(lesson.proposal)} ({shown})")
     say()
     event_table(events, whole=True)
 

@@ -197,8 +197,8 @@ class _Tools:
                 answer |= {"state": "approved", "name": bullet.name}
             elif accepts:
                 answer["why"] = (
-                    f"{MOST_ACCEPTED} proposals became rules within a day, so the user must "
-                    "decide about this one"
+                    f"reflector accepts at most {MOST_ACCEPTED} proposals a day without the "
+                    "user. The user decides about this one: `reflector review`"
                 )
         return {key: value for key, value in answer.items() if value is not None}
 

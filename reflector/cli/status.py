@@ -26,6 +26,7 @@ from reflector.cli.output import (
 )
 from reflector.hooks import fast
 from reflector.hooks.reach import callers_of
+from reflector.playbook.bullet import policy_words
 from reflector.playbook_files.kept_copies import foreign_note
 from reflector.sessions import spool
 from reflector.sessions.former_shares import note_shown
@@ -145,14 +146,15 @@ class _Rows(NamedTuple):
             yield "", f"{when}; a copy of the older ledger is {upgrade.file}"
         in_files = f" and {state.file_rules:,} in your files" if state.file_rules else ""
         rules = f"{counted(state.bullets, 'rule')}{in_files}"
-        yield "playbook", f"{rules}, counting {ledger.counting}"
+        yield "playbook", f"{rules}; {policy_words(ledger.counting)}"
         if told := state.told:
             cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
             yield "at start", f"{counted(told.bullets, 'rule')} {cost}"
         parts = (
             f"{count} {_STATES.get(name, name)}" for name, count in sorted(state.windows.items())
         )
-        yield "sessions", ", ".join(parts) or "none"
+        earlier = f"; to record earlier ones: {self.place.command('history')}"
+        yield "sessions", ", ".join(parts) or f"none recorded{'' if self.place.user else earlier}"
         yield from self._dropped()
         if change := state.model:
             agent = change.agent or "your agent"

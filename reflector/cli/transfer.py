@@ -356,8 +356,10 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
 
 def _not_a_ledger(place: Place, file: Path) -> str:
     if file.suffix == ".jsonl":
-        return f"{file} is not a ledger; {_way(place, 'ingest', file)} records a session"
-    return f"{file} is not a ledger; {_way(place, 'adopt', file)} adds its rules"
+        way = f"To record the session in it: {_way(place, 'ingest', file)}"
+    else:
+        way = f"To add the rules in it: {_way(place, 'adopt', file)}"
+    return f"{file} is not a ledger. {way}"
 
 
 def _merge(place: Place, file: Path, *, rename: bool, as_json: bool) -> None:

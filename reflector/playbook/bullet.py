@@ -26,6 +26,13 @@ DEFAULT: Final[Counting] = "as_applied"
 MAX_TAGS = 10_000
 
 
+def policy_words(counting: str) -> str:
+    """Return how often verdicts count under a policy, in a clause."""
+    if counting == DEFAULT:
+        return "each verdict counts"
+    return f"equal verdicts of one {counting.rpartition('_')[2]} count once"
+
+
 @dataclass(frozen=True, slots=True)
 class Bullet:
     """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …);

@@ -22,6 +22,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from reflector.events.event import HUMAN
+from reflector.playbook.bullet import policy_words
 from reflector.playbook.evidence import HARMS
 from reflector.playbook.names import SECTIONS
 from reflector.report import charts, pictures
@@ -64,7 +65,7 @@ def page_html(page: Page, *, share: bool = False) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": _number, "day": _day, "percent": _percent, "judge": _judge}
-    environment.filters |= {"cut": cut, "counted": counted}
+    environment.filters |= {"cut": cut, "counted": counted, "policy": policy_words}
     environment.filters["rich"] = rich
     style = _TEMPLATES.joinpath("page.css").read_text("utf-8")
     script = _TEMPLATES.joinpath("page.js").read_text("utf-8")

@@ -138,7 +138,11 @@ def test_negated_tokens_are_apart(
 
 @pytest.mark.parametrize(
     ("rule", "token"),
-    [(NPM, "`npm`"), (CONTAINS, ""), (rule_of("Never use `Contains` or `Index`."), "`Contains`")],
+    [
+        (NPM, "`npm`"),
+        (CONTAINS, "`strings.Contains`"),
+        (rule_of("Never use `Contains` or `Index`."), "`Contains`"),
+    ],
 )
 def test_token_that_a_rule_speaks_against_is_named(
     project: Project, tmp_path: Path, rule: Rule, token: str

@@ -98,7 +98,7 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (KIND, "needs a judge, because the agent's calls cannot show it"),
+        (KIND, "needs a judge: the agent's calls cannot show it"),
         (FACT, "a fact, so no session can break it; calls cannot show its use"),
         (NOTE, "a fact, so no session can break it; named in 1 of 1 session"),
     ],
@@ -106,6 +106,20 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
 def test_line_without_counts_has_a_reason(agent_here: Agent, number: int, words: str) -> None:
     shown = _lines(agent_here, number, _command("cat docs/notes.md"))
     assert shown[0].startswith(f"counted  {words}")
+
+
+def test_requests_about_a_rule_are_quoted(agent_here: Agent) -> None:
+    (agent_here.project / "CLAUDE.md").write_text("- Ensure that features are well-tested.\n")
+    asked = [
+        Session(f"s-{number}").user(f"Create a test for page {number}.") for number in range(3)
+    ]
+    shown = _lines(agent_here, 1, *(session.runs("ls", "") for session in asked))
+    assert shown[-4].strip() == "you asked for tests in 3 sessions"
+    assert {line.split('"')[1] for line in shown[-3:]} == {
+        "Create a test for page 0.",
+        "Create a test for page 1.",
+        "Create a test for page 2.",
+    }
 
 
 def test_heading_has_no_counts(agent_here: Agent) -> None:
@@ -156,7 +170,7 @@ def test_place_of_a_rule_is_no_evidence(agent_here: Agent) -> None:
     for name, text in (("a.ts", "let a = 1"), ("b.ts", "console.log(a)")):
         call = {"file_path": f"/shop/src/api/{name}", "content": text}
         made.records.append(_call_of("Write", call, made))
-    assert "wrote     console.log(a)" in _lines(agent_here, 1, made)[1]
+    assert "wrote     console.log(a)" in _lines(agent_here, 1, made)[2]
 
 
 def _call_of(tool: str, arguments: dict[str, str], made: Session) -> dict[str, Any]:
@@ -172,7 +186,7 @@ def _call_of(tool: str, arguments: dict[str, str], made: Session) -> dict[str, A
 def test_changed_file_without_the_command_is_shown(agent_here: Agent) -> None:
     (agent_here.project / "CLAUDE.md").write_text("- Run `make test` after changes to `src/`.\n")
     made = _command("cat > src/a.ts <<'E'\nlet a = 'src/b'\nE")
-    assert "not done  src/a.ts" in _lines(agent_here, 1, made)[1]
+    assert "not done  src/a.ts" in _lines(agent_here, 1, made)[2]
 
 
 def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
@@ -180,7 +194,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
     (agent_here.project / "CLAUDE.md").write_text(text)
     shown = _lines(agent_here, LINT, _command("make lint"), Session("s-2").runs("git commit", ""))
     assert shown[:2] == [
-        "counted  needs a judge, because it is unknown when it applies",
+        "counted  needs a judge: it is unknown when it applies",
         "         run in 1 of 2 sessions",
     ]
 
@@ -190,25 +204,36 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
     first_fast(
         3,
         [
-            ("Run both `ruff check` and `ruff format`.", "ls", "needs a judge", ["it is unknown"]),
+            (
+                "Run both `ruff check` and `ruff format`.",
+                "ls",
+                "needs a judge",
+                ["it is unknown", "0 of 2"],
+            ),
             (
                 "Never commit secrets, use `.env`.",
                 "git commit",
                 "needs a judge",
-                ["without naming it"],
+                ["without naming it", "0 of 2"],
             ),
             (
                 "Use `retry_twice` for calls.",
                 "ls",
                 "never came up",
-                ["did not come up in 2 sessions"],
+                ["did not come up in 2 sessions", "0 of 2"],
             ),
-            ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
+            ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it", "0 of 2"]),
             (
                 "Run `ruff check`.",
                 "ruff check",
                 "needs a judge",
-                ["unknown", "run in 1 of 2 sessions", "ruff check", "no sign of it in 1 session"],
+                [
+                    "unknown",
+                    "run in 1 of 2 sessions",
+                    "0 of 2",
+                    "ruff check",
+                    "no sign of it in 1 session",
+                ],
             ),
         ],
     ),

@@ -125,12 +125,18 @@ def test_topic_names_the_rules_about_it(rules: tuple[str, ...], evidence: str) -
     assert '      a1b2c3d4  "Please add a test."' in lines_of(facts, whole=True)
 
 
-def test_page_of_your_words_ends_with_a_command() -> None:
-    facts = page(
-        rule(), repeated=(Repeated("Add a test.", 3, "tests", (), {"s-1": "Add a test."}),)
-    )
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        ((), "To make a rule of your words"),
+        (("CLAUDE.md:8",), "Strengthen CLAUDE.md:8, or add a rule"),
+    ],
+)
+def test_page_of_your_words_ends_with_a_command(rules: tuple[str, ...], reason: str) -> None:
+    repeated = Repeated("Add a test.", 3, "tests", rules, {"s-1": "Add a test."})
+    facts = page(rule(), repeated=(repeated,))
     steps = closing(facts, Plan(""), Typed(), lambda *words: " ".join(words), has_ledger=True)
-    assert steps[0] == Step("To make a rule of your words", 'add pat "…"')
+    assert steps[0] == Step(reason, 'add pat "…"')
 
 
 def test_line_of_parts_leaves_its_command_whole() -> None:
@@ -138,6 +144,13 @@ def test_line_of_parts_leaves_its_command_whole() -> None:
     rules += [rule(900 + index, since=counts(0), before=counts(5)) for index in range(200)]
     rules += [rule(1_900 + index) for index in range(200)]
     assert "Everything: check --all" in lines_of(page(*rules))
+
+
+@pytest.mark.parametrize(("since", "unknown"), [(0, 9), (11, 1)])
+def test_page_names_sessions_of_unknown_start(since: int, unknown: int) -> None:
+    shown = lines_of(page(rule(since=counts(since), unknown=counts(unknown))))
+    number = "1 session" if unknown == 1 else "9 sessions"
+    assert f"Counts include up to {number} that may have started without the rule." in shown
 
 
 @pytest.mark.parametrize(("since_edit", "number"), [(0, "none"), (11, "11"), (32, "all")])

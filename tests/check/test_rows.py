@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reflector.check.facts import Reminder, RuleFacts
+from reflector.check.facts import Counts, Reminder, RuleFacts
 from reflector.check.rows import (
     SIGNALS,
     Part,
@@ -143,9 +143,18 @@ def test_bold_signs_are_not_shown(text: str, words: str) -> None:
     assert plain_words(text) == words
 
 
-def test_unknown_births_show_all_sessions_without_before() -> None:
-    facts = rule(since=counts(0), unknown=counts(9, said=2))
-    assert rows_of(page(facts), TODAY)[0].evidence == ("you said it again in 2 of 9 sessions",)
+@pytest.mark.parametrize(
+    ("since", "words"), [(counts(0), "in 2 of 9 sessions"), (counts(1), "in 2 of 10 sessions")]
+)
+def test_sessions_of_unknown_start_count(since: Counts, words: str) -> None:
+    facts = rule(since=since, unknown=counts(9, said=2))
+    assert rows_of(page(facts), TODAY)[0].evidence == (f"you said it again {words}",)
+
+
+def test_session_of_unknown_start_may_know_the_rule() -> None:
+    facts = rule(since=counts(0), before=counts(20), unknown=counts(9, run=9, done=9), **_RUNS)
+    assert part_of(facts) is not Part.NEW
+    assert part_of(replace(facts, unknown=counts(0))) is Part.NEW
 
 
 def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
@@ -153,7 +162,9 @@ def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     unknown = rule(**_RUNS, is_before=True, lacks_start=True)
     assert part_of(unknown) is Part.JUDGE
     assert part_of(replace(unknown, lacks_start=False)) is Part.UNSEEN
-    assert category_words(unknown).endswith("a session with its occasion lacks its beginning")
+    assert category_words(unknown) == (
+        "needs a judge: the start of a session that committed is missing"
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,16 @@ def test_lesson_is_retracted_and_redacted_by_id(agent: Agent, ids: list[str]) ->
         0.68,
     )
     agent.call("verify")
+
+
+@pytest.mark.parametrize(
+    ("decision", "state"), [((), "still waiting"), (("--why", "too broad"), "rejected")]
+)
+def test_lesson_shows_the_state_of_its_proposal(
+    agent: Agent, ids: list[str], decision: tuple[str, ...], state: str
+) -> None:
+    agent.call("lessons", "promote", ids[0])
+    proposed = agent.json("show", ids[0])["proposal"]
+    if decision:
+        agent.call("review", "reject", proposed, *decision)
+    assert f"proposed as {proposed[:8]} ({state})" in agent.call("show", ids[0]).out

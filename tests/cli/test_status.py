@@ -27,6 +27,25 @@ def test_status_of_a_recorded_project_omits_off(agent: Agent) -> None:
     assert agent.json("status")["off"] is None
 
 
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("as_applied", "each verdict counts"),
+        ("once_per_session", "equal verdicts of one session count once"),
+    ],
+)
+def test_status_explains_the_counting_policy(agent: Agent, policy: str, words: str) -> None:
+    agent.call("ledger", "policy", policy)
+    assert f"; {words}\n" in agent.call("status").out
+
+
+def test_status_without_sessions_names_history(agent: Agent) -> None:
+    agent.call("drain")
+    assert "sessions  none recorded; to record earlier ones: reflector history\n" in (
+        agent.call("status").out
+    )
+
+
 def test_status_names_a_playbook_that_cannot_be_opened(agent: Agent, tmp_path: Path) -> None:
     agent.call("drain")
     agent.playbook.unlink()

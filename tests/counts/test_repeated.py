@@ -44,6 +44,14 @@ def test_sentences_that_differ_are_not_joined() -> None:
             ),
         ),
         (
+            "tests",
+            (
+                "can we add at least one test?",
+                "can you add an explicit test for this?",
+                "please write another test",
+            ),
+        ),
+        (
             "less duplicated code",
             (
                 "Any chance we can consolidate this code?",
@@ -63,6 +71,7 @@ def test_requests_of_one_topic_are_one_row(topic: str, words: tuple[str, ...]) -
     "words",
     [
         ("the tests are green", "Test the door.", "which tests ran?"),
+        ("Add a test user.", "create a test page", "add one test file"),
         ("commit 3f2a91c0 broke it", "The commit is there.", "but don't commit"),
     ],
 )

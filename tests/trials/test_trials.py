@@ -263,7 +263,7 @@ def test_moved_ledger_goes_on_with_its_trial(agent: Agent, tmp_path: Path, way: 
     else:
         agent.call("ledger", "backup", tmp_path / "backup.db")
         told_of = other.call("ledger", "restore", tmp_path / "backup.db").err
-    assert "in this ledger continues here: 50% of sessions do not get the playbook" in told_of
+    assert "in this project: 50% of sessions start without the playbook" in told_of
     assert withholds(other, arms)
     other.call("trial", "stop")
     assert not withholds(other, arms)
