@@ -245,6 +245,7 @@ MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = o
 MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES, MEMORY_GIT = of(
     "memory", "restoring lines bytes answers changes git_changes"
 )
+MEMORY_AUTHORS = "reflector/memory/authors.py"
 MEMORY_PLACES, MEMORY_DRAINED = "reflector/memory/places.py", ("tests/memory/test_drain.py",)
 DRAINING_MEMORY, HANDED_OVER = "reflector/sessions/memory_drain.py", "reflector/handover.py"
 MEMORY_WRITERS = ("tests/memory/test_writers.py",)
@@ -319,8 +320,11 @@ MUTATIONS = [
         "",
         ("tests/memory/test_questions.py",),
     ),
-    Mutation(MEMORY_ANSWERS, "first=known.first or known.written", "None", MEMORY_WRITERS),
-    Mutation(MEMORY_ANSWERS, "== UNDO or is_popped", "== UNDO", MEMORY_WRITERS),
+    Mutation(
+        MEMORY_AUTHORS, "first=known and (known.first or known.written)", "None", MEMORY_WRITERS
+    ),
+    Mutation(MEMORY_AUTHORS, "== UNDO or is_popped", "== UNDO", MEMORY_WRITERS),
+    Mutation(MEMORY_AUTHORS, "if moved[text]:", "if False:", MEMORY_WRITERS),
     Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
     Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
     Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
@@ -345,8 +349,8 @@ MUTATIONS = [
         ("tests/memory/test_edges.py",),
     ),
     Mutation(
-        MEMORY_ANSWERS,
-        "not present.written and _brings_back(change, removal)",
+        MEMORY_AUTHORS,
+        "removal is not None and _brings_back(change, removal)",
         "False",
         ("tests/memory/test_writers.py",),
     ),

@@ -393,7 +393,8 @@ def print_blame(
 
         evidence = evidence_of(place.project(), file, number, date.today(), _added_at(lines[0]))
     if as_json:
-        print_json([_line_json(place, line, evidence) for line in lines])
+        shown: dict[str, MemoryJson] = {}
+        print_json([_line_json(place, line, evidence, shown) for line in lines])
     elif number is None:
         _print_lines(place, file, lines)
     else:
@@ -443,9 +444,20 @@ def _former(file: str, changes: Sequence[Change]) -> bytes:
     return content
 
 
-def _line_json(place: Place, line: Line, evidence: LineEvidence | None) -> MemoryLineJson:
+def _line_json(
+    place: Place, line: Line, evidence: LineEvidence | None, known: dict[str, MemoryJson]
+) -> MemoryLineJson:
+    """Return a line for JSON.
+
+    known  changes for JSON by their places, to which those of the line are added
+    """
+
     def shown(change: Change | None) -> MemoryJson | None:
-        return memory_json(place, change) if change is not None else None
+        if change is None:
+            return None
+        if change.place not in known:
+            known[change.place] = memory_json(place, change)
+        return known[change.place]
 
     changes = {name: shown(getattr(line, name)) for name in ("written", "committed", "first")}
     was = [FormerJson(former.text, shown(former.written)) for former in line.was]

@@ -7,28 +7,15 @@ Without the transcript, the answer lacks them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from reflector.events.event import SESSION_RECORDED, time_of, written
-from reflector.events.memory import (
-    AGENT,
-    CHECKOUT,
-    GIT,
-    LOOK,
-    MERGE,
-    STASH,
-    UNDO,
-    UNKNOWN,
-    UNSEEN,
-    YOU,
-    who,
-)
+from reflector.events.memory import AGENT, LOOK, UNDO, UNSEEN, who
 from reflector.files import open_regular
+from reflector.memory.authors import Authors, Writers
 from reflector.memory.changes import Change, Store
 from reflector.memory.lines import cut, difference, hunks_of, masked_lines
 from reflector.project import Project
@@ -43,17 +30,6 @@ _HEAD = 1 << 20
 _KEPT = "memory-kept.json"
 #: The number of lines around a change in a difference.
 _CONTEXT = 2
-
-
-class _Writers(NamedTuple):
-    """The change that added a line, and the commit that contains it.
-
-    first  the change that added it first, if it was removed in between
-    """
-
-    written: Change | None = None
-    committed: Change | None = None
-    first: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,33 +70,20 @@ def is_restorable(change: Change) -> bool:
     return change.store.versions.has(change.before) or change.fact("commit") != ""
 
 
-class _Lines(NamedTuple):
-    """A change, and the number of times that it added and removed each line."""
-
-    change: Change
-    added: Counter[str]
-    removed: Counter[str]
-
-
-def _lines_of(changes: Iterable[Change]) -> list[_Lines]:
-    whole = ((change, change.whole_lines) for change in changes)
-    return [
-        _Lines(change, *(Counter(cut(text) for _, text in part) for part in lines))
-        for change, lines in whole
-    ]
-
-
 def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> list[Line]:
     """Return the lines of a file with their changes.
 
     changes  only of this file
     """
-    history = _lines_of(_without_redone(changes))
+    versions = changes[-1].store.versions if changes else None
+    digests = [
+        each.after for each in changes if versions and versions.is_version(each.after, content)
+    ]
+    authors = Authors(_without_redone(changes)).version(digests[-1] if digests else "", content)
     lines = []
-    for number, masked in masked_lines(content):
+    for (number, masked), writers in zip(masked_lines(content), authors, strict=True):
         text = cut(masked)
-        writers = _writers(history, text) if text.strip() else _Writers()
-        lines.append(Line(file, number, text, *writers))
+        lines.append(Line(file, number, text, *(writers if text.strip() else Writers())))
     return lines
 
 
@@ -143,8 +106,10 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
     written = line.written
     if written is None:
         return replace(line, origin=_hidden(changes))
-    earlier = _lines_of(_without_redone(changes[: changes.index(written)]))
-    was = [Former(text, _writers(earlier, text).written) for text in _replaced(written, line.text)]
+    known = Authors(_without_redone(changes[: changes.index(written)])).known
+    was = [
+        Former(text, known.get(text, Writers()).written) for text in _replaced(written, line.text)
+    ]
     return replace(line, words=words_before(stores, written), was=was)
 
 
@@ -159,40 +124,6 @@ def _hidden(changes: Sequence[Change]) -> str:
         return ""
     by = f"{hidden[-1].place}, {who(hidden[-1].event.facts)}"
     return f"perhaps by {by} (the lines of that change are not known)"
-
-
-def _writers(history: Iterable[_Lines], text: str) -> _Writers:
-    """Return the changes that added a line.
-
-    A checkout or an undo that brings a line back did not add it.
-    """
-    none = _Writers()
-    present = former = none
-    removal: Change | None = None
-    for change, added, removed in history:
-        if removed[text] > added[text]:
-            former = present if present.written or removal is None else former
-            present = none
-            removal = change
-        elif added[text] > removed[text]:
-            known = present if present.written else former
-            if present.written and change.fact("source") == GIT:
-                present = present._replace(committed=present.committed or change)
-            elif removal and not present.written and _brings_back(change, removal):
-                present = former
-            else:
-                present = _Writers(change, first=known.first or known.written)
-    return present
-
-
-def _brings_back(change: Change, removal: Change) -> bool:
-    """Return whether git or an undo writes lines again that another change removed.
-
-    Git does not record that a stash was applied.
-    """
-    by = change.fact("by")
-    is_popped = by in (YOU, UNKNOWN) and removal.fact("by") == STASH
-    return by in (CHECKOUT, MERGE, STASH) or change.fact("source") == UNDO or is_popped
 
 
 def _replaced(change: Change, text: str) -> list[str]:

@@ -18,7 +18,7 @@ from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
 from reflector.memory.files import Table, Watched, shown_name
 from reflector.memory.lines import LineChange, Numbered, line_change
-from reflector.memory.looks import UNSEEN_CONTENT, Content
+from reflector.memory.looks import Content
 from reflector.project import Project
 
 #: The number of characters of a time up to its seconds, as in `2026-11-29T09:41:57`.
@@ -104,10 +104,10 @@ class Change:
         """All changed lines in the form of an event; only the first ones if the contents are
         unknown.
         """
-        before = self.content("before") if self.event.facts.get("more") else UNSEEN_CONTENT
-        after = self.content("after")
-        if before.is_known and after.is_known:
-            return line_change(before.bytes, after.bytes)
+        if self.event.facts.get("more"):
+            before, after = map(self.content, ("before", "after"))
+            if before.is_known and after.is_known:
+                return line_change(before.bytes, after.bytes)
         recorded = ([Numbered(*line) for line in self.lines(name)] for name in ("added", "removed"))
         return LineChange(*recorded)
 

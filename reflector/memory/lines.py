@@ -17,6 +17,8 @@ from reflector.text.secrets import redact
 
 #: The most pairs of lines to compare. If there are more, the whole file counts as replaced.
 _MOST_COMPARED = 100_000_000
+#: Up to this number of pairs, lines that repeat, such as braces, are compared, too.
+_MOST_REPEATED = 4_000_000
 #: The most lines of an event, and characters of a line.
 _MOST_LINES = 200
 _MAX_LINE = 1_000
@@ -52,8 +54,8 @@ class _Matcher(SequenceMatcher[str]):
     """The lines that are the same in two versions of a file."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
-        super().__init__(None, old, new)
         self._lengths = (len(old), len(new))
+        super().__init__(None, old, new, autojunk=prod(self._lengths) > _MOST_REPEATED)
 
     def get_matching_blocks(self) -> list[Match]:
         if prod(self._lengths) > _MOST_COMPARED:
@@ -67,6 +69,11 @@ class _Matcher(SequenceMatcher[str]):
             for tag, start, end, new_start, new_end in self.get_opcodes()
             if tag != "equal"
         ]
+
+
+def kept_lines(old: Sequence[str], new: Sequence[str]) -> list[Match]:
+    """Return the blocks of lines that stayed between two versions."""
+    return _Matcher(old, new).get_matching_blocks()
 
 
 def line_change(before: bytes | None, after: bytes | None) -> LineChange:

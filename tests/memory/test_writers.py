@@ -97,3 +97,55 @@ def test_agent_that_writes_it_again_is_the_writer(world: World, written: Agent) 
     line = _line(written)
     assert line["written"]["session"] == session.id
     assert line["first"]["session"] != session.id
+
+
+def _authors(agent: Agent) -> dict[str, list[str]]:
+    """Who wrote the lines of CLAUDE.md, by their texts."""
+    authors: dict[str, list[str]] = {}
+    for line in agent.json("blame", "CLAUDE.md"):
+        written = line["written"]
+        authors.setdefault(line["text"], []).append(written["by"] if written else "")
+    return authors
+
+
+_SECTION = "```go\nrun()\n```\n"
+
+
+def test_discarded_edit_owns_no_line(world: World) -> None:
+    """The first question is asked later: only the transcript has the edit."""
+    path = world.path("CLAUDE.md")
+    path.write_text(f"# Rules\n\n- Old.\n{_SECTION}")
+    world.git("commit", "-qam", "old")
+    world.begins().edits("CLAUDE.md", "- Old.\n", f"- Other.\n{_SECTION}", shows=True)
+    world.git("checkout", ".")
+    path.write_text(path.read_text() + f"- New.\n{_SECTION}")
+    world.git("commit", "-qam", "new")
+    authors = _authors(Agent(world.root, world.home))
+    del authors[""]
+    assert {by for all_by in authors.values() for by in all_by} == {"commit"}
+
+
+@pytest.mark.parametrize("above", [0, 100], ids=["short", "long"])
+def test_repeated_lines_keep_their_authors(world: World, above: int) -> None:
+    path = world.path("CLAUDE.md")
+    old = "".join(f"- {number}.\n{_SECTION}" for number in range(above + 2))
+    path.write_text(old)
+    world.git("commit", "-qam", "old")
+    agent = Agent(world.root, world.home)
+    _look(agent)
+    world.begins().writes("CLAUDE.md", f"- Top.\n{_SECTION}{old}")
+    authors = _authors(agent)["```"]
+    assert authors == ["agent", *["commit"] * (above + 2)]
+
+
+def test_moved_line_keeps_its_author(world: World, written: Agent) -> None:
+    world.path("CLAUDE.md").write_text(f"# Rules\n{_LINE}\n\n- Run make test.\n")
+    assert _authors(written)[_LINE] == ["agent"]
+
+
+def test_changes_of_one_commit_keep_their_authors(world: World, written: Agent) -> None:
+    path = world.path("CLAUDE.md")
+    path.write_text(path.read_text() + "- By hand.\n")
+    world.git("commit", "-qam", "both")
+    authors = _authors(written)
+    assert (authors[_LINE], authors["- By hand."]) == (["agent"], ["you"])
