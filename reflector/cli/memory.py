@@ -161,9 +161,9 @@ def _bring_up_to_date(place: Place) -> None:
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
         if is_begun:
-            place.note([f"reflector started a ledger for these changes: {project.ledger_file}"])
+            place.note([f"started a ledger for these changes: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
-        place.note([f"reflector could not record changes to memory files yet: {error}"])
+        place.note([f"could not record changes to memory files yet: {error}"])
 
 
 def _root(place: Place) -> Path | None:
@@ -233,7 +233,8 @@ def _note_way_back(place: Place, change: Change) -> None:
     command, why = _way_back(place, change)
     removes = "" if change.before else " (this removes the file)"
     if command:
-        note(f"To undo this change{removes}: {command}")
+        size = "" if change.fact("kind") == "deleted" else f" ({_size(change)})"
+        note(f"To undo this whole change{size}{removes}: {command}")
     elif why:
         note(f"This change cannot be undone: {why}")
 
@@ -472,6 +473,9 @@ def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
     if written := [line for line in lines if line.written is not None]:
         origin = place.command("blame", f"{file}:{written[-1].number}")
         note(f"To see the origin of one line: {origin}")
+        change = written[-1].written
+        if change is not None:
+            note(f"The number after an author is a change: {place.command('show', change.place)}")
 
 
 def _day(change: Change | None) -> str:
@@ -543,7 +547,10 @@ def undo_memory(
             chosen = [_newest(place, changes, text)]
         words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
-        planned = plan_undo(chosen, command, only_lines=yes)
+        try:
+            planned = plan_undo(chosen, command, only_lines=yes)
+        except UndoRefused as error:
+            raise UndoRefused("\n".join([str(error), *_by_hand(place, chosen)])) from error
         restored = planned if dry_run else restore(planned)
     if as_json:
         print_json([_restored_json(place, one) for one in restored])
@@ -552,6 +559,14 @@ def undo_memory(
         _print_restored(place, version, dry_run=dry_run)
     if dry_run:
         note("Nothing was changed. To make this change, run the command without --dry-run.")
+
+
+def _by_hand(place: Place, chosen: Sequence[Change]) -> list[str]:
+    """Return the difference of a change that no command takes back."""
+    (change, *others) = chosen
+    if others or change.undone_at or _way_back(place, change)[0]:
+        return []
+    return list(difference_of(change))
 
 
 def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Change]:

@@ -27,7 +27,7 @@ def test_log_is_filled_at_the_first_question(old: Agent) -> None:
 
 
 def test_first_question_names_the_new_ledger(old: Agent) -> None:
-    started = f"reflector started a ledger for these changes: {old.project}"
+    started = f"reflector: started a ledger for these changes: {old.project}"
     assert started in old.call("blame", "CLAUDE.md").err
     assert started not in old.call("blame", "CLAUDE.md").err
 

@@ -285,3 +285,23 @@ def test_session_that_wrote_a_line_is_no_evidence(world: World, session: str, co
     sitting.calls("Bash", command="make lint")
     shown = agent.call("blame", "CLAUDE.md:4").out
     assert counted in next(line for line in shown.splitlines() if line.startswith("counted"))
+
+
+def test_way_back_shows_the_size_of_the_change(world: World, asked: Agent) -> None:
+    asked.call("log", "--memory")
+    world.begins().edits("CLAUDE.md", "- Run make test.\n", "- Run it.\n- Lint first.\n")
+    offered = asked.call("blame", "CLAUDE.md:3").err
+    assert "To undo this whole change (+2 -1): reflector undo 2\n" in offered
+
+
+def test_number_after_an_author_is_explained(asked: Agent) -> None:
+    asked.call("log", "--memory")
+    explained = "The number after an author is a change: reflector show 1\n"
+    assert explained in asked.call("blame", "CLAUDE.md").err
+
+
+def test_refused_undo_shows_the_lines_to_change(mixed: Agent) -> None:
+    path = mixed.project / "CLAUDE.md"
+    path.write_text(path.read_text().replace("- Lint first.\n", ""))
+    refused = mixed.call("undo", "2", "--dry-run", code=1).err
+    assert "+- Lint first.\n" in refused.split("change the file by hand")[1]
