@@ -350,7 +350,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_AUTHORS,
-        "removal is not None and _brings_back(change, removal)",
+        "there is not None and _brings_back(change, removal)",
         "False",
         ("tests/memory/test_writers.py",),
     ),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED, time_of, written
-from reflector.events.memory import AGENT, LOOK, UNDO, UNSEEN, who
+from reflector.events.memory import AGENT, LOOK, UNSEEN, who
 from reflector.files import open_regular
 from reflector.memory.authors import Authors, Writers
 from reflector.memory.changes import Change, Store
@@ -79,7 +79,7 @@ def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> 
     digests = [
         each.after for each in changes if versions and versions.is_version(each.after, content)
     ]
-    authors = Authors(_without_redone(changes)).version(digests[-1] if digests else "", content)
+    authors = Authors(changes).version(digests[-1] if digests else "", content)
     lines = []
     for (number, masked), writers in zip(masked_lines(content), authors, strict=True):
         text = cut(masked)
@@ -87,26 +87,12 @@ def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> 
     return lines
 
 
-def _without_redone(changes: Sequence[Change]) -> list[Change]:
-    """Return changes without each undone undo and its own undo.
-
-    Together, these two changed nothing.
-    """
-    undos = {change.event.event_id for change in changes if change.fact("source") == UNDO}
-    return [
-        change
-        for change in changes
-        if undos.isdisjoint(change.undid)
-        and not (change.undone_at and change.event.event_id in undos)
-    ]
-
-
 def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:
     """Return a line with your words before it, and with the lines in its place before."""
     written = line.written
     if written is None:
         return replace(line, origin=_hidden(changes))
-    known = Authors(_without_redone(changes[: changes.index(written)])).known
+    known = Authors(changes[: changes.index(written)]).known
     was = [
         Former(text, known.get(text, Writers()).written) for text in _replaced(written, line.text)
     ]

@@ -131,7 +131,7 @@ class Authors:
         removal = self._gone.get(text)
         if there is not None and removal is None and change.fact("source") == GIT:
             return there._replace(committed=there.committed or change)
-        if there is not None and removal is not None and _brings_back(change, removal):
+        if there is not None and _brings_back(change, removal):
             return there
         return Writers(change, first=known and (known.first or known.written))
 
@@ -182,10 +182,13 @@ def _writers_in(
     }
 
 
-def _brings_back(change: Change, removal: Change) -> bool:
-    """Return whether git or an undo writes lines again that a change removed. Git does not record
-    that a stash was taken back.
+def _brings_back(change: Change, removal: Change | None) -> bool:
+    """Return whether git or an undo writes a line again.
+
+    Git does not record that a stash was taken back.
+
+    removal  the change that removed the text from the file, None if none did
     """
     by = change.fact("by")
-    is_popped = by in (YOU, UNKNOWN) and removal.fact("by") == STASH
+    is_popped = by in (YOU, UNKNOWN) and removal is not None and removal.fact("by") == STASH
     return by in (CHECKOUT, MERGE, STASH) or change.fact("source") == UNDO or is_popped
