@@ -1033,7 +1033,12 @@ MUTATIONS = [
         PIPELINE,
     ),
     Mutation(PIPED, " or ends.is_gone(stop):", ":", ENDED),
-    Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle_delivery", ENDED),
+    Mutation(
+        "reflector/sessions/ends.py",
+        "return spool.keep_unanswered",
+        "return spool.settle_delivery",
+        ENDED,
+    ),
     Mutation(
         PIPED, "session_id is None or spool.stop_of(delivery)", "session_id is None", PIPELINE
     ),

@@ -26,7 +26,7 @@ def test_log_is_filled_at_the_first_question(old: Agent) -> None:
     assert authors == ["commit", "agent", "commit"]
 
 
-def test_first_question_names_a_new_file_of_a_ledger(old: Agent, ledger_url: str) -> None:
+def test_first_question_names_a_new_ledger_file(old: Agent, ledger_url: str) -> None:
     started = f"reflector: started a ledger for these changes: {old.project}"
     is_file = ledger_url.startswith("sqlite")
     assert (started in old.call("blame", "CLAUDE.md").err) is is_file
