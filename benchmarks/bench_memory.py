@@ -17,7 +17,7 @@ _COMMANDS = (
     f"{made.MARKED}|stats --json|"
     f"list --by cited --json|stats --doubles --json|stats --doubles {made.MARKED}|review find "
     "--dry-run|review|"
-    "lessons|undo --dry-run|head|diff 9000..9900|list --as-of 9000|list --counting "
+    "lessons|undo 1 --dry-run|ledger head|diff 9000..9900|list --as-of 9000|list --counting "
     "once_per_session|export|"
     "export --format ndjson"
 ).split("|")
