@@ -220,7 +220,7 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(ledger: Ledger, since: str | None, until: str | None) -> Bounds:
-    """Return the bounds of two moments. Without a moment, there is no bound.
+    """Return the bounds of a period. If a moment is missing, the period is open on that side.
 
     A time limits when events occurred, because an old session may be recorded today.
 

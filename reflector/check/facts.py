@@ -193,7 +193,7 @@ class PageFacts:
     first       the day of the oldest session; None without sessions
     since_edit  the number of sessions since the last edit of the files; None if unknown
     agent       the agent that wrote the sessions, in a sentence
-    elsewhere   sessions of another folder that may be this project's; only if there are no others
+    elsewhere   if the project has no sessions, those of a folder that may be the same project
     was_sent    whether a judge was asked just now
     closing     the next commands, which are the last lines of the page
     """

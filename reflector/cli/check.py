@@ -142,7 +142,7 @@ def _absent_words(judge: str | None, look: Look, ran: checks.Ran) -> str:
     if judge is None or ran.asked or not look.plan.lacks:
         return ""
     program = "" if judge in APIS else "its program was not found, and "
-    return f"{judge} did not judge: {program}no API key is set."
+    return f"{judge} did not judge: {program}no API key is set. To see how: reflector judge"
 
 
 def _may_ask(typed: Typed, *, yes: bool) -> bool:

@@ -251,7 +251,7 @@ class AgentJson:
 class HistoryJson:
     """The sessions that agents still keep.
 
-    recorded  the number of files with new records; null for a dry run and if there are no files
+    recorded  the number of files with new records; null for a dry run or without files
     """
 
     project: Path

@@ -207,8 +207,8 @@ def test_lacking_judge_has_a_way_out(fresh: Agent, program: str, command: str) -
 
 def test_named_judge_that_is_absent_is_named(fresh: Agent) -> None:
     fresh.environ = {"PATH": "/usr/bin:/bin"}
-    words = "claude did not judge: its program was not found, and no API key is set."
-    assert words in fresh.call("check", "--judge", "claude", code=1).err
+    words = "claude did not judge: its program was not found, and no API key is set. To see how: "
+    assert f"{words}reflector judge" in fresh.call("check", "--judge", "claude", code=1).err
 
 
 def test_page_without_sessions_names_the_next_step(fresh: Agent) -> None:
