@@ -19,6 +19,7 @@ from reflector.cli.output import note, print_json, say, table
 from reflector.config import (
     APIS,
     CONSENT,
+    DEFAULT_API,
     OFFLINE,
     Config,
     load_config,
@@ -101,7 +102,9 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     elif any(offer.name in JUDGES for offer in listed):
         note("Next: reflector judge allow")
     else:
-        note("Next: export ANTHROPIC_API_KEY=… and run: reflector judge allow anthropic")
+        # If no API is ready, the lines above name its missing key.
+        ready = (offer.name for offer in listed if offer.name in APIS and not offer.fault)
+        note(f"Next: reflector judge allow {next(ready, DEFAULT_API)}")
 
 
 def _row(offer: Offer) -> tuple[str, ...]:

@@ -52,6 +52,14 @@ def test_list_names_every_judge(agent: Agent) -> None:
     assert "Anthropic, by your login" in out
 
 
+@pytest.mark.parametrize("key", ["", "k1"])
+def test_only_a_missing_key_is_asked_for(agent: Agent, key: str) -> None:
+    agent.environ.update(PATH="/nowhere", ANTHROPIC_API_KEY=key)
+    shown = agent.call("judge").err
+    assert ("export ANTHROPIC_API_KEY=" in shown) is not bool(key)
+    assert "Next: reflector judge allow anthropic" in shown
+
+
 def test_list_changes_nothing(agent: Agent, claude: Played) -> None:
     before = sorted(agent.home.rglob("*"))
     agent.call("judge")
