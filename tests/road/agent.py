@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -232,10 +233,13 @@ class Agent:
         return process
 
     def hook(self, event: str, *, spawn: bool = False, **fields: Any) -> str:
-        """Run a hook to its end, in this process unless it starts a drain. Return the text for the
-        agent.
+        """Run a hook to its end and return the text for the agent.
+
+        It runs in this process, unless it starts a drain or other threads run beside it: streams
+        and variables belong to the whole process.
         """
-        if not spawn:
+        alone = threading.current_thread() is threading.main_thread()
+        if alone and not spawn:
             with environ(self.env(REFLECTOR_NO_SPAWN="1")):
                 out, err = hooked(self._payload(event, fields))
             assert err == b""
