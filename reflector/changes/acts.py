@@ -200,9 +200,12 @@ def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
         )
     own_changes = [event for event in standing if not acts.is_import(event)]
     older = [event for event in own_changes if event.type not in _FINAL]
-    way_out = f"; name an older act, such as `reflector undo {older[-1].position}`" if older else ""
+    way_out = ""
+    if older:
+        way_out = f"; to undo an older act, name it, such as `reflector undo {older[-1].position}`"
     act_words = _FINAL[act.type]
-    return (
-        f"your newest act is {act_words}, at position {act.position}, which cannot be "
-        f"undone{way_out}"
-    )
+    refusal = f"your newest act is {act_words}, at position {act.position}"
+    if act.type == ev.CHANGE_REJECTED:
+        approve = f"reflector review approve {(act.target_id or '')[:8]}"
+        return f"{refusal}; to approve that proposal after all, run `{approve}`{way_out}"
+    return f"{refusal}, which cannot be undone{way_out}"

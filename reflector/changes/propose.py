@@ -253,22 +253,24 @@ def approve_proposal(
 ) -> Step:
     """Make the proposed change, and return its step. The playbook's lock must be held.
 
+    You may change your mind: a proposal that was rejected, or that expired, can be approved.
+
     text   another text than the proposed one
     first  the lowest number of a new name
 
     Raises: BulletRefused, LedgerError; ProposalRefused for a proposal that cannot be applied, after
     this was recorded.
     """
+    _check_is_not_approved(proposal)
     staleness = _staleness(ledger.rows(), proposal)
-    if proposal.state != "stale" or staleness:
-        _check_waits(proposal)
     if text is not None and proposal.change.text is None:
         raise ProposalRefused(
             f"proposal {proposal.id[:8]} does not contain a text that you could change; approve "
             "the proposal unchanged, or reject it"
         )
     if staleness:
-        ledger.append([_ending(proposal, "stale", staleness)])
+        if proposal.state == "waiting":
+            ledger.append([_ending(proposal, "stale", staleness)])
         raise ProposalRefused(f"proposal {proposal.id[:8]} no longer applies: {staleness}")
     change = proposal.change if text is None else proposal.change._replace(text=text)
 
@@ -430,18 +432,21 @@ def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
     return fault(rows, proposal.change)
 
 
-def _check_waits(proposal: Proposal) -> None:
-    short_id = proposal.id[:8]
+def _check_is_not_approved(proposal: Proposal) -> None:
     if proposal.state == "approved":
         raise ProposalRefused(
-            f"proposal {short_id} was already approved, as {proposal.name}; if you undid the "
-            "approval, find that undo in `reflector log` and take it back with `reflector undo "
-            "POSITION`"
+            f"proposal {proposal.id[:8]} was already approved, as {proposal.name}; if you undid "
+            "the approval, find that undo in `reflector log` and take it back with "
+            "`reflector undo POSITION`"
         )
+
+
+def _check_waits(proposal: Proposal) -> None:
+    _check_is_not_approved(proposal)
     if proposal.state != "waiting":
         endings = {"stale": "no longer applies", "expired": "expired"}
         ending = endings.get(proposal.state, "was rejected already")
-        raise ProposalRefused(f"proposal {short_id} {ending}: {proposal.why}")
+        raise ProposalRefused(f"proposal {proposal.id[:8]} {ending}: {proposal.why}")
 
 
 def _expiry(proposal: Proposal) -> NewEvent:

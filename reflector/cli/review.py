@@ -279,8 +279,8 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         return number
     if position is None:
         note(
-            "A declined proposal cannot be restored. Make the change yourself, for example with "
-            "`reflector add`."
+            "You declined that proposal. To approve it after all, use `reflector review approve "
+            "ID`."
         )
         return number
     undo.main([str(position), "--yes"], obj=place, standalone_mode=False)
@@ -431,7 +431,7 @@ class _ProposalCase:
                 return _approve(place, ledger, proposal, text)
         why = click.prompt("Why", default=_NO_REASON, err=True)
         with place.changing() as ledger:
-            proposing.reject_proposal(ledger, proposal, why, keep=key == "k")
+            _reject(place, ledger, proposal, why, keep=key == "k")
         return None
 
     def _edited(self) -> str:
@@ -440,6 +440,12 @@ class _ProposalCase:
         if text is None:
             raise click.ClickException("The text was not saved, so nothing was decided.")
         return " ".join(text.split())
+
+
+def _reject(place: Place, ledger: Ledger, proposal: Proposal, why: str, *, keep: bool) -> None:
+    proposing.reject_proposal(ledger, proposal, why, keep=keep)
+    id = short_id(proposal.id)
+    note(f"Declined {id}. To approve it after all: {place.command('review', 'approve', id)}")
 
 
 def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None) -> int | None:
@@ -557,8 +563,7 @@ def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 
 def _decline(place: Place, ids: tuple[str, ...], why: str | None, *, keep: bool) -> None:
     def decide(ledger: Ledger, proposal: Proposal) -> None:
-        proposing.reject_proposal(ledger, proposal, why or _NO_REASON, keep=keep)
-        note(f"Declined {short_id(proposal.id)}.")
+        _reject(place, ledger, proposal, why or _NO_REASON, keep=keep)
 
     _decide_each(place, ids, decide)
 

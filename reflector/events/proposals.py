@@ -102,7 +102,7 @@ TYPES = (
         },
         effect=ChangesNothing("a rejected change is not applied"),
         summary=_rejection,
-        no_retraction="propose the change again, or make it by hand",
+        no_retraction="to make the proposed change after all, run `reflector review approve ID`",
         target=Target("the proposal", required=True, once=True),
     ),
     _type(

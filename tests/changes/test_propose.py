@@ -1,5 +1,6 @@
 """Proposals of changes: what is refused, what becomes of them, and that nobody is asked twice."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -164,13 +165,36 @@ def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
     reject_proposal(told, one, "too slow")
     again = proposed(told, new("Sleep."))
     assert (again.id, again.state, again.why) == (one.id, "rejected", "too slow")
-    for step in (lambda: reject_proposal(told, again, "x"), lambda: approve_proposal(told, again)):
-        with pytest.raises(ProposalRefused, match="was rejected already: too slow"):
-            step()
+    with pytest.raises(ProposalRefused, match="was rejected already: too slow"):
+        reject_proposal(told, again, "x")
     other = proposed(told, new("Use the logs allways."))
     approve_proposal(told, other, text="Use the logs.")  # a person may approve other words
     assert texts(told)["pat-003"] == "Use the logs."
     assert next(p.edited for p in read_proposals(told, waiting=False) if p.id == other.id)
+
+
+def _rejected(ledger: Ledger) -> Proposal:
+    proposal = proposed(ledger, new("Sleep."))
+    reject_proposal(ledger, proposal, "too slow")
+    return proposal
+
+
+def _expired(ledger: Ledger) -> Proposal:
+    proposal = proposed(ledger, new("Sleep."))
+    for number in range(MOST_WAITING):
+        proposed(ledger, new(f"Sleep {number} hours."))
+    return proposal
+
+
+@pytest.mark.parametrize(("decided", "state"), [(_rejected, "rejected"), (_expired, "expired")])
+def test_decided_proposal_can_be_approved_after_all(
+    told: Ledger, decided: Callable[[Ledger], Proposal], state: str
+) -> None:
+    proposal = find_proposal(told, decided(told).id)
+    assert proposal.state == state
+    approve_proposal(told, proposal)
+    assert texts(told)["pat-003"] == "Sleep."
+    assert find_proposal(told, proposal.id).state == "approved"
 
 
 def test_text_rejected_twice_is_not_proposed_again(told: Ledger) -> None:

@@ -171,6 +171,18 @@ def test_redaction_is_not_passed_over(agent: Agent) -> None:
     assert "your newest act is a redaction, at position" in said.err
 
 
+def test_rejection_names_the_way_to_approve(agent: Agent) -> None:
+    agent.call("add", "pat", "Run the linter before each push.")
+    agent.call("add", "pat", "Run the linter before every push.")
+    agent.call("review", "find")
+    id = agent.json("review")["proposals"][0]["id"][:8]
+    approval = f"reflector review approve {id}"
+    assert approval in agent.call("review", "reject", id).err
+    assert approval in agent.call("undo", code=2).err
+    agent.call("review", "approve", id)
+    assert agent.json("review")["proposals"] == []
+
+
 def test_undo_without_a_home_needs_a_name(agent: Agent) -> None:
     nowhere = {"REFLECTOR_LEDGER_URL": f"sqlite:///{agent.home}/ledger.db"}
     homeless = Agent(agent.project, Path("/nonexistent"), nowhere)
