@@ -255,8 +255,10 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
     allowed = [project, *(Path(folder).resolve() for folder in agent_folders())]
     seen: set[Path] = set()
     queue = deque(_Wanted(path.absolute(), _MAX_HOPS) for path in named)
+    replaced: Mapping[Path, str] = {}
     if not named:
-        queue.extend(_loaded(root, unread))
+        loaded, replaced = _loaded(root)
+        queue.extend(loaded)
     while queue:
         wanted = queue.popleft()
         path = wanted.path.resolve()
@@ -284,27 +286,29 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
                 names = " and ".join(wanted.clients)
                 why = f"{names} do{'es' * (len(wanted.clients) == 1)} not follow imports"
                 unread.append(f"not followed: @{_shown(target, root)} in {shown} ({why})")
+    for path, why in sorted(replaced.items()):
+        if path.resolve() not in seen:
+            unread.append(f"not read: {_shown(path, root)}, because {why}")
 
 
-def _loaded(root: Path, unread: list[str]) -> list[_Wanted]:
-    """Return the files that the user's agents load in a project. Add a note to `unread` for each
-    file that an agent replaces by another one.
+def _loaded(root: Path) -> tuple[list[_Wanted], dict[Path, str]]:
+    """Return the files that the user's agents load in a project; and the reason for each file that
+    an agent replaces by another one. A file of the second kind may still be imported.
     """
     wanted: dict[Path, _Wanted] = {}
-    notes: dict[Path, str] = {}
+    replaced: dict[Path, str] = {}
     for reader in readers_in_use():
         for load in reader.loads.project:
             replacement = load.replacement_in(root)
             for path in load.files_in(root):
                 if replacement:
-                    notes[path] = f"{reader.name} loads {replacement} instead"
+                    replaced[path] = f"{reader.name} loads {replacement} instead"
                     continue
                 before = wanted.get(path, _Wanted(path, 0))
                 hops = max(before.hops, reader.loads.imports)
                 wanted[path] = _Wanted(path, hops, "", (*before.clients, reader.name))
-    for path in sorted(notes.keys() - wanted.keys()):
-        unread.append(f"not read: {_shown(path, root)}, because {notes[path]}")
-    return list(wanted.values())
+    unloaded = replaced.keys() - wanted.keys()
+    return list(wanted.values()), {path: replaced[path] for path in unloaded}
 
 
 def _outside_note(wanted: _Wanted, shown: str) -> str:

@@ -144,8 +144,8 @@ def test_files_that_are_not_read_are_named(root: Path) -> None:
     assert [line.file for line in found.lines] == ["CLAUDE.md"]
     unread = [one.removeprefix("not read: ").split(",")[0].split(";")[0] for one in found.omitted]
     assert unread == [
-        ".claude/AGENTS.md",
         "GEMINI.md has more than 1",
+        ".claude/AGENTS.md",
         "packages/web/CLAUDE.md",
         str(own),
     ]
@@ -283,6 +283,14 @@ def test_file_that_another_one_replaces_is_named(root: Path) -> None:
     assert advice_of(root).omitted == (
         "not read: AGENTS.md, because Claude Code loads CLAUDE.md instead",
     )
+
+
+def test_replaced_file_that_is_imported_is_read(root: Path) -> None:
+    (root.parent / "home/.claude/projects").mkdir()
+    write(root, CLAUDE="@AGENTS.md\n", AGENTS="- Ask first\n")
+    advice = advice_of(root)
+    assert [*advice.files] == ["CLAUDE.md", "AGENTS.md"]
+    assert advice.omitted == ()
 
 
 def test_import_is_named_if_no_agent_follows_it(root: Path) -> None:
