@@ -61,7 +61,7 @@ def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted
     def standing(rule: Rule, began: datetime) -> str:
         return look.births.standing(lines_by_key[rule.key], began).value
 
-    return counts_of(project, rules_to_count(lines), look.sessions, standing)
+    return counts_of(project, rules_to_count(lines), look.sessions, standing, look.typed)
 
 
 def rules_to_count(lines: Sequence[Line]) -> list[Rule]:

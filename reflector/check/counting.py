@@ -8,7 +8,7 @@ project without a ledger stores nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflector.check.facts import Counts
+from reflector.check.plan import Typed
 from reflector.counts.repeated import Repeated, Sentence, repeated
 from reflector.counts.rules import (
     AGAIN,
@@ -150,8 +151,7 @@ class Counted(NamedTuple):
     """The counts of rules by their keys, and your sentences that are not in any rule.
 
     used     the sessions in which the agent ran or wrote a token of a fact, by the fact's key
-    starts   the start of each session in which the agent worked and whose transcript is kept;
-             None for an unknown time
+    starts   the start of each session in which the agent worked; None for an unknown time
     """
 
     by_rule: Mapping[int, RuleCount]
@@ -173,8 +173,12 @@ def counts_of(
     rules: Iterable[Rule],
     sessions: Sequence[FoundTranscript],
     standing: StandingOf,
+    typed: Typed,
 ) -> Counted:
     """Return the counts of rules and facts in a project's sessions.
+
+    sessions  the transcripts that the typed command is about; it is also about sessions that only
+              the ledger has
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -191,7 +195,8 @@ def counts_of(
     by_session = dict[str, PartCounts]()
     for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
-    for session_id, session in (kept_counts(project) | by_session).items():
+    every_session = gone_counts(project, by_session.keys(), typed) | by_session
+    for session_id, session in every_session.items():
         for key in used.keys() & session.marks:
             used[key].add(session_id)
         began = time_of(session.began)
@@ -200,16 +205,33 @@ def counts_of(
             period = "unknown" if began is None else standing(rule, began)
             by_rule[key].add(period, session.marks.get(key, Marks()))
     sentences = list(_add_quotes(files, by_rule))
-    starts = [time_of(session.began) for session in by_session.values() if session.steps]
+    starts = [time_of(session.began) for session in every_session.values() if session.steps]
     return Counted(by_rule, repeated(sentences), used, starts)
 
 
-def kept_counts(project: Project) -> dict[str, PartCounts]:
-    """Return the counts of the ledger, by session."""
-    if not project.has_ledger():
+def gone_counts(project: Project, found: Set[str], typed: Typed) -> dict[str, PartCounts]:
+    """Return the ledger's counts of sessions that a command is about, by session. They fill the
+    command's number of sessions up, newest first.
+
+    found  the sessions whose transcripts the command reads
+    """
+    room = typed.most - len(found)
+    if room <= 0 or not project.has_ledger():
         return {}
     with project.open_ledger() as ledger:
-        return fold_ledger(CountsFold(), ledger)
+        recorded = fold_ledger(CountsFold(), ledger)
+    gone = [
+        (session_id, counts)
+        for session_id, counts in recorded.items()
+        if session_id not in found and _is_since(counts.began, typed.since)
+    ]
+    gone.sort(key=lambda session: session[1].began)
+    return dict(gone[-room:])
+
+
+def _is_since(began: str, since: datetime | None) -> bool:
+    time = time_of(began)
+    return since is None or (time is not None and time >= since)
 
 
 def _add_quotes(

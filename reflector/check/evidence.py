@@ -14,7 +14,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from reflector.check.adapter import counted_rule, judged_of, page_facts, rules_to_count
-from reflector.check.counting import RuleCount, kept_counts
+from reflector.check.counting import RuleCount, gone_counts
 from reflector.check.facts import RuleFacts
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, repeated_row, signals_of
@@ -132,8 +132,8 @@ def evidence_of(
         _all_deeds(line, alone, sessions, births),
         key=lambda each: (not each.deed, each.deed not in _TO_LOOK_AT),
     )
-    kept = kept_counts(project).items()
-    gone = sum(counted.key in counts.rules for session, counts in kept if session not in sessions)
+    kept = gone_counts(project, sessions.keys(), look.typed).values()
+    gone = sum(counted.key in counts.rules for counts in kept)
     if not line.is_rule:
         return LineEvidence([_fact_words(alone, deeds)], deeds, gone)
     facts = page_facts(project, advice, look, judged_of(project, lines, look))

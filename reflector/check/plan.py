@@ -126,11 +126,13 @@ class Look(NamedTuple):
     sessions  newest first
     plan      only for sessions left to ask about
     births    the time since when each line was in force
+    typed     the command that chose the transcripts
     """
 
     sessions: list[FoundTranscript]
     plan: Plan
     births: Births
+    typed: Typed = Typed()
 
 
 def look_at(
@@ -153,7 +155,7 @@ def look_at(
         readable = checks.readable(project, sessions)
         asked = checks.asked_sessions(ledger, readable, known, watched, births)
         left = checks.questions(ledger, asked, known, judge_of(project.config), again=typed.again)
-    return Look(sessions, _planned(project, rules, left), births)
+    return Look(sessions, _planned(project, rules, left), births, typed)
 
 
 def ask_planned(

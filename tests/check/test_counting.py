@@ -9,6 +9,7 @@ import pytest
 from reflector.check import counting
 from reflector.check.counting import Counted, RuleCount, StandingOf, counts_of
 from reflector.check.facts import Counts
+from reflector.check.plan import Typed
 from reflector.counts.rules import Marks, Rule, rule_of, rule_set
 from reflector.project import Project
 from reflector.sessions.found_transcripts import FoundTranscript
@@ -42,7 +43,7 @@ def _always(standing: str) -> StandingOf:
 def _counts(
     project: Project, files: list[FoundTranscript], *rules: Rule, standing: str = "since"
 ) -> Counted:
-    return counts_of(project, rules, files, _always(standing))
+    return counts_of(project, rules, files, _always(standing), Typed())
 
 
 def _linted(number: int = 1) -> Session:
@@ -54,7 +55,7 @@ def test_each_session_is_in_its_period(project: Project, tmp_path: Path) -> None
     files = _found(tmp_path, _linted(1), _linted(2), Session("s-3").runs("git commit", ""))
     cut = datetime(2026, 11, 1, tzinfo=UTC)
     counted = counts_of(
-        project, [LINT], files, lambda _, started: "since" if started > cut else "before"
+        project, [LINT], files, lambda _, began: "since" if began > cut else "before", Typed()
     )
     count = counted.by_rule[LINT.key]
     assert (count.since, count.before) == (

@@ -596,3 +596,16 @@ def test_free_check_reads_no_ledger_of_another_project(fresh: Agent, api: Api) -
 def test_day_without_sessions_is_named(fresh: Agent) -> None:
     shown = fresh.call("check", "--since", "2999-01-01").err
     assert "No session ended since 1 Jan 2999. For all: reflector check" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "sessions"),
+    [("", "4 sessions since"), ("-n 2", "2 sessions since"), ("--since 2999-01-01", "No session")],
+)
+def test_options_limit_recorded_sessions_too(fresh: Agent, options: str, sessions: str) -> None:
+    fresh.call("history")
+    for transcript in (fresh.home / ".claude/projects/-shop").iterdir():
+        transcript.unlink()
+    shown = fresh.call("check", *options.split()).out
+    assert sessions in shown
+    assert "of 4" not in shown or not options
