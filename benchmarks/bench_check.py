@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks.harness import Row, paired_ratio, timed
 from benchmarks.made_transcript import write_transcript
 from reflector.check.counting import counts_of
+from reflector.check.plan import Typed
 from reflector.counts.rules import rule_of
 from reflector.project import Project
 from reflector.sessions.found_transcripts import find_transcripts
@@ -93,4 +94,4 @@ def _count_first(project: Project, folder: Path) -> None:
 
 def _count(project: Project, folder: Path) -> None:
     sessions = list(find_transcripts(folder))
-    counts_of(project, map(rule_of, _RULES), sessions, lambda *_: "since")
+    counts_of(project, map(rule_of, _RULES), sessions, lambda *_: "since", Typed())

@@ -44,6 +44,7 @@ from reflector.memory.answers import (
 )
 from reflector.memory.changes import Change, Store, changes_in, file_named
 from reflector.memory.files import Scope, Table, shown_name
+from reflector.memory.places import scopes_of
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
@@ -53,12 +54,15 @@ from reflector.memory.restoring import (
     restore,
     words_of_undo,
 )
+from reflector.project import Project
 from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
     from reflector.check.evidence import LineEvidence
 
 _SCOPES: tuple[Scope, ...] = ("project", "user")
+#: The most earlier lines in the place of a line that are shown.
+_MOST_FORMER = 3
 
 
 @dataclass
@@ -154,16 +158,23 @@ def _bring_up_to_date(place: Place) -> None:
     from reflector.sessions.memory_drain import bring_up_to_date
 
     project = place.project()
-    if project.config.memory == "off":
+    is_begun = not project.has_ledger()
+    if project.config.memory == "off" or (is_begun and not _may_have_changes(project)):
         return
     try:
-        is_begun = not project.has_ledger()
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
         if is_begun:
             place.note([f"started a ledger for these changes: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
         place.note([f"could not record changes to memory files yet: {error}"])
+
+
+def _may_have_changes(project: Project) -> bool:
+    """Return whether a project without a ledger may have a change of a watched file to record."""
+    root = project.root
+    is_users_watched = "user" in scopes_of(project)
+    return is_users_watched or (root / ".git").exists() or bool(Table(root, "project").files)
 
 
 def _root(place: Place) -> Path | None:
@@ -224,7 +235,11 @@ def _way_back(place: Place, change: Change) -> tuple[str, str]:
     if change.store.until is not None:
         return "", ""
     try:
-        return place.command("undo", *words_of_undo(change)), ""
+        words = words_of_undo(change)
+        if change.fact("source") == GIT:
+            # It may be a colleague's commit, so `undo` shows the lines before it asks for --yes.
+            words = [change.place]
+        return place.command("undo", *words), ""
     except UndoRefused as error:
         return "", str(error)
 
@@ -525,11 +540,13 @@ def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
         yield "", f'after you wrote: "{line.words}"'
     if line.first is not None:
         yield "first", _writing_words(line.first)
-    for former in line.was:
+    for former in line.was[:_MOST_FORMER]:
         origin = ""
         if former.written is not None:
             origin = f" ({_short_who(former.written)}, {_day(former.written)})"
         yield "was", f'"{former.text}"{origin}'
+    if len(line.was) > _MOST_FORMER:
+        yield "", "and other lines"
 
 
 def undo_memory(

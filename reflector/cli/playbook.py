@@ -431,4 +431,6 @@ def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, reco
     undecided = sum(row.undecided for row in rows)
     review = f" {undecided} undecided: {asked.place.command('review')}" if undecided else ""
     total = counted(sum(row.is_rule for row in uses.rows), "rule")
-    note(f"{len(rows)} of {total} listed, {cited} cited.{review}")
+    removed = sum(row.status == "removed" for row in rows)
+    with_removed = f" and {removed} removed" if removed else ""
+    note(f"{len(rows) - removed} of {total}{with_removed} listed, {cited} cited.{review}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED, time_of, written
@@ -113,9 +114,11 @@ def _hidden(changes: Sequence[Change]) -> str:
 
 
 def _replaced(change: Change, text: str) -> list[str]:
-    """Return the lines that a line of a change replaced."""
+    """Return the line that a line of a change reworded, or else the lines that it replaced."""
     hunks = hunks_of(change.lines("removed"), change.lines("added"))
-    return next((hunk.removed for hunk in hunks if text in hunk.added), [])
+    removed = next((hunk.removed for hunk in hunks if text in hunk.added), [])
+    replaced = [line for line in removed if line.strip()]
+    return get_close_matches(text, replaced, n=1) or replaced
 
 
 def words_before(stores: Sequence[Store], change: Change) -> str:

@@ -131,6 +131,7 @@ class Spool:
     waiting     for their session's end
     unanswered  recorded without their last answer, which the next drain adds
     silent      sessions that ended without a word or a transcript
+    broken      the payloads that cannot be read: their names, or their paths in the user's folder
     elsewhere   kept with the user because the project could not be written
     """
 
@@ -175,15 +176,18 @@ def look_into(spool_dir: Path) -> Spool:
     """Return the deliveries of a spool, and the time of the oldest pending one. Moves no file."""
     names = [path.name for path in _records(spool_dir)]
     times = [int(name[:20]) for name in names if name[:20].isdecimal()]
-    parts = ("", "waiting", "unanswered", "failed", "broken")
-    elsewhere = [_records(folder / part) for folder in stand_in_spools() for part in parts]
+    parts = ("", "waiting", "unanswered", "failed")
+    stand_ins = [*stand_in_spools()]
+    elsewhere = [_records(folder / part) for folder in stand_ins for part in parts]
+    broken = [path.name for path in _records(spool_dir / "broken")]
+    broken += [str(path) for folder in stand_ins for path in _records(folder / "broken")]
     return Spool(
         pending=len(names),
         waiting=len(_records(spool_dir / "waiting")),
         unanswered=len(_records(spool_dir / "unanswered")),
         silent=len(_records(spool_dir / "silent")),
         failed=failed_deliveries(spool_dir),
-        broken=[path.name for path in _records(spool_dir / "broken")],
+        broken=broken,
         elsewhere=sum(map(len, elsewhere)),
         oldest_ns=min(times, default=None),
     )

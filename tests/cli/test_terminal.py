@@ -209,3 +209,9 @@ def test_list_wraps_a_long_rule(lived_in: Agent) -> None:
     wrapped = on_terminal(lived_in, 50, "list", "pull")
     assert len(wrapped) > 3
     assert not [line for line in wrapped if "…" in line]
+
+
+def test_footer_counts_removed_rules_by_themselves(agent: Agent) -> None:
+    agent.call("remove", "pat-002")
+    *_, footer = on_terminal(agent, 80, "list", "--removed")
+    assert footer == "2 of 2 rules and 1 removed listed, 0 cited."

@@ -264,6 +264,15 @@ def test_delivery_without_project_or_home_waits_elsewhere(
     assert agent.json("status")["spool"]["elsewhere"] == 0
 
 
+def test_unreadable_payload_of_no_project_is_named(agent: Agent) -> None:
+    broken = agent.home / ".local/state/reflector/spool/broken/1.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+    shown = agent.call("status", code=1).out
+    assert f"{broken}: not a hook payload" in " ".join(shown.split())
+    assert "kept in another folder" not in shown
+
+
 @pytest.mark.parametrize("made", ["open to others", "a link"])
 def test_temporary_folder_of_others_is_not_used(agent: Agent, tmp_path: Path, made: str) -> None:
     path = outside = tmp_path / f"reflector-{os.geteuid()}"

@@ -1,6 +1,7 @@
 """A project with old sessions and commits, and no hook: the log answers at the first question."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +103,29 @@ def test_words_of_another_session_are_not_shown(world: World, name: str) -> None
     other.write_text(other.read_text().replace(session.id, "f" * len(session.id)))
     (line,) = agent.json("blame", "CLAUDE.md:3")
     assert line["words"] == ""
+
+
+def test_question_without_a_watched_file_begins_nothing(tmp_path: Path) -> None:
+    agent = Agent.bare(tmp_path)
+    agent.call("blame", "CLAUDE.md:3", code=2)
+    assert not agent.state.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "earlier"),
+    [
+        ("- Rule number 7 of our team.", ["- Rule number 7 of the team."]),
+        ("@AGENTS.md", [f"- Rule number {number} of the team." for number in range(200)]),
+    ],
+    ids=["reworded", "replaced"],
+)
+def test_blame_shows_the_line_that_was_reworded(
+    committed: Agent, world: World, line: str, earlier: list[str]
+) -> None:
+    (world.root / "AGENTS.md").write_text(f"{line}\n")
+    world.git("commit", "-qam", "shorter")
+    (found,) = committed.json("blame", "AGENTS.md:1")
+    assert [former["text"] for former in found["was"]] == earlier
+    shown = committed.call("blame", "AGENTS.md:1").out
+    assert shown.count("Rule number") == min(3, len(earlier)) + line.count("Rule number")
+    assert ("and other lines" in shown) == (len(earlier) > 3)
