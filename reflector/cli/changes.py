@@ -27,6 +27,7 @@ from reflector.cli.options import (
     why_option,
 )
 from reflector.cli.output import note, print_json, say, shaped, span
+from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike, near
@@ -81,8 +82,7 @@ def _change(
     reason = quote(why, 200) if why is not None else None
     with place.changing(dry_run=dry_run, begins=begins) as ledger:
         before = ledger.bullets()
-        for name in (name for change in changes for name in change.about):
-            find_own_bullet(place, ledger, name)
+        changes = [_with_whole_names(place, ledger, change) for change in changes]
         if dry_run:
             steps = plan_changes(ledger, changes, first=first)
         else:
@@ -92,6 +92,17 @@ def _change(
         known = [*before, *_file_rules(place, change)]
         for line in alike_to(change, known):
             note(line)
+
+
+def _with_whole_names(place: Place, ledger: Ledger, change: Change) -> Change:
+    """Return a change with the names of the rules as the ledger has them: pat-004 for pat-4.
+
+    Raises: UsageError if a rule does not exist, or stays in your file.
+    """
+    names = {name: find_own_bullet(place, ledger, name).name for name in change.about}
+    whole = tuple(names[name] for name in change.names)
+    name = names.get(change.name or "", change.name)
+    return change._replace(name=name, names=whole)
 
 
 def _file_rules(place: Place, change: Change) -> list[Bullet]:

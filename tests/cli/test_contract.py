@@ -225,6 +225,14 @@ def test_a_name_may_be_typed_loosely(agent: Agent, name: str) -> None:
         assert agent.json(command, name) == agent.json(command, "pat-001")
 
 
+@pytest.mark.parametrize(
+    "change", [("edit", "pat-1", "Test first."), ("remove", "PAT1"), ("merge", "pat-1", "pat-02")]
+)
+def test_change_accepts_a_loose_name(agent: Agent, change: tuple[str, ...]) -> None:
+    text = ("--text", "Test small functions first.") if change[0] == "merge" else ()
+    assert agent.json(*change, *text)["applied"]
+
+
 def test_argument_turns_a_loose_name_into_a_name() -> None:
     assert NAME.convert("[Pat001]", None, None) == "pat-001"
     assert NAME.convert("5f2a91c0", None, None) == "5f2a91c0"
