@@ -31,7 +31,7 @@ def closing(
         number = counted(elsewhere.sessions, "session")
         reason = f"{number} worked in {elsewhere.folder} ({elsewhere.why}). To count them here"
         steps.append(Step(reason, f"{command('ingest', elsewhere.files)} && {command('check')}"))
-    elif not facts.sessions and typed.since is None:
+    elif not facts.sessions:
         reason = "Use your agent here, or go to a folder where you used it. Then run"
         steps.append(Step(reason, command("check")))
     elif _is_newer(facts) or (not plan.shares and _is_undated(facts)):

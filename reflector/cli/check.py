@@ -28,6 +28,7 @@ from reflector.check.plan import (
     ask_planned,
     look_at,
     skipped_words,
+    unfit_agents,
 )
 from reflector.check.projects import is_outside, project_table
 from reflector.check.source import advice_to_check, no_line_words
@@ -141,6 +142,8 @@ def _absent_words(judge: str | None, look: Look, ran: checks.Ran) -> str:
     """Return why the named judge was not asked; "" if it was asked or you did not name one."""
     if judge is None or ran.asked or not look.plan.lacks:
         return ""
+    if judge in unfit_agents(look.plan):
+        return f"{judge} did not judge."
     program = "" if judge in APIS else "its program was not found, and "
     return f"{judge} did not judge: {program}no API key is set. To see how: reflector judge"
 

@@ -88,8 +88,8 @@ def judge(ctx: click.Context, as_json: bool) -> None:
         whose = f"your last {sessions} in all projects (at most {_tokens(newest)})"
         say(f"The price is for {whose}.")
         say(f"To see the price for the rules of this project: {place.command('check')}")
-    columns = ("judge", "version", "model", "may judge", "price", "your text goes to")
-    table(columns, [_row(offer) for offer in listed], prose=("your text goes to",))
+    columns = ("judge", "version", "model", "may judge", "price", "text goes to")
+    table(columns, [_row(offer) for offer in listed], prose=("text goes to",), whole=True)
     for offer in listed:
         if offer.fault:
             note(f"{offer.name}: {offer.fault}")
@@ -185,7 +185,7 @@ def ask_who(place: Place) -> bool:
     nobody = len(cells) + 1
     cells.append((nobody, "none (built-in rules)", "free, offline", "nobody (few verdicts)"))
     sessions = counted(len(newest.prompts), "session")
-    table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
+    table(("", "judge", f"your last {sessions}", "text goes to"), cells)
     say(
         "The price is for the last sessions of all your projects,\n"
         f"with at most {config.request_tokens:,} tokens of each session.\n"

@@ -132,7 +132,7 @@ def _show_prompts(
         for window in windows:
             _show_prompt(runner, window)
     if not windows:
-        note("Every session is judged already. To see the prompt for a session, name the session.")
+        note("No session waits for a judge. To see the prompt for a session, name the session.")
 
 
 def _show_prompt(runner: Runner, window: WindowRow) -> None:

@@ -397,6 +397,8 @@ def run_drain(
         note("Another process is recording the waiting sessions.")
     else:
         _print_drained(place, done)
+        if retry == "all" and not (done.reflected or done.notes or done.failed):
+            note("No session waits for a judge.")
     if done.failed or any(item.outcome == "failed" for item in done.reflected):
         raise click.exceptions.Exit(1)
 

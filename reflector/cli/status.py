@@ -42,7 +42,7 @@ from reflector.text.phrases import counted
 #: The most dropped verdicts that are shown.
 _MOST_DROPPED = 3
 #: The names of session states on the screen. Other states are shown unchanged.
-_STATES = {"skipped": "not judged", "given_up": "given up", "completed": "judged"}
+_STATES = {"skipped": "without a verdict", "given_up": "given up", "completed": "judged"}
 _NO_LEDGER = "none yet; `reflector add` creates one"
 
 Row = tuple[str, str]

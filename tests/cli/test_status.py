@@ -126,3 +126,9 @@ def test_stats_count_what_you_overruled(agent: Agent, tmp_path: Path) -> None:
     assert sum(by_judge.values()) == 1
     agent.call("undo")
     assert {of["overruled"] for of in agent.json("stats")["by_model"]} == {0}
+
+
+@pytest.mark.parametrize("option", [(), ("--dry-run",)], ids=["reflect", "dry run"])
+def test_nothing_to_judge_is_named(agent: Agent, option: tuple[str, ...]) -> None:
+    agent.counted("pat-001")
+    assert "No session waits for a judge." in agent.call("reflect", *option).err
