@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from reflector.text.bounds import clean
 from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
+    from reflector.check.rows import Row
     from reflector.report.page import Page
     from reflector.report.summary import Summary
 
@@ -41,9 +42,10 @@ def report(
 ) -> None:
     """Write an HTML page about the playbook.
 
-    The page shows the reason for each count, recent changes, sessions by week, open decisions,
-    judges, cost, and rules that no session cites. The page is a single file that loads nothing from
-    the network. By default, it is in the project's folder .claude/reflector, which git ignores.
+    The page begins with the rules that your agent breaks, as `check` counts them. It shows the
+    reason for each count, recent changes, sessions by week, open decisions, judges, cost, and rules
+    that no session cites. The page is a single file that loads nothing from the network. By
+    default, it is in the project's folder .claude/reflector, which git ignores.
     """
     with waiting("reading the ledger for the report"):
         page = _page(place, since, moment, share=share)
@@ -69,6 +71,7 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
     from reflector.report.page import page_of
     from reflector.sessions.checks import kept_sessions
 
+    broken = () if share or moment is not None else _rows_to_look_at(place)
     with place.reading() as ledger:
         is_empty = moment is None and not ledger.window_states()
         asked = Question(place, ledger, past(ledger, moment), as_json=False)
@@ -82,8 +85,23 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
             project=place.project(),
             command=Place().command if share else place.command,
             since=since,
+            broken=broken,
             kept=kept_sessions(place.project(), ledger).total() if is_empty else 0,
         )
+
+
+def _rows_to_look_at(place: Place) -> list[Row]:
+    """Return the rules that `check` shows first, with their evidence."""
+    from reflector.check.adapter import judged_of, page_facts
+    from reflector.check.plan import Typed, look_at
+    from reflector.check.rows import rows_of
+    from reflector.check.source import advice_to_check
+
+    project = place.project()
+    advice = advice_to_check(project, [])
+    look = look_at(project, advice.lines, Typed(), each=iter)
+    judged = judged_of(project, advice.lines, look)
+    return rows_of(page_facts(project, advice, look, judged), date.today())
 
 
 def _lines(

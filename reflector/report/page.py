@@ -111,6 +111,7 @@ class Page(NamedTuple):
     months     the cost of judging by month, the oldest first
     memory     changes of the files in which agents find their memory and rules
     summary    the text that the command prints
+    broken     the rules that `check` shows first, with their evidence; none for a past moment
     kept       the number of the project's sessions that the agents keep, if the ledger has none
     """
 
@@ -138,6 +139,7 @@ class Page(NamedTuple):
     trial: Trial | None
     memory: Memory
     summary: Summary
+    broken: Sequence[Any]
     kept: int
 
     @property
@@ -155,13 +157,14 @@ def page_of(
     project: Project,
     command: Command,
     since: str | None,
+    broken: Sequence[Any] = (),
     kept: int = 0,
 ) -> Page:
     """Return the report of a ledger.
 
     listed  the live rules as `list --json` has them, in the order of the page
     since   the moment from which changes are counted; None for seven days before
-    kept    as in `Page`
+    broken, kept  as in `Page`
 
     Raises:
         UnknownReference: `since` does not name a moment.
@@ -208,6 +211,7 @@ def page_of(
         memory=memory_of(project, ledger, first, then.position, is_past=past is not None),
         summary=summary_of(ledger, then, since, first),
         worked=WorkedModels(ledger, past).models(stats.sessions),
+        broken=broken,
         kept=kept,
     )
 

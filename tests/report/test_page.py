@@ -24,6 +24,7 @@ from reflector.trials.trial import standing as trial_standing
 from tests.conftest import first_fast
 from tests.report.conftest import DATASETTE, Reader, report
 from tests.road.agent import Agent
+from tests.road.sessions import Session
 
 
 def whole(text: str) -> int:
@@ -194,6 +195,24 @@ def test_an_empty_playbook_has_a_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "is_shown"), [((), True), (("--share",), False), (("--as-of", "1"), False)], ids=str
+)
+def test_page_begins_with_the_rules_of_check(
+    tmp_path: Path, options: tuple[str, ...], is_shown: bool
+) -> None:
+    agent = Agent.bare(tmp_path)
+    (agent.project / "CLAUDE.md").write_text("- Never use `git push --force`.\n")
+    agent.commit_long_ago()
+    session = Session("s-1").user("Go.").runs("git push --force", "ok")
+    for record in session.records:
+        record["cwd"] = str(agent.project)
+    session.write(agent.home / ".claude/projects/-shop/s-1.jsonl")
+    agent.call("add", "pat", "Keep it short.")
+    rows = Reader(report(agent, *options)).tables.get("Rules to look at", [])
+    assert [row[0] for row in rows] == ["CLAUDE.md:1"] * is_shown
+
+
 def test_page_of_many_bullets_is_bounded(tmp_path: Path) -> None:
     agent = Agent.in_folder(
         tmp_path,
