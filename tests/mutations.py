@@ -940,7 +940,7 @@ MUTATIONS = [
         PARTED,
     ),
     Mutation(MATCHED, 'return identity(type_, "beside", *birth)', "return birth.event_id", PARTED),
-    Mutation(SURVEYED, "        refuse_time_to_come(line, latest)\n", "", PAIRED),
+    Mutation(SURVEYED, "checked if own else until_now(checked)", "checked", PAIRED),
     Mutation(SAME_BULLETS, "            self._with_its_text(their_bullets),\n", "", PAIRED),
     Mutation(VERDICTS, "            if tag.is_check:", "            if not tag.is_check:", MERGING),
     Mutation(MERGE, "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),

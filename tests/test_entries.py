@@ -90,12 +90,19 @@ SWEPT = {
     "git stash, which takes ignored files": lambda agent: sweep(agent, "stash", "--all"),
     "the folder is removed by hand": lambda agent: shutil.rmtree(agent.state),
     "the clone is removed and made again": remove,
+    "the file is emptied in place": lambda agent: agent.ledger.write_bytes(b""),
+    "an empty file replaces it": lambda agent: (agent.ledger.unlink(), agent.ledger.touch()),
     "a branch that tracks a ledger": track,
     "a branch that tracks a ledger, whose file gets the number of the one before": overwrite,
 }
 
 
-@pytest.mark.parametrize("how", slow_except(["git clean", "a branch that tracks a ledger"], SWEPT))
+@pytest.mark.parametrize(
+    "how",
+    slow_except(
+        ["git clean", "the file is emptied in place", "a branch that tracks a ledger"], SWEPT
+    ),
+)
 def test_swept_ledger_comes_back_without_double_counts(agent: Agent, how: str) -> None:
     before = said(agent)
     SWEPT[how](agent)

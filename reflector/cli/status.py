@@ -26,6 +26,7 @@ from reflector.cli.output import (
 )
 from reflector.hooks import fast
 from reflector.hooks.reach import callers_of
+from reflector.ledger.append import latest_time
 from reflector.playbook.bullet import policy_words
 from reflector.playbook_files.kept_copies import foreign_note
 from reflector.sessions import spool
@@ -140,6 +141,8 @@ class _Rows(NamedTuple):
                 yield "ledger", _NO_LEDGER
             return
         last = f", the last {short_time(ledger.last_event)}" if ledger.last_event else ""
+        if (ledger.last_event or "") > latest_time():
+            last += f", which is in the future: {self.place.command('doctor')}"
         yield "ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"

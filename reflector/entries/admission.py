@@ -133,6 +133,8 @@ def _is_noted(place: Place, entry: Entry | None) -> bool:
     if notes.file_identity(place.file) != entry.file:
         return False
     end = notes.copy_end(place.root)
+    if end.position and _is_empty(place.file):
+        return False
     try:
         with looking(place.file, entry.playbook) as stranger:
             if not stranger.origin:
@@ -146,6 +148,12 @@ def _is_noted(place: Place, entry: Entry | None) -> bool:
         return True
 
 
+def _is_empty(file: Path) -> bool:
+    with suppress(FileNotFoundError):  # another process may remove it
+        return not file.stat().st_size
+    return False
+
+
 def _has_mark(stranger: Look, entry: Entry) -> bool:
     return bool(entry.mark) and stranger.has_checkpoint(notes.mark_name(entry.mark), entry.mark)
 
@@ -156,12 +164,14 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
     entry = notes.entry_in_force(place)
     if _is_noted(place, entry):  # another process did it meanwhile
         return True
-    if file == NOWHERE and entry is not None and notes.copy_end(place.root).position:
-        return _restored(place, entry)
+    is_lost = file == NOWHERE or _is_empty(place.file)
+    if is_lost and entry is not None and notes.copy_end(place.root).position:
+        empty = None if file == NOWHERE else copies.free_name(place.file.with_name("empty.db"))
+        return _restored(place, entry, empty)
     if file == NOWHERE:
         _begin(place)
         return True
-    if not os.path.getsize(place.file):  # noqa: PTH202 - `claim_file` reports an empty file
+    if is_lost:  # `claim_file` reports an empty file
         if entry is None or entry.file != file:
             _begin(place)
         return True

@@ -325,7 +325,7 @@ def restore_from_copy(
         staged = Path(folder, "ledger.db")
         with Ledger.open_file(staged, entry.playbook) as ledger, (own / COPY).open("rb") as lines:
             header = _header(entry.playbook, end._replace(source=entry.origin))
-            load_ledger(ledger, chain([header], islice(lines, end.position)))
+            load_ledger(ledger, chain([header], islice(lines, end.position)), own=True)
             if not sure and not _has_written(ledger, place.root / ".claude" / "playbook.json"):
                 raise NotTheSame(
                     f"reflector cannot confirm that {place.root} is the project of this copy"

@@ -124,16 +124,19 @@ class _NothingNew(Exception):
     """All events of the file are already here. It is raised so that nothing is appended."""
 
 
-def merge_ledger(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0) -> Merged:
+def merge_ledger(
+    ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0, own: bool = False
+) -> Merged:
     """Append the events of an exported ledger that are missing here, and return the result.
 
     lines   returns the file's lines; it is called twice: for the proof, and under the ledger's lock
     rename  give the next free names to bullets of the file whose names mean another bullet here
     first   the lowest number of such a name
+    own     as for `load_ledger`
 
     Raises: WrongLine, and LedgerError such as for names that differ. Nothing is appended then.
     """
-    survey = read_survey(lines())
+    survey = read_survey(lines(), own=own)
     done = Merged(ledger.head())
     with suppress(_NothingNew), ledger.writing() as writing:
         done.head = _head_at(done.head, writing)

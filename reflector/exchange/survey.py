@@ -22,10 +22,9 @@ from reflector.exchange.transfer import (
     CheckedLine,
     Header,
     checked_lines,
-    latest_time,
-    refuse_time_to_come,
+    until_now,
 )
-from reflector.ledger.append import Writing
+from reflector.ledger.append import Writing, latest_time
 from reflector.ledger.reader import between
 from reflector.ledger.rows import Stored
 from reflector.playbook.names import Names, is_name
@@ -43,10 +42,11 @@ class Verdict(NamedTuple):
 class Survey:
     """The content of a file.
 
+    last_time        the time of its last event
     chains           the chain at each of its positions
     common           the last position at which this ledger has the same chain, by a common history
                      or by a merge
-    forward          whether this ledger is an earlier state of the file's
+    forward          whether this ledger is an earlier state of the file's, whose clock is right
     remnants         the remaining data of erased events, by their ids
     redacted_types   the types of erased events of which a redaction keeps data, by the id that the
                      redaction points to
@@ -61,6 +61,7 @@ class Survey:
     """
 
     header: Header
+    last_time: str = ""
     chains: list[str] = field(default_factory=list)
     common: int = 0
     forward: bool = False
@@ -83,8 +84,10 @@ class Collision(NamedTuple):
     their_text: str
 
 
-def read_survey(lines: Iterable[str | bytes]) -> Survey:
+def read_survey(lines: Iterable[str | bytes], *, own: bool = False) -> Survey:
     """Prove a file and return its content.
+
+    own  as for `load_ledger`
 
     Raises: WrongLine.
     """
@@ -92,11 +95,10 @@ def read_survey(lines: Iterable[str | bytes]) -> Survey:
     survey = Survey(header)
     clock = Clock()
     book = Playbook()
-    latest = latest_time()
-    for line in checked:
+    for line in checked if own else until_now(checked):
         stored = line.stored
         meta = line.prepared.event.meta
-        refuse_time_to_come(line, latest)
+        survey.last_time = stored.recorded_at
         survey.chains.append(stored.chain)
         place = Birth(header.origin, stored.position, stored.event_id, stored.data_hash)
         ids = tuple(ids_of(stored.event_id, meta))
@@ -161,7 +163,9 @@ def compare_heads(writing: Writing, origin: str, survey: Survey) -> None:
         # Once the chains differ, no later position can match.
         survey.common = bisect(range(1, last + 1), False, key=differs)
         is_whole = survey.common == writing.position
-        survey.forward = 0 < survey.common < len(survey.chains) and is_whole
+        # A clock that was ahead must not decide the times of later events again.
+        is_grown = 0 < survey.common < len(survey.chains) and survey.last_time <= latest_time()
+        survey.forward = is_grown and is_whole
     for event in between(sql, (ev.LEDGER_MERGED,), 0, writing.position):
         # A record that came from another ledger shows that ledger's head.
         if event.data is None or MERGED in event.meta:

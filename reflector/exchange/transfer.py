@@ -19,14 +19,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, came_through, first_moment, is_place, time_of, written
+from reflector.events.event import NewEvent, came_through, first_moment, is_place, time_of
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
-from reflector.ledger.append import Prepared, check_facts, check_fields, prepare
+from reflector.ledger.append import Prepared, check_facts, check_fields, latest_time, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerError, translated
 from reflector.ledger.projection import fill_tables
@@ -52,7 +51,6 @@ _SOURCE = "urn:reflector:ledger:"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 #: After an event at the last possible time, no event could follow.
 _END_OF_TIME = "9999"
-_TO_COME = "it was recorded at {}, which is in the future; check the clocks of both machines"
 
 #: The attributes of an event's line, in order, and their fields of the event.
 _ATTRIBUTES = {
@@ -462,8 +460,10 @@ def _sealed(number: int, line: ParsedLine) -> CheckedLine:
     return CheckedLine(number, stored, prepared)
 
 
-def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
+def load_ledger(ledger: Ledger, lines: Iterable[str | bytes], *, own: bool = False) -> Head:
     """Load the ledger of a file into an empty ledger, and return its head.
+
+    own  the events were recorded on this machine, so they may be of a clock that was ahead
 
     Raises: WrongLine, LedgerError.
     """
@@ -481,7 +481,7 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
                 f"playbook {ledger.name!r} and was not changed; name an empty ledger, or add "
                 "the file's events to this ledger: `reflector import FILE`"
             )
-        last = insert_lines(sql, checked)
+        last = insert_lines(sql, checked if own else until_now(checked))
         recorded_at = writing.recorded_at
         if last is not None:
             _check_is_current(last)
@@ -496,35 +496,34 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
 
 
 def _check_is_current(last: Stored) -> None:
-    """Refuse a history that continues in another ledger, or that ends in the future."""
-    number = last.position + 1
+    """Refuse a history that continues in another ledger."""
     if last.type == ev.LEDGER_MOVED:
         raise WrongLine(
-            number,
+            last.position + 1,
             "the playbook of this file moved to another ledger; import an export of that ledger",
         )
-    if last.recorded_at > latest_time():
-        raise WrongLine(number, _TO_COME.format(last.recorded_at))
 
 
-def latest_time() -> str:
-    """Return the latest time that an event of another ledger may have. Its clock may be one minute
-    ahead of this one.
-    """
-    return written(datetime.now(UTC) + timedelta(minutes=1))
-
-
-def refuse_time_to_come(line: CheckedLine, latest: str) -> None:
-    """Refuse an event if its time, or the time of its first record, is later than `latest`.
+def until_now(lines: Iterator[CheckedLine]) -> Iterator[CheckedLine]:
+    """Yield lines, and refuse the first one whose event is from the future.
 
     Raises: WrongLine.
     """
-    stored = line.stored
-    place = (stored.recorded_at, "", 0)
-    first_time = first_moment(line.prepared.event.meta, place)[0]
-    time = max(first_time, stored.recorded_at)
-    if time > latest:
-        raise WrongLine(line.number, _TO_COME.format(time))
+    latest = latest_time()
+    for line in lines:
+        stored = line.stored
+        first_time = first_moment(line.prepared.event.meta, (stored.recorded_at, "", 0))[0]
+        if (time := max(first_time, stored.recorded_at)) > latest:
+            raise WrongLine(line.number, _of_the_future(time, stored.position))
+        yield line
+
+
+def _of_the_future(time: str, position: int) -> str:
+    fault = f"it was recorded at {time}, which is in the future; check the clocks of both machines"
+    if position == 1:
+        return fault
+    earlier = f"reflector export --format ndjson --as-of {position - 1}"
+    return f"{fault}. If the other clock was ahead, import the events before it: `{earlier}`"
 
 
 def copy_ledger(source: Reader, url: str) -> Head:
@@ -533,7 +532,7 @@ def copy_ledger(source: Reader, url: str) -> Head:
     Raises: WrongLine if the source is not sound, LedgerError.
     """
     with Ledger.open(url, source.name) as target:
-        return load_ledger(target, exported(source))
+        return load_ledger(target, exported(source), own=True)
 
 
 def insert_lines(sql: Statements, lines: Iterator[CheckedLine]) -> Stored | None:

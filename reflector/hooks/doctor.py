@@ -30,6 +30,7 @@ from reflector.hooks import fast, git_merge
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.judges.prompts import PLACEHOLDERS, Template, TemplateError, find_template
 from reflector.judges.registry import described
+from reflector.ledger.append import latest_time
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -287,6 +288,12 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         "ledger",
         f"{counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}",
     )
+    if head.recorded_at > latest_time():
+        text = (
+            f"the newest event has the time {head.recorded_at[:16]}Z, which is in the future; "
+            "until then, new events get this time, too"
+        )
+        yield Check("clock", text, "if the clock is right now: reflector help clock ahead")
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
     try:

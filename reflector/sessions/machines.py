@@ -101,7 +101,7 @@ def merge_export(
     project = pipeline.project
     before = ledger.head().position
     is_lost = not project.config.ledger_url and entries.is_lost_export(project.root, file)
-    merged = merge_ledger(ledger, lines, rename=rename, first=project.first_number)
+    merged = merge_ledger(ledger, lines, rename=rename, first=project.first_number, own=is_lost)
     if is_lost:
         drop_known(ledger, project)
     return merged, _trials_from(ledger, project, before)
