@@ -224,6 +224,20 @@ def test_no_transcript_vouches_for_a_ledger(agent: Agent) -> None:
     assert said(agent) == before
 
 
+def test_taking_another_ledger_keeps_your_events(agent: Agent, tmp_path: Path) -> None:
+    theirs = Agent.bare(tmp_path / "theirs")
+    theirs.call("add", "pat", "Said there.")
+    for path in agent.state.glob("ledger.db-*"):
+        path.unlink()
+    shutil.copyfile(theirs.ledger, agent.ledger)
+    agent.call("ledger", "take", "--yes")
+    assert "Said there." in agent.call("list").out
+    (aside,) = agent.own.glob("events-*.ndjson")
+    agent.call("import", "--rename", aside)
+    assert "The cart is in cart.py." in agent.call("list").out
+    assert agent.call("verify").out == ""
+
+
 def test_diverged_project_copy_loses_no_event(agent: Agent, tmp_path: Path) -> None:
     there = tmp_path / "there"
     shutil.copytree(agent.project, there)
@@ -233,7 +247,9 @@ def test_diverged_project_copy_loses_no_event(agent: Agent, tmp_path: Path) -> N
     there.rename(agent.project)
     assert "Said there." in agent.call("list").out
     (aside,) = agent.own.glob("events-*.ndjson")
-    assert "lacks events" in agent.call("verify", code=1).out
+    verified = agent.call("verify", code=1)
+    assert "lacks events" in verified.out
+    assert "to restore these events, move" not in verified.err  # the copy lacks them, too
     agent.call("import", aside)
     assert "Said here." in agent.call("list").out
 

@@ -202,9 +202,8 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
             where = f"position {finding.position}" if finding.position is not None else "ledger"
             say(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}")
     if findings:
-        if not project.config.ledger_url and (
-            back := entries.way_back(project.root, project.ledger_file)
-        ):
+        is_copied = verified.findings and not project.config.ledger_url
+        if is_copied and (back := entries.way_back(project.root, project.ledger_file)):
             note(f"reflector: if these steps do not repair the ledger, {back}")
         raise click.exceptions.Exit(1)
 

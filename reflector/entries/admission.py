@@ -119,7 +119,9 @@ def claim(place: Place) -> None:
     """
     with notes.hold_notes(place.root):
         refuse_journal(place.file)
-        _accept(place, _proved_origin(place), notes.entry_of(place.root), mends=False)
+        origin = _proved_origin(place)
+        copies.set_aside(place, origin)
+        _accept(place, origin, notes.entry_of(place.root), mends=False)
 
 
 def _is_noted(place: Place, entry: Entry | None) -> bool:

@@ -191,6 +191,18 @@ def keep_lost_copy(place: Place, end: End) -> None:
         )
 
 
+def set_aside(place: Place, origin: str) -> None:
+    """Keep a project's copy as an export if it is not of the ledger with this origin, so that the
+    copy of that ledger can begin.
+
+    Raises: OSError.
+    """
+    end = notes.copy_end(place.root)
+    if end.position and end.origin != origin:
+        keep_lost_copy(place, end)
+        Path(own_folder(str(place.root)), COPY).unlink()
+
+
 def _header(playbook: str, end: End) -> bytes:
     """Return the first line of an export that ends there."""
     from reflector.exchange.transfer import Header, header_line

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import threading
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reflector.ledger.columns import LEDGER_TABLES
 from reflector.ledger.engines import Engine, migration_transaction, open_engine, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable, translated
+from reflector.ledger.sqlite_file import can_be_written, copy_of
 from reflector.ledger.statements import TABLES
+from reflector.ledger.url import sqlite_url
 from reflector.resources import resource_dir
 
 if TYPE_CHECKING:
@@ -341,11 +343,22 @@ def _revision_in_force(url: str) -> str:
 
 @contextmanager
 def _looking_at(url: str) -> Iterator[Engine]:
-    """The engine of a ledger that is neither created nor changed, and keeps its journal mode."""
-    with closing(open_engine(url)) as engine, translated(engine.url.shown):
-        engine.is_guest = True
-        if engine.url.is_file and not Path(engine.url.database).is_file():
+    """The engine of a ledger that is neither created nor changed, and keeps its journal mode. If a
+    file cannot be written, it is the engine of a copy.
+    """
+    from tempfile import TemporaryDirectory
+
+    with ExitStack() as stack:
+        engine = stack.enter_context(closing(open_engine(url)))
+        stack.enter_context(translated(engine.url.shown))
+        file = Path(engine.url.database) if engine.url.is_file else None
+        if file is not None and not file.is_file():
             raise LedgerUnavailable(_NO_LEDGER.format(where=engine.url.shown))
+        if file is not None and not can_be_written(file):
+            folder = stack.enter_context(TemporaryDirectory(prefix="reflector-ledger-"))
+            copy = sqlite_url(copy_of(file, Path(folder)))
+            engine = stack.enter_context(closing(open_engine(copy)))
+        engine.is_guest = True
         yield engine
 
 

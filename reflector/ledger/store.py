@@ -121,8 +121,8 @@ class Ledger(Reader):
     def _bring_up_to_date(
         self, known: _Known, upgraded: Upgraded | None, *, keeps_copy: bool
     ) -> None:
-        """Fill the tables of an older version again, replace its triggers, and report the upgrade.
-        With `keeps_copy` the ledger is copied first.
+        """Fill the tables of an older version again, and replace its triggers. With `keeps_copy`
+        the ledger is copied first, and the upgrade is reported.
 
         Raises: a LedgerError.
         """
@@ -135,7 +135,7 @@ class Ledger(Reader):
             revision, kept = upgraded
         elif keeps_copy and (is_older or has_earlier_triggers):
             kept = self._copied_before()
-        if is_older and kept is None:
+        if is_older and kept is None and keeps_copy:
             reflector.ledger.tell(
                 f"rebuilding the tables of {self.engine.url.shown}, once after an upgrade"
             )
@@ -228,7 +228,8 @@ class Ledger(Reader):
 
         folder = TemporaryDirectory(prefix="reflector-ledger-")
         try:
-            ledger = cls.open(sqlite_url(copy_of(path, Path(folder.name))), playbook, mends=mends)
+            url = sqlite_url(copy_of(path, Path(folder.name)))
+            ledger = cls.open(url, playbook, mends=mends, keeps_copy=False)
             if rebuilds:
                 ledger.mend_triggers()
                 ledger.rebuild()

@@ -3,6 +3,7 @@ root's.
 """
 
 import ctypes
+import gzip
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.building import OLDER
 from tests.conftest import first_fast, slow_except
 from tests.road.agent import Agent, Ran
 
@@ -39,6 +41,7 @@ QUESTIONS = (
     "export --format ndjson",
     "rebuild --check",
     "ledger head",
+    "ledger revisions",
     "check --dry-run",
     "sql SELECT(1)",
 )
@@ -151,6 +154,17 @@ def test_what_a_killed_process_left_is_read(project: Project) -> None:
     project.ledger.with_name("ledger.db-shm").unlink()
     project.close()
     assert "after a kill" in project.run("list")[0].out
+
+
+def test_an_older_ledger_is_not_called_upgraded(project: Project) -> None:
+    older = gzip.decompress((OLDER / "one-machine.db.gz").read_bytes())
+    project.ledger.write_bytes(older)
+    project.agent.call("ledger", "take", "--yes")
+    project.ledger.write_bytes(older)
+    project.close()
+    (ran,) = project.run("list")
+    assert (ran.code, ran.err) == (0, "")
+    assert project.ledger.read_bytes() == older
 
 
 def test_a_playbook_without_a_ledger_is_shown(project: Project) -> None:
