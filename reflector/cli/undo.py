@@ -23,6 +23,7 @@ from reflector.cli.options import (
     yes_option,
 )
 from reflector.cli.output import note, safe
+from reflector.events.event import POLICY_ADOPTED
 from reflector.playbook.names import is_name
 from reflector.playbook_files.moving import take_back
 
@@ -140,7 +141,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
     if not as_json:
         print_changed(lessons)
         if not taken.moved and not lessons:
-            note("No counter changed, because these verdicts already did not count.")
+            note(_no_counter_changed(act))
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
     print_changes(
         place,
@@ -150,3 +151,9 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         "Nothing to undo: this change is already undone.",
         as_json=as_json,
     )
+
+
+def _no_counter_changed(act: Act) -> str:
+    if any(event.type == POLICY_ADOPTED for event in act.evidence):
+        return "The counting policy changed, but no counter did; see `reflector ledger policy`."
+    return "No counter changed, because these verdicts already did not count."
