@@ -133,7 +133,8 @@ def check(
             note(text)
         if since is not None and not facts.sessions:
             all_sessions = place.command("check")
-            note(f"No session ended since {day_words(since.isoformat())}. For all: {all_sessions}")
+            day = day_words(since.astimezone().isoformat())
+            note(f"No session ended since {day}. For all: {all_sessions}")
     if ran.failed or absent:
         raise click.exceptions.Exit(1)
 

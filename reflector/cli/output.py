@@ -22,7 +22,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from reflector.events.event import Event
+from reflector.events.event import Event, time_of
 from reflector.ledger.rows import Head
 from reflector.mistakes import os_error_words as os_error_words
 from reflector.playbook.bullet import Bullet
@@ -383,22 +383,32 @@ def note(text: str) -> None:
 
 def short_time(stamp: str) -> str:
     """Return an ISO time as `2026-11-21 07:40`, a form for options, in this machine's zone."""
-    try:
-        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError):  # a forged ledger
+    time = _local(stamp)
+    if time is None:
         return stamp[:16].replace("T", " ")
+    return time.strftime("%Y-%m-%d %H:%M")
 
 
 def day_words(stamp: str) -> str:
     """Return the day of an ISO time in this machine's zone: `today`, `25 Nov`, `25 Nov 2025`."""
-    try:
-        day = datetime.fromisoformat(stamp).astimezone().date()
-    except (ValueError, OverflowError):  # a forged ledger
+    time = _local(stamp)
+    if time is None:
         return stamp[:10]
+    day = time.date()
     today = datetime.now().astimezone().date()
     words = {today: "today", today - timedelta(days=1): "yesterday"}
     year = "" if day.year == today.year else f" {day.year}"
     return words.get(day, f"{day:%-d %b}{year}")
+
+
+def _local(stamp: str) -> datetime | None:
+    """Return an ISO time in this machine's zone; None for another text of a forged ledger. An agent
+    writes a time without a zone in UTC.
+    """
+    try:
+        return time.astimezone() if (time := time_of(stamp)) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def short_id(value: str | None) -> str:

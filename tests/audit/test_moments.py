@@ -17,6 +17,7 @@ from reflector.audit.moments import (
     span_of,
     target_named,
 )
+from reflector.cli.output import short_time
 from reflector.events.event import written
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, reflected, window
@@ -54,6 +55,11 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     yield request.param
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.mark.parametrize("stamp", ["2026-11-20T09:01:20", "2026-11-20T09:01:20Z"])
+def test_time_without_a_zone_is_in_utc(zone: str, stamp: str) -> None:
+    assert short_time(stamp) == f"2026-11-20 {'09' if zone == 'UTC0' else '10'}:01"
 
 
 @pytest.mark.parametrize(
