@@ -447,7 +447,7 @@ def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> No
     run("judge", "allow", "praise", "--yes")
     (agent.project / "CLAUDE.md").write_text("- Always test first.\n")
     assert "1 session since 20 Nov." in run("check", "--dry-run").out
-    run("history", "--agent", "qwen-code", "--yes")
+    run("history", "--yes")
     run("reflect")
     (answered,) = agent.events("reflection.answered")
     assert answered["meta"]["extension"]["distribution"] == "reflector-qwen"

@@ -205,8 +205,9 @@ def history(
     from reflector.sessions.history import plan_history
 
     day = since.strftime("%Y-%m-%d") if since is not None else ""
+    project = place.project()  # its settings list the readers of other packages
     among = [agent] if agent is not None else readers()
-    plan = plan_history(place.project(), among, counting, since=day)
+    plan = plan_history(project, among, counting, since=day)
     _print_plan(plan, dry_run=dry_run, as_json=as_json)
     recorded = None
     if plan.files and not dry_run:
