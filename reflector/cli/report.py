@@ -145,14 +145,16 @@ def _lines(
 def _days(summary: Summary) -> str:
     """Return the period, such as `21 to 28 Nov` or `24 Oct to 2 Nov`.
 
-    If the dates are in different years, both have their year.
+    If the dates are in different years, both have their year. The year is also shown if it is not
+    this one.
     """
     try:
         begins = datetime.fromisoformat(summary.begins).astimezone()
         ends = datetime.fromisoformat(summary.ends).astimezone()
     except ValueError:
         return "Up to now"
-    last = f"{ends:%-d %b}"
+    year = "" if ends.year == datetime.now().astimezone().year else f" {ends.year}"
+    last = f"{ends:%-d %b}{year}"
     if begins.date() == ends.date():
         return last
     if begins.year != ends.year:
