@@ -288,7 +288,8 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
     Raises: LedgerGone, LedgerError.
     """
     end = notes.copy_end(place.root)
-    state = "is gone" if displaced is None else "was replaced"
+    is_empty = displaced is not None and _is_empty(place.file)
+    state = "is gone" if displaced is None else "is empty" if is_empty else "was replaced"
     is_same = bool({*notes.commits_of(place.root)} & {*entry.commits})
     try:
         is_back = copies.restore_from_copy(place, entry, displaced, sure=is_same)
@@ -309,12 +310,10 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
             f"with `reflector ledger forget {quote(entry.root)}`"
         ) from error
     if is_back:
-        state_before = "was gone" if displaced is None else "was replaced"
+        events = f"{end.position:,} events were restored"
         where = own_folder(entry.root)
-        ledgers.tell(
-            f"{place.file} {state_before}; its {end.position:,} events were restored from "
-            f"the copy in {where}"
-        )
+        before = state.replace("is ", "was ")
+        ledgers.tell(f"{place.file} {before}; its {events} from the copy in {where}")
     return is_back
 
 

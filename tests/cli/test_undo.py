@@ -225,7 +225,7 @@ def test_undo_of_an_undone_import_brings_it_back(agent: Agent, tmp_path: Path) -
     assert state(agent) == after
 
 
-def test_undo_of_a_policy_does_not_speak_of_verdicts(agent: Agent) -> None:
+def test_undo_of_a_policy_names_the_policy(agent: Agent) -> None:
     _policy(agent)
     assert "The counting policy changed, but no counter did" in agent.call("undo").err
 
