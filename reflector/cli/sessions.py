@@ -416,9 +416,11 @@ def _print_drained(place: Place, done: Drained) -> None:
             )
     for text in done.notes:
         note(f"reflector: {text}")
-    for one in done.failed:
+    # A session may have several deliveries, and the error may begin with the file's name.
+    failed = {one.delivery: one.error.removeprefix(f"{one.delivery!r} ") for one in done.failed}
+    for delivery, error in failed.items():
         again = (
             "; reflector keeps it and tries again later. To try again now: "
             f"{place.command('reflect')}"
         )
-        note(f"reflector: {one.delivery}: {one.error}{again if one.error != NOT_A_PAYLOAD else ''}")
+        note(f"reflector: {delivery}: {error}{again if error != NOT_A_PAYLOAD else ''}")

@@ -429,3 +429,13 @@ def test_rebuild_check_names_an_edit(agent: Agent) -> None:
     agent.playbook.write_text(agent.playbook.read_text().replace("The cart.", "It is there."))
     said = agent.call("rebuild", "--check", code=1).err
     assert "If you edited playbook.json, the next command records your edits" in said
+
+
+def test_failed_session_is_named_once(agent: Agent) -> None:
+    broken = agent.home / "s-1.jsonl"
+    broken.write_text('{"cut')
+    for _ in range(2):
+        agent.hands("SessionEnd", broken)
+    error = agent.call("reflect", code=1).err
+    assert error.count(str(broken)) == 1
+    assert "contains no records yet" in error
