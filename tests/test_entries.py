@@ -251,7 +251,7 @@ def test_diverged_project_copy_loses_no_event(agent: Agent, tmp_path: Path) -> N
     verified = agent.call("verify", code=1)
     assert "lacks events" in verified.out
     assert "to restore these events, move" not in verified.err  # the copy lacks them, too
-    agent.call("import", aside)
+    assert "lacks events" not in agent.call("import", aside).err
     assert "Said here." in agent.call("list").out
 
 

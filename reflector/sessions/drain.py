@@ -353,6 +353,9 @@ def open_pipeline(
             if lost := seen_head.missed(project, ledger):
                 pipeline.note(f"{lost.message}; {lost.remedy}")
             yield pipeline
+            if lost and not seen_head.missed(project, ledger):  # an import brought them back
+                pipeline.notes.remove(f"{lost.message}; {lost.remedy}")
+                lost = None
             if not pipeline.is_written:
                 pipeline.write(file=write)
             if not lost:
