@@ -333,7 +333,7 @@ MUTATIONS = [
     Mutation(MEMORY_FILES, "below.isprintable() and ", "", MEMORY_FILLED),
     Mutation(
         MEMORY_NAMING,
-        "            if start == state.content:\n",
+        "            if call.starts_at(content) == content:\n",
         "            if True:\n",
         MEMORY_NAMED,
     ),
@@ -354,7 +354,18 @@ MUTATIONS = [
         "False",
         ("tests/memory/test_writers.py",),
     ),
-    Mutation(MEMORY_NAMING, "or until <= call.time + _CLOCK_S", "or True", MEMORY_NAMED),
+    Mutation(MEMORY_NAMING, "<= until <= call.time + _CLOCK_S", "<= until", MEMORY_NAMED),
+    Mutation(MEMORY_NAMING, "call.began - _TICK_S <= until", "until", MEMORY_NAMED),
+    Mutation(
+        MEMORY_CALLS, "return is_last or re.search(_REMOVERS", "return re.search(''", MEMORY_NAMED
+    ),
+    Mutation(
+        MEMORY_CALLS,
+        "return is_last and not any(set()",
+        "return is_last or any(set()",
+        MEMORY_NAMED,
+    ),
+    Mutation(MEMORY_NAMING, 'text=f"{last.text}\\n{call.text}"', "text=call.text", MEMORY_NAMED),
     Mutation(
         MEMORY_RESTORING,
         "if _content(watched) != version.now:",

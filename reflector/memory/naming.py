@@ -28,6 +28,8 @@ Evidence = Call | Move
 _MOST_ATTEMPTS = 4_000
 #: Transcripts cut the times of their records to milliseconds.
 _CLOCK_S = 0.001
+#: The clock of a file may be this much late.
+_TICK_S = 0.01
 #: The longest time in seconds between the recorded time of a git action and the action.
 _LATE_S = 0.999
 #: The most changes of one file that one comparison replays.
@@ -83,14 +85,26 @@ def _moved(move: Move) -> list[NewChange]:
 
 
 class _State(NamedTuple):
-    """A point of a replay: the next evidence and the content; None if the content is unknown.
+    """A point of a replay.
 
-    opaque  the call after which the content is unknown; None for a gap
+    place    of the next evidence
+    content  the last known content
+    hidden   the last call since then whose result is not known, with the texts of all such calls of
+             its session; None if the content is still known
     """
 
     place: int
-    content: Content | None
-    opaque: Call | None = None
+    content: Content
+    hidden: Call | None = None
+
+    def after(self, call: Call | None = None) -> _State:
+        """Return the state after an evidence that changed nothing, or after a call whose result is
+        not known.
+        """
+        last = self.hidden
+        if call is not None and last is not None and last.author.session == call.author.session:
+            call = call._replace(text=f"{last.text}\n{call.text}")
+        return _State(self.place + 1, self.content, call or last)
 
 
 #: Steps, and the state after them.
@@ -137,7 +151,7 @@ class _Replay:
         self._attempts -= 1
         if state.place == len(self._evidence):
             return self._end(state)
-        for steps, following in self._ways(state, self._evidence[state.place]):
+        for steps, following in self._ways(state):
             rest = self.steps_from(following)
             if rest is not None:
                 return [*steps, *rest]
@@ -145,77 +159,79 @@ class _Replay:
         return None
 
     def _end(self, state: _State) -> list[NewChange] | None:
-        after = self._difference.after
         until = self._difference.until
-        call = state.opaque
-        if state.content == after:
-            return []
-        if call is None:
-            return [self.gap(after, until)] if self._has_gaps else None
-        # The file was not written after the call. The time of a deletion is unknown.
-        is_last = not after.digest or until <= call.time + _CLOCK_S
-        return [_step(call, after)] if is_last else None
+        call = state.hidden
+        is_last = call is not None and call.began - _TICK_S <= until <= call.time + _CLOCK_S
+        return self._steps_to(self._difference.after, state, until, is_last=is_last)
 
-    def _ways(self, state: _State, evidence: Evidence) -> Iterator[_Way]:
+    def _steps_to(
+        self, content: Content, state: _State, until: float, *, is_last: bool = False
+    ) -> list[NewChange] | None:
+        """Return the steps from a state to a content of the file at a moment; None if there are no
+        such steps.
+
+        is_last  whether the file was last written during the hidden call
+        """
+        call = state.hidden
+        if content == state.content:
+            return []
+        if call is not None and call.explains(state.content, content, is_last=is_last):
+            return [_step(call, content)]
+        return [self.gap(content, until)] if self._has_gaps else None
+
+    def _ways(self, state: _State) -> Iterator[_Way]:
         """Yield the ways to continue from a state, the most likely one first."""
-        skipped = state._replace(place=state.place + 1)
+        evidence = self._evidence[state.place]
         if isinstance(evidence, Move):
             yield from self._by_move(state, evidence)
         elif evidence.is_opaque:
-            yield [], skipped
-            if state.content is not None or state.opaque is not None:
-                yield [], _State(skipped.place, None, evidence)
+            yield [], state.after()
+            yield [], state.after(evidence)
         else:
             yield from self._by_call(state, evidence)
-        if self._has_gaps and state.content is not None:
-            yield [], state._replace(content=None)
 
     def _by_move(self, state: _State, move: Move) -> Iterator[_Way]:
-        skipped = state._replace(place=state.place + 1)
-        following = _State(skipped.place, move.after)
-        fits = state.content == move.before
+        is_known = state.hidden is None
+        skips: list[_Way] = [([], state.after())]
+        fits = is_known and state.content == move.before
         if not fits:
-            yield [], skipped
-        if state.content is None and not move.forces and move.before != move.after:
-            hidden = self._hidden(state, move.before, move.time)
-            yield [hidden, *_moved(move)], following
-        elif state.content != move.after and (fits or move.forces):
-            yield _moved(move), following
+            yield from skips
+        steps = [] if move.forces else self._steps_to(move.before, state, move.time)
+        changes = not is_known or state.content != move.after
+        if changes and steps is not None:
+            yield [*steps, *_moved(move)], _State(state.place + 1, move.after)
         if fits:
-            yield [], skipped
+            yield from skips
 
     def _by_call(self, state: _State, call: Call) -> Iterator[_Way]:
-        skipped = state._replace(place=state.place + 1)
-        for hidden, before in self._starts(state, call):
-            after = call.apply(before)
-            if after is not None:
-                changed = [_step(call, after)] if after != before else []
-                yield [*hidden, *changed], _State(skipped.place, after)
-        by_opaque = state.opaque.author.session if state.opaque is not None else None
-        if by_opaque == call.author.session and call.content is None:
-            yield [], skipped._replace(opaque=call)
-        # If the content already has the result of a call, the last look may have seen it.
-        if state.content is not None and call.content is None and call.is_seen_in(state.content):
-            yield [], skipped
-
-    def _starts(self, state: _State, call: Call) -> Iterator[tuple[list[NewChange], Content]]:
-        """Yield the contents that a call may have changed, and the hidden step to each."""
-        if state.content is not None:
-            start = call.starts_at(state.content)
-            if start == state.content:
-                yield [], start
-            return
+        content = state.content
+        hidden = state.hidden
+        if hidden is None:
+            if call.starts_at(content) == content:
+                yield from _applied(call, content, state)
+            # The last look may have seen the result of the call.
+            if call.is_seen_in(content):
+                yield [], state.after()
         for before in (call.former, self._before[state.place]):
             if before is not None and before.is_known:
-                yield [self._hidden(state, before, call.began)], before
-        if call.content is not None:
-            yield [], call.former
+                steps = self._steps_to(before, state, call.began)
+                if steps is not None:
+                    yield from _applied(call, before, state, steps)
+        if hidden is None or call.former.is_known:
+            return
+        yield from _applied(call, call.former, state)
+        if call.edits and hidden.author.session == call.author.session:
+            yield [], state.after(call)
 
-    def _hidden(self, state: _State, after: Content, until: float) -> NewChange:
-        """Return the change by an opaque call or in a gap."""
-        if state.opaque is not None:
-            return _step(state.opaque, after)
-        return self.gap(after, until)
+
+def _applied(
+    call: Call, before: Content, state: _State, steps: Sequence[NewChange] = ()
+) -> Iterator[_Way]:
+    """Yield the way by a call after some steps to the content before it."""
+    after = call.apply(before)
+    if after is not None:
+        changed = [_step(call, after)] if after != before else []
+        yield [*steps, *changed], _State(state.place + 1, after)
 
 
 def _befores(after: Content, evidence: Sequence[Evidence]) -> list[Content | None]:
