@@ -428,6 +428,18 @@ MUTATIONS = [
     ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
+    Mutation(
+        "reflector/authorship.py",
+        "is_own_command and MERGED not in event.meta",
+        "is_own_command",
+        ("tests/memory/test_machines.py",),
+    ),
+    Mutation(
+        "reflector/authorship.py",
+        "is_own(tx) if tx is not None else",
+        "",
+        ("tests/memory/test_machines.py",),
+    ),
     # The free counts of rules.
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
     Mutation(COUNT, "return number > number_before", "return number > 0", COUNTED),

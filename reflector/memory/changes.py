@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from reflector.authorship import is_yours
 from reflector.events.event import MEMORY_CHANGED, Event
-from reflector.events.memory import GIT
+from reflector.events.memory import GIT, YOU, who
 from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
@@ -21,6 +22,9 @@ from reflector.memory.lines import LineChange, Numbered, line_change
 from reflector.memory.looks import Content
 from reflector.project import Project
 
+#: The author of a change that another user or machine made by hand, for JSON and in words.
+OTHER = "other"
+OTHER_USER = "another user or machine"
 #: The number of characters of a time up to its seconds, as in `2026-11-29T09:41:57`.
 _SECONDS = 19
 
@@ -110,6 +114,24 @@ class Change:
                 return line_change(before.bytes, after.bytes)
         recorded = ([Numbered(*line) for line in self.lines(name)] for name in ("added", "removed"))
         return LineChange(*recorded)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another user or machine recorded it."""
+        return not is_yours(self.event)
+
+    @property
+    def by(self) -> str:
+        """The kind of its author: `other` instead of `you` if another user or machine recorded
+        it.
+        """
+        by = self.fact("by")
+        return OTHER if by == YOU and self.is_foreign else by
+
+    @property
+    def author(self) -> str:
+        """Its author in words."""
+        return who(self.event.facts, OTHER_USER if self.is_foreign else YOU)
 
     @property
     def is_users(self) -> bool:

@@ -122,7 +122,8 @@ def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str])
         else:
             sound.append(event)
     recorded = {event.event_id for event in recorder.ledger.having([e.event_id for e in sound])}
-    recorder.ledger.append([event for event in sound if event.event_id not in recorded])
+    new = [event for event in sound if event.event_id not in recorded]
+    recorder.ledger.append(new, tx=recorder.ledger.draw())
 
 
 def _differences(recorder: Recorder, looks: Looks, checked_at: float) -> list[Difference]:
