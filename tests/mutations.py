@@ -324,7 +324,7 @@ MUTATIONS = [
         MEMORY_AUTHORS, "first=known and (known.first or known.written)", "None", MEMORY_WRITERS
     ),
     Mutation(MEMORY_AUTHORS, "== UNDO or is_popped", "== UNDO", MEMORY_WRITERS),
-    Mutation(MEMORY_AUTHORS, "if moved[text]:", "if False:", MEMORY_WRITERS),
+    Mutation(MEMORY_AUTHORS, "line.writers is None and moved[line.text]", "False", MEMORY_WRITERS),
     Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
     Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
     Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
