@@ -30,7 +30,7 @@ from reflector.cli.output import (
     table,
 )
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event, time_of
-from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, YOU
+from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
@@ -149,8 +149,7 @@ def opened(
     project = place.project()
     with ExitStack() as closing:
         is_plain = not (place.user or place.dataset is not None or project.is_only_read)
-        if is_plain:
-            _bring_up_to_date(place)
+        trouble = _bring_up_to_date(place) if is_plain else ""
         places = [place] if place.user else [place, Place(user=True)]
         stores = []
         for each in places:
@@ -159,23 +158,27 @@ def opened(
             opening = each.changing() if changes else each.reading()
             stores.append(Store(each.project(), closing.enter_context(opening)))
         until = last_time(stores[0].ledger, moment) if moment is not None and stores else None
+        if trouble:
+            place.note([f"could not record changes to memory files yet: {trouble}"])
         yield [replace(store, until=until) for store in stores]
 
 
-def _bring_up_to_date(place: Place) -> None:
+def _bring_up_to_date(place: Place) -> str:
+    """Record the new changes; return the reason why that failed, or ""."""
     from reflector.sessions.memory_drain import bring_up_to_date
 
     project = place.project()
     is_begun = not project.has_ledger()
     if project.config.memory == "off" or (is_begun and not _may_have_changes(project)):
-        return
+        return ""
     try:
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
         if is_begun:
             place.note([f"started a ledger for these changes: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
-        place.note([f"could not record changes to memory files yet: {error}"])
+        return str(error)
+    return ""
 
 
 def _may_have_changes(project: Project) -> bool:
@@ -301,7 +304,7 @@ def _size(change: Change) -> str:
 
 def _who(change: Change) -> str:
     words = change.author
-    if change.fact("kind") == "deleted":
+    if change.fact("kind") == "deleted" and change.before != UNSEEN:
         words += f" (had {counted(len(change.lines('removed')), 'line')})"
     if change.undone_at:
         return f"{words} (undone at {change.undone_at})"
@@ -446,6 +449,8 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
     for each in tables:
         with suppress(OSError, KeyError):
             return each.files[file].read()
+        if why := each.unwatched.get(file):
+            raise click.UsageError(f"{file} is not watched, because it {why}")
     if not changes:
         raise click.UsageError(
             f"{file} does not exist, and no change of it is recorded; see "
