@@ -148,6 +148,11 @@ class Change:
         return shown_name(self.file)
 
     @property
+    def second(self) -> str:
+        """Its time up to the second, because the clock of git has whole seconds."""
+        return self.event.occurred_at[:_SECONDS]
+
+    @property
     def before(self) -> str:
         return self.fact("before")
 
@@ -183,22 +188,23 @@ def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change
     return _with_undone(_in_order(changes))
 
 
-def _in_order(changes: Iterable[Change]) -> list[Change]:
+def _in_order(changes: Sequence[Change]) -> list[Change]:
     """Return changes in the order in which they happened.
 
-    The clock of git has whole seconds. A commit comes first in its second, but after the change
-    that made its content.
+    A commit comes first in its second, but after the change that made its content.
     """
-    made_at: dict[tuple[str, str, str], int] = {}
+    made_at = {
+        (change.second, change.file, change.after): change.event.position
+        for change in reversed(changes)
+        if change.fact("source") != GIT
+    }
 
     def order(change: Change) -> tuple[str, int, int]:
-        second = change.event.occurred_at[:_SECONDS]
         position = change.event.position
-        content = (second, change.file, change.after)
+        place = position
         if change.fact("source") == GIT:
-            return second, made_at.get(content, 0), position
-        made_at.setdefault(content, position)
-        return second, position, position
+            place = made_at.get((change.second, change.file, change.after), 0)
+        return change.second, place, position
 
     return sorted(changes, key=order)
 

@@ -11,7 +11,8 @@ the contents are those of its commits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ def steps_of(
     ]
     for has_gaps in (False, True):
         for ordered in (sorted(late, key=_time), newest):
-            replay = _Replay(difference, ordered, sessions, has_gaps=has_gaps)
+            replay = _Replay(difference, ordered, sessions, has_gaps)
             steps = replay.steps_from(_State(0, difference.before))
             if steps:
                 return steps
@@ -111,33 +112,39 @@ class _State(NamedTuple):
 _Way = tuple[Sequence[NewChange], _State]
 
 
+@dataclass
 class _Replay:
     """A replay of all evidence from one content to the other.
 
     has_gaps  whether there may be changes between the evidence
     """
 
-    def __init__(
-        self,
-        difference: Difference,
-        evidence: Sequence[Evidence],
-        sessions: Sequence[Transcript],
-        *,
-        has_gaps: bool,
-    ) -> None:
-        self._difference = difference
-        self._evidence = evidence
-        self._sessions = sessions
-        self._has_gaps = has_gaps
-        self._attempts = _MOST_ATTEMPTS
-        self._failed: set[_State] = set()
-        self._before = _befores(difference.after, evidence)
+    difference: Difference
+    evidence: Sequence[Evidence]
+    sessions: Sequence[Transcript]
+    has_gaps: bool
+    _attempts: int = _MOST_ATTEMPTS
+    _failed: set[_State] = field(default_factory=set)
+
+    @cached_property
+    def _befores(self) -> list[Content | None]:
+        """The content before each evidence, computed back from the content at the end.
+
+        It is None for an evidence before which the content cannot be determined.
+        """
+        befores: list[Content | None] = []
+        content: Content | None = self.difference.after
+        for each in reversed(self.evidence):
+            if isinstance(each, Call) and content is not None:
+                content = each.take_back(content)
+            befores.append(content)
+        return befores[::-1]
 
     def gap(self, after: Content, until: float) -> NewChange:
         """Return the change to a content that no evidence explains."""
-        file = self._difference.watched.file
-        since = self._difference.since
-        active = [session for session in self._sessions if session.is_active(since, until)]
+        file = self.difference.watched.file
+        since = self.difference.since
+        active = [session for session in self.sessions if session.is_active(since, until)]
         author = Author(YOU)
         if active:
             newest = max(active, key=lambda session: session.ended)
@@ -149,7 +156,7 @@ class _Replay:
         if state in self._failed or self._attempts <= 0:
             return None
         self._attempts -= 1
-        if state.place == len(self._evidence):
+        if state.place == len(self.evidence):
             return self._end(state)
         for steps, following in self._ways(state):
             rest = self.steps_from(following)
@@ -159,10 +166,10 @@ class _Replay:
         return None
 
     def _end(self, state: _State) -> list[NewChange] | None:
-        until = self._difference.until
+        until = self.difference.until
         call = state.hidden
         is_last = call is not None and call.began - _TICK_S <= until <= call.time + _CLOCK_S
-        return self._steps_to(self._difference.after, state, until, is_last=is_last)
+        return self._steps_to(self.difference.after, state, until, is_last=is_last)
 
     def _steps_to(
         self, content: Content, state: _State, until: float, *, is_last: bool = False
@@ -177,11 +184,11 @@ class _Replay:
             return []
         if call is not None and call.explains(state.content, content, is_last=is_last):
             return [_step(call, content)]
-        return [self.gap(content, until)] if self._has_gaps else None
+        return [self.gap(content, until)] if self.has_gaps else None
 
     def _ways(self, state: _State) -> Iterator[_Way]:
         """Yield the ways to continue from a state, the most likely one first."""
-        evidence = self._evidence[state.place]
+        evidence = self.evidence[state.place]
         if isinstance(evidence, Move):
             yield from self._by_move(state, evidence)
         elif evidence.is_opaque:
@@ -212,7 +219,7 @@ class _Replay:
             # The last look may have seen the result of the call.
             if call.is_seen_in(content):
                 yield [], state.after()
-        for before in (call.former, self._before[state.place]):
+        for before in (call.former, self._befores[state.place]):
             if before is not None and before.is_known:
                 steps = self._steps_to(before, state, call.began)
                 if steps is not None:
@@ -232,17 +239,3 @@ def _applied(
     if after is not None:
         changed = [_step(call, after)] if after != before else []
         yield [*steps, *changed], _State(state.place + 1, after)
-
-
-def _befores(after: Content, evidence: Sequence[Evidence]) -> list[Content | None]:
-    """Return the content before each evidence, computed back from the content at the end.
-
-    It is None for an evidence before which the content cannot be determined.
-    """
-    befores: list[Content | None] = []
-    content: Content | None = after
-    for each in reversed(evidence):
-        if isinstance(each, Call) and content is not None:
-            content = each.take_back(content)
-        befores.append(content)
-    return befores[::-1]
