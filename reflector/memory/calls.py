@@ -179,8 +179,9 @@ class Call(NamedTuple):
         if not (before.is_known and after.is_known):
             return is_last
         old, new = (set((each.bytes or b"").splitlines()) for each in (before, after))
-        words = _words(self.text.encode())
-        if _words(*new - old) ^ _words(*old - new) <= words or _words(*new) <= words:
+        words = _words(_bytes(self.text))
+        changed = _words(*new - old) ^ _words(*old - new)
+        if set() < changed <= words or set() < _words(*new) <= words:
             return True
         return is_last and not any(set() < _words(line) <= words for line in new - old)
 
@@ -228,7 +229,9 @@ def calls_of(transcript: Transcript, table: Table) -> list[Call]:
                 call_id = clean(call.id or message.uuid, MAX_ID)
                 session = clean(reading.conversation.session_id, MAX_ID)
                 author = Author(AGENT, reading.reader.name, session, call_id)
-                text = plain_text(call.whole.get("command")) or json.dumps(call.whole)
+                text = plain_text(call.whole.get("command")) or json.dumps(
+                    call.whole, ensure_ascii=False
+                )
                 written = [
                     each._replace(text=text, author=author, began=now, time=now)
                     for each in _written(call, table, transcript.folder)

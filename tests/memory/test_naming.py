@@ -136,6 +136,19 @@ def test_replacing_command_before_shown_edit_is_the_agents(looked: World) -> Non
     assert [by for _, by, _ in _authors(looked)] == ["agent", "agent"]
 
 
+@pytest.mark.parametrize(("line", "by"), [("- Grüße \u4f60.", "agent"), ("- \ud800", "unknown")])
+def test_letters_of_every_language_explain_a_change(looked: World, line: str, by: str) -> None:
+    session = looked.begins()
+    patch = f"*** Begin Patch\n*** Update File: CLAUDE.md\n+{line}\n*** End Patch\n"
+    with looked.changes("CLAUDE.md", "agent") as path:
+        path.write_bytes(path.read_bytes() + f"{line}\n".encode("utf-8", "replace"))
+    session.calls("Edit", input=patch)
+    time.sleep(0.05)  # the clock of the files has ticks
+    path.touch()
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == [by]
+
+
 def test_commands_of_two_sessions_name_nobody(looked: World) -> None:
     for session in (looked.begins(), looked.begins()):
         session.runs("CLAUDE.md", f"echo '- By {session.id}.' >> CLAUDE.md")
