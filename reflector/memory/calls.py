@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,12 +179,11 @@ class Call(NamedTuple):
             return is_last or re.search(_REMOVERS, self.text) is not None
         if not (before.is_known and after.is_known):
             return is_last
-        old, new = (set((each.bytes or b"").splitlines()) for each in (before, after))
+        change = _words_of_change(before.bytes or b"", after.bytes or b"")
         words = _words(_bytes(self.text))
-        changed = _words(*new - old) ^ _words(*old - new)
-        if set() < changed <= words or set() < _words(*new) <= words:
+        if set() < change.changed <= words or set() < change.whole <= words:
             return True
-        return is_last and not any(set() < _words(line) <= words for line in new - old)
+        return is_last and not any(set() < line <= words for line in change.added)
 
     def take_back(self, content: Content) -> Content | None:
         """Return the content before the call; None if it cannot be determined."""
@@ -193,6 +193,26 @@ class Call(NamedTuple):
                 return None
             text = text.replace(edit.new, edit.old)
         return content_of(text) if self.edits else None
+
+
+class _ChangeWords(NamedTuple):
+    """The words of a change.
+
+    changed  those that it added or removed
+    whole    those of the whole new content
+    added    those of each added line
+    """
+
+    changed: set[bytes]
+    whole: set[bytes]
+    added: list[set[bytes]]
+
+
+@lru_cache(maxsize=16)  # a replay asks this often
+def _words_of_change(before: bytes, after: bytes) -> _ChangeWords:
+    old, new = (set(content.splitlines()) for content in (before, after))
+    changed = _words(*new - old) ^ _words(*old - new)
+    return _ChangeWords(changed, _words(*new), [_words(line) for line in new - old])
 
 
 def _words(*lines: bytes) -> set[bytes]:

@@ -98,14 +98,16 @@ class _State(NamedTuple):
     content: Content
     hidden: Call | None = None
 
-    def after(self, call: Call | None = None) -> _State:
-        """Return the state after an evidence that changed nothing, or after a call whose result is
-        not known.
-        """
+    def skips(self) -> _State:
+        """Return the state after an evidence that changed nothing."""
+        return self._replace(place=self.place + 1)
+
+    def hides(self, call: Call) -> _State:
+        """Return the state after a call whose result is not known."""
         last = self.hidden
-        if call is not None and last is not None and last.author.session == call.author.session:
+        if last is not None and last.author.session == call.author.session:
             call = call._replace(text=f"{last.text}\n{call.text}")
-        return _State(self.place + 1, self.content, call or last)
+        return _State(self.place + 1, self.content, call)
 
 
 #: Steps, and the state after them.
@@ -192,14 +194,14 @@ class _Replay:
         if isinstance(evidence, Move):
             yield from self._by_move(state, evidence)
         elif evidence.is_opaque:
-            yield [], state.after()
-            yield [], state.after(evidence)
+            yield [], state.skips()
+            yield [], state.hides(evidence)
         else:
             yield from self._by_call(state, evidence)
 
     def _by_move(self, state: _State, move: Move) -> Iterator[_Way]:
         is_known = state.hidden is None
-        skips: list[_Way] = [([], state.after())]
+        skips: list[_Way] = [([], state.skips())]
         fits = is_known and state.content == move.before
         if not fits:
             yield from skips
@@ -218,7 +220,7 @@ class _Replay:
                 yield from _applied(call, content, state)
             # The last look may have seen the result of the call.
             if call.is_seen_in(content):
-                yield [], state.after()
+                yield [], state.skips()
         for before in (call.former, self._befores[state.place]):
             if before is not None and before.is_known:
                 steps = self._steps_to(before, state, call.began)
@@ -228,7 +230,7 @@ class _Replay:
             return
         yield from _applied(call, call.former, state)
         if call.edits and hidden.author.session == call.author.session:
-            yield [], state.after(call)
+            yield [], state.hides(call)
 
 
 def _applied(

@@ -1,6 +1,7 @@
 """Random changes of a file between two looks: no line that you wrote gets an agent's name."""
 
 import random
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,3 +124,22 @@ def test_random_changes_have_no_wrong_author() -> None:
             before = step.after.bytes
     assert wrong == []
     assert named > _PLAYS
+
+
+def test_many_commands_of_a_large_file_take_seconds() -> None:
+    before = b"".join(b"- Rule number %d of the whole team.\n" % number for number in range(9_000))
+    seen = before.replace(b"number 3 ", b"nummer 3 ")
+    author = Author(AGENT, "Claude Code", "first", "call")
+    calls = [
+        Call(
+            _WATCHED, is_shell=True, text=f"run {number} > CLAUDE.md", author=author, began=1_000.0
+        )
+        for number in range(12)
+    ]
+    edit = Edit(b"- Rule nummer", b"- Regel nummer")
+    shown = Call(_WATCHED, edits=(edit,), former=content_of(seen), author=author, began=1_001.0)
+    calls = [call._replace(time=call.began) for call in (*calls, shown)]
+    contents = map(content_of, (before, before + b"- By hand.\n"))
+    began = time.process_time()
+    assert len(steps_of(Difference(_WATCHED, *contents, 999.0, 1_050.0), calls, [])) == 3
+    assert time.process_time() - began < 5
