@@ -14,7 +14,7 @@ from functools import lru_cache
 from os import link, urandom
 from pathlib import Path
 
-from reflector.events.event import drawn
+from reflector.events.event import MERGED, Event, drawn, tx_of
 from reflector.files import read_file, write_durably
 from reflector.handover import open_person
 from reflector.locate import person_folder
@@ -41,6 +41,16 @@ def is_possible() -> bool:
     others.
     """
     return bool(person_folder())
+
+
+def is_yours(event: Event) -> bool:
+    """Return whether this user recorded an event, in this home.
+
+    Older versions wrote no transaction id. In a file of your own, such an event is yours.
+    """
+    tx = tx_of(event.meta)
+    is_own_command = is_own(tx) if tx is not None else event.recorded_by is None
+    return is_own_command and MERGED not in event.meta
 
 
 def is_own(tx: str) -> bool:

@@ -324,7 +324,7 @@ MUTATIONS = [
         MEMORY_AUTHORS, "first=known and (known.first or known.written)", "None", MEMORY_WRITERS
     ),
     Mutation(MEMORY_AUTHORS, "== UNDO or is_popped", "== UNDO", MEMORY_WRITERS),
-    Mutation(MEMORY_AUTHORS, "if moved[text]:", "if False:", MEMORY_WRITERS),
+    Mutation(MEMORY_AUTHORS, "line.writers is None and moved[line.text]", "False", MEMORY_WRITERS),
     Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
     Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
     Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
@@ -333,7 +333,7 @@ MUTATIONS = [
     Mutation(MEMORY_FILES, "below.isprintable() and ", "", MEMORY_FILLED),
     Mutation(
         MEMORY_NAMING,
-        "            if start == state.content:\n",
+        "            if call.starts_at(content) == content:\n",
         "            if True:\n",
         MEMORY_NAMED,
     ),
@@ -354,7 +354,18 @@ MUTATIONS = [
         "False",
         ("tests/memory/test_writers.py",),
     ),
-    Mutation(MEMORY_NAMING, "or until <= call.time + _CLOCK_S", "or True", MEMORY_NAMED),
+    Mutation(MEMORY_NAMING, "<= until <= call.time + _CLOCK_S", "<= until", MEMORY_NAMED),
+    Mutation(MEMORY_NAMING, "call.began - _TICK_S <= until", "until", MEMORY_NAMED),
+    Mutation(
+        MEMORY_CALLS, "return is_last or re.search(_REMOVERS", "return re.search(''", MEMORY_NAMED
+    ),
+    Mutation(
+        MEMORY_CALLS,
+        "return is_last and not any(set()",
+        "return is_last or any(set()",
+        MEMORY_NAMED,
+    ),
+    Mutation(MEMORY_NAMING, 'text=f"{last.text}\\n{call.text}"', "text=call.text", MEMORY_NAMED),
     Mutation(
         MEMORY_RESTORING,
         "if _content(watched) != version.now:",
@@ -417,6 +428,18 @@ MUTATIONS = [
     ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
+    Mutation(
+        "reflector/authorship.py",
+        "is_own_command and MERGED not in event.meta",
+        "is_own_command",
+        ("tests/memory/test_machines.py",),
+    ),
+    Mutation(
+        "reflector/authorship.py",
+        "is_own(tx) if tx is not None else",
+        "",
+        ("tests/memory/test_machines.py",),
+    ),
     # The free counts of rules.
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
     Mutation(COUNT, "return number > number_before", "return number > 0", COUNTED),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from reflector import authorship
 from reflector.changes.undo import CHANGING, Act, NothingToUndo, undone
 from reflector.events import event as ev
-from reflector.events.event import ASIDE, MERGED, Event, identity, tx_of
+from reflector.events.event import ASIDE, Event, identity, tx_of
 from reflector.ledger.reader import events_where, of_types
 from reflector.ledger.store import Ledger
 
@@ -128,16 +128,11 @@ def _your_acts(ledger: Ledger) -> _YourActs:
 def _is_signed(event: Event) -> bool:
     """Return whether a command of yours appended an event directly, not as part of an import."""
     is_own_kind = event.actor in (ev.HUMAN, IMPORT) or event.type == ev.LEDGER_MERGED
-    tx = tx_of(event.meta)
-    is_from_here = is_own_kind and MERGED not in event.meta
-    return is_from_here and tx is not None and authorship.is_own(tx)
+    return is_own_kind and tx_of(event.meta) is not None and authorship.is_yours(event)
 
 
 def _is_unsigned(event: Event) -> bool:
-    is_from_here = (
-        MERGED not in event.meta and ASIDE not in event.meta and event.recorded_by is None
-    )
-    return is_from_here and event.actor == ev.HUMAN
+    return event.actor == ev.HUMAN and ASIDE not in event.meta and authorship.is_yours(event)
 
 
 def _command(event: Event) -> str:

@@ -30,7 +30,7 @@ from reflector.cli.output import (
     table,
 )
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event, time_of
-from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, YOU, who
+from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
@@ -42,7 +42,14 @@ from reflector.memory.answers import (
     undecided,
     words_before,
 )
-from reflector.memory.changes import Change, Store, changes_in, file_named
+from reflector.memory.changes import (
+    OTHER,
+    OTHER_USER,
+    Change,
+    Store,
+    changes_in,
+    file_named,
+)
 from reflector.memory.files import Scope, Table, shown_name
 from reflector.memory.places import scopes_of
 from reflector.memory.restoring import (
@@ -71,7 +78,8 @@ class MemoryJson:
 
     place     its position, with the prefix `u` in your own ledger
     file      relative to the project; your own files begin with `~`
-    by        agent, you, commit, checkout, merge, stash or unknown
+    by        agent, you, other, commit, checkout, merge, stash or unknown; `other` is another user,
+              or you on another machine
     undo      the command that undoes it now; null if it cannot be undone
     undone_at  the place of the change that undid it; null if it was not undone
     """
@@ -141,8 +149,7 @@ def opened(
     project = place.project()
     with ExitStack() as closing:
         is_plain = not (place.user or place.dataset is not None or project.is_only_read)
-        if is_plain:
-            _bring_up_to_date(place)
+        trouble = _bring_up_to_date(place) if is_plain else ""
         places = [place] if place.user else [place, Place(user=True)]
         stores = []
         for each in places:
@@ -151,23 +158,27 @@ def opened(
             opening = each.changing() if changes else each.reading()
             stores.append(Store(each.project(), closing.enter_context(opening)))
         until = last_time(stores[0].ledger, moment) if moment is not None and stores else None
+        if trouble:
+            place.note([f"could not record changes to memory files yet: {trouble}"])
         yield [replace(store, until=until) for store in stores]
 
 
-def _bring_up_to_date(place: Place) -> None:
+def _bring_up_to_date(place: Place) -> str:
+    """Record the new changes; return the reason why that failed, or ""."""
     from reflector.sessions.memory_drain import bring_up_to_date
 
     project = place.project()
     is_begun = not project.has_ledger()
     if project.config.memory == "off" or (is_begun and not _may_have_changes(project)):
-        return
+        return ""
     try:
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
         if is_begun:
             place.note([f"started a ledger for these changes: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
-        place.note([f"could not record changes to memory files yet: {error}"])
+        return str(error)
+    return ""
 
 
 def _may_have_changes(project: Project) -> bool:
@@ -183,7 +194,7 @@ def _root(place: Place) -> Path | None:
 
 def memory_json(place: Place, change: Change) -> MemoryJson:
     """Return a change for JSON."""
-    names = ("kind", "by", "agent", "session", "commit", "author", "source")
+    names = ("kind", "agent", "session", "commit", "author", "source")
     return shaped(
         MemoryJson,
         change,
@@ -292,17 +303,12 @@ def _size(change: Change) -> str:
 
 
 def _who(change: Change) -> str:
-    words = author_words(change)
-    if change.fact("kind") == "deleted":
+    words = change.author
+    if change.fact("kind") == "deleted" and change.before != UNSEEN:
         words += f" (had {counted(len(change.lines('removed')), 'line')})"
     if change.undone_at:
         return f"{words} (undone at {change.undone_at})"
     return words if is_restorable(change) else f"{words} (not kept)"
-
-
-def author_words(change: Change) -> str:
-    """Return the author of a change."""
-    return who(change.event.facts)
 
 
 def change_named(stores: Sequence[Store], text: str) -> Change | None:
@@ -371,7 +377,7 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
         print_json(ShownMemoryJson(**asdict(whole), words=words, difference=lines))
         return
     name = change.shown
-    prose(f"{change.place}  {name}, {when_words(change)}, {author_words(change)}")
+    prose(f"{change.place}  {name}, {when_words(change)}, {change.author}")
     if words:
         prose(f'after you wrote: "{words}"')
     print_difference(lines or ["reflector does not know the lines of this change."])
@@ -443,6 +449,8 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
     for each in tables:
         with suppress(OSError, KeyError):
             return each.files[file].read()
+        if why := each.unwatched.get(file):
+            raise click.UsageError(f"{file} is not watched, because it {why}")
     if not changes:
         raise click.UsageError(
             f"{file} does not exist, and no change of it is recorded; see "
@@ -500,8 +508,8 @@ def _day(change: Change | None) -> str:
 def _short_who(change: Change | None) -> str:
     if change is None:
         return "-"
-    by = change.fact("by")
-    names = {AGENT: change.fact("agent"), COMMIT: change.fact("author"), YOU: "you"}
+    by = change.by
+    names = {AGENT: change.fact("agent"), COMMIT: change.fact("author"), OTHER: OTHER_USER}
     return f"{names.get(by, by)} ({change.place})"
 
 
@@ -523,11 +531,11 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
 
 def _writing_words(change: Change) -> str:
     """Return the time and the author of a change."""
-    by = change.fact("by")
-    writer = author_words(change)
+    by = change.by
+    writer = change.author
     if by == COMMIT:
         return f"{when_words(change)} in {writer}"
-    return f"{when_words(change)} by {writer}" if by in (AGENT, YOU, UNKNOWN) else writer
+    return f"{when_words(change)} by {writer}" if by in (AGENT, YOU, OTHER, UNKNOWN) else writer
 
 
 def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:

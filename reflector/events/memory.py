@@ -33,8 +33,11 @@ _NOT_PARTS = {"", ".", ".."}
 _LINES = f.within({"line": f.needed(f.NUMBER), "text": f.needed(f.PROSE)}, several=True)
 
 
-def who(facts: Any) -> str:
-    """Return the author of a change in words, such as `Claude Code, session c04e2f91`."""
+def who(facts: Any, user: str = "by hand") -> str:
+    """Return the author of a change in words, such as `Claude Code, session c04e2f91`.
+
+    user  the words for the user of this change
+    """
     session = str(facts.get("session") or "")[:8]
     by = facts.get("by")
     if by == AGENT:
@@ -43,7 +46,7 @@ def who(facts: Any) -> str:
         author = facts.get("author")
         return f"{by} {str(facts.get('commit') or '')[:7]}" + (f", by {author}" if author else "")
     if by == YOU:
-        return "you, with undo" if facts.get("source") == UNDO else "you, between sessions"
+        return f"{user}, with undo" if facts.get("source") == UNDO else f"{user}, between sessions"
     return f"unknown, during session {session}" if session else "unknown"
 
 

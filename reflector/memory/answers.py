@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from reflector.events.event import SESSION_RECORDED, time_of, written
-from reflector.events.memory import AGENT, LOOK, UNSEEN, who
+from reflector.events.memory import AGENT, LOOK, UNSEEN
 from reflector.files import open_regular
 from reflector.memory.authors import Authors, Writers
 from reflector.memory.changes import Change, Store
@@ -109,7 +109,7 @@ def _hidden(changes: Sequence[Change]) -> str:
     ]
     if not hidden:
         return ""
-    by = f"{hidden[-1].place}, {who(hidden[-1].event.facts)}"
+    by = f"{hidden[-1].place}, {hidden[-1].author}"
     return f"perhaps by {by} (the lines of that change are not known)"
 
 
@@ -182,7 +182,7 @@ def undecided(home: Project, changes: Iterable[Change]) -> list[Change]:
         for change in changes
         if change.fact("by") == AGENT
         and change.fact("source") == LOOK
-        and not change.undone_at
+        and not (change.undone_at or change.is_foreign)
         and change.event.event_id not in kept
     ]
 

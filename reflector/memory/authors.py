@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reflector.events.memory import CHECKOUT, GIT, MERGE, STASH, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.memory.changes import Change
-from reflector.memory.lines import cut, hunks_of, kept_lines, masked_lines
+from reflector.memory.lines import Hunk, cut, hunks_of, kept_lines, masked_lines
 
 
 class Writers(NamedTuple):
@@ -26,12 +26,13 @@ class Writers(NamedTuple):
 
 
 class _Line(NamedTuple):
+    """A line of a version; without writers if a change just added it."""
+
     text: str
-    writers: Writers
+    writers: Writers | None = None
 
 
-#: Stands for the writers of a line that a change adds, until they are found.
-_ADDED = Writers()
+_Version = Sequence[_Line]
 
 
 class Authors:
@@ -42,27 +43,29 @@ class Authors:
 
     def __init__(self, changes: Iterable[Change]) -> None:
         self.known: dict[str, Writers] = {}
-        self._versions: dict[str, Sequence[_Line]] = {"": ()}
-        self._latest: Sequence[_Line] = ()
-        self._committed: Sequence[_Line] = ()
+        #: By their digests, the versions whose lines are known exactly.
+        self._versions: dict[str, _Version] = {"": ()}
+        self._latest: _Version = ()
+        self._committed: _Version = ()
+        #: By a text that is not in the file any more, the change that removed it.
         self._gone: dict[str, Change] = {}
         for change in changes:
             self._add(change)
 
     def version(self, digest: str, content: bytes) -> Sequence[Writers]:
         """Return the writers of each line of a content with a digest of the ledger."""
-        texts = [cut(line.text) for line in masked_lines(content)]
+        texts = _texts_in(content)
         version = self._versions.get(digest, ())
-        if [line.text for line in version] != texts:
+        if _texts_of(version) != texts:
             version = self._found(texts)
-        return [line.writers for line in version]
+        return [line.writers or Writers() for line in version]
 
-    def _found(self, texts: Sequence[str]) -> Sequence[_Line]:
+    def _found(self, texts: Sequence[str]) -> _Version:
         """Return the lines of a version to which no change led: those of the last commit, or else
         of the latest version, or else any that did not go.
         """
         committed = _writers_in(self._committed, texts)
-        latest = _writers_in(self._latest, texts, {line.text for line in self._committed})
+        latest = _writers_in(self._latest, texts, set(_texts_of(self._committed)))
         counts = Counter(texts)
         known = {
             number: self.known[text]
@@ -73,51 +76,46 @@ class Authors:
         return [_Line(text, writers.get(number, Writers())) for number, text in enumerate(texts)]
 
     def _add(self, change: Change) -> None:
-        """Note the version after a change."""
-        content = None
-        if change.before not in self._versions:
-            content = change.content("before").bytes
-        if content is not None:
-            texts = [cut(line.text) for line in masked_lines(content)]
-            self._versions[change.before] = self._found(texts)
-        before = self._versions.get(change.before, self._latest)
-        lines, taken, is_exact = _replaced(change, before, change.before in self._versions)
-        self._find_writers(change, lines, taken, {line.text for line in before})
-        if not change.after:
-            lines = []
+        """Replay a change on the version before it, and note the version after it."""
+        before = self._before(change)
+        added, removed = change.whole_lines
+        hunks = hunks_of(removed, added)
+        is_whole = len(added) + len(removed) >= (change.event.facts.get("more") or 0)
+        is_known = change.before in self._versions and (hunks or change.before == change.after)
+        exact = _replay(hunks, before) if is_whole and is_known else None
+        replayed = _with_moved(*(exact or _replay_roughly(hunks, before)))
+        texts = set(_texts_of(before))
+        lines = self._with_writers(change, replayed, texts) if change.after else ()
+        self._note_gone(change, texts, set(_texts_of(lines)))
         self._latest = lines
-        if is_exact and change.after != UNSEEN:
+        if exact and change.after != UNSEEN:
             self._versions[change.after] = lines
         if change.fact("source") == GIT:
             self._committed = lines
 
-    def _find_writers(
-        self, change: Change, lines: list[_Line], taken: Iterable[_Line], before: Set[str]
-    ) -> None:
-        """Fill in the writers of the added lines; a line that is only moved keeps its own.
+    def _before(self, change: Change) -> _Version:
+        """Return the version before a change; the latest one if its lines are not known."""
+        if change.before not in self._versions:
+            content = change.content("before").bytes
+            if content is not None:
+                self._versions[change.before] = self._found(_texts_in(content))
+        return self._versions.get(change.before, self._latest)
+
+    def _with_writers(self, change: Change, lines: _Version, before: Set[str]) -> _Version:
+        """Return lines with the writers of those that a change added.
 
         before  the texts before the change
         """
-        moved: dict[str, list[Writers]] = defaultdict(list)
-        for line in taken:
-            moved[line.text].append(line.writers)
-        texts = [line.text for line in lines]
-        alike = self._versions.get(change.after, self._latest)
-        beside = _writers_in(alike, texts, before)
-        for number, text in enumerate(texts):
-            if lines[number].writers is not _ADDED:
-                continue
-            if moved[text]:
-                writers = moved[text].pop(0)
-            else:
+        earlier = self._versions.get(change.after, self._latest)
+        beside = _writers_in(earlier, _texts_of(lines), before)
+        named = []
+        for number, (text, writers) in enumerate(lines):
+            if writers is None:
                 known = self.known.get(text) if text not in before else None
                 writers = self._writers_of(change, text, known, beside.get(number, known))
-            lines[number] = _Line(text, writers)
-            self.known[text] = writers
-        gone = [text for text, writers in moved.items() if writers]
-        self._gone.update(dict.fromkeys(set(gone).difference(texts), change))
-        for text in {*texts}.difference(before):
-            self._gone.pop(text, None)
+                self.known[text] = writers
+            named.append(_Line(text, writers))
+        return named
 
     def _writers_of(
         self, change: Change, text: str, known: Writers | None, there: Writers | None
@@ -135,51 +133,77 @@ class Authors:
             return there
         return Writers(change, first=known and (known.first or known.written))
 
+    def _note_gone(self, change: Change, before: Set[str], after: Set[str]) -> None:
+        """Note the texts that a change removed from the file and those that it brought."""
+        self._gone.update(dict.fromkeys(before - after, change))
+        for text in after - before:
+            self._gone.pop(text, None)
 
-def _replaced(
-    change: Change, before: Sequence[_Line], is_exact: bool
-) -> tuple[list[_Line], list[_Line], bool]:
-    """Return the lines after a change, those that it took away, and whether the former are exactly
-    those of the file. If they cannot be, the added lines are the last ones.
+
+def _texts_in(content: bytes) -> list[str]:
+    return [cut(line.text) for line in masked_lines(content)]
+
+
+def _texts_of(version: _Version) -> list[str]:
+    return [line.text for line in version]
+
+
+def _replay(hunks: Iterable[Hunk], before: _Version) -> tuple[list[_Line], list[_Line]] | None:
+    """Return the lines after a change, and those that it took away.
+
+    Return None if the change does not fit to the version before it.
     """
-    added, removed = change.whole_lines
-    recorded = len(change.lines("added")) + len(change.lines("removed"))
-    if change.event.facts.get("more") and len(added) + len(removed) == recorded:
-        is_exact = False  # it has only the first ones
     lines = list(before)
     taken: list[_Line] = []
-    hunks = hunks_of(removed, added)
     for hunk in hunks:
-        start = hunk.after
-        end = start + len(hunk.removed)
-        texts = [cut(text) for text in hunk.removed]
-        is_exact &= start >= 0 and [line.text for line in lines[start:end]] == texts
-        if not is_exact:
-            last = {line.text: number for number, line in enumerate(lines)}
-            places = {last[text] for text in texts if text in last}
-            lines = [line for number, line in enumerate(lines) if number not in places] + [
-                lines[number] for number in sorted(places)
-            ]
-            end = len(lines)
-            start = end - len(places)
-        taken += lines[start:end]
-        lines[start:end] = [_Line(cut(text), _ADDED) for text in hunk.added]
-    return lines, taken, is_exact and bool(hunks or change.before == change.after)
+        end = hunk.after + len(hunk.removed)
+        replaced = lines[hunk.after : end] if hunk.after >= 0 else []
+        if _texts_of(replaced) != list(map(cut, hunk.removed)):
+            return None
+        taken += replaced
+        lines[hunk.after : end] = map(_Line, map(cut, hunk.added))
+    return lines, taken
+
+
+def _replay_roughly(hunks: Iterable[Hunk], before: _Version) -> tuple[list[_Line], list[_Line]]:
+    """Return the same as `_replay` if the places of the lines are not known. The removed lines are
+    the last ones with their texts, and the added lines are at the end.
+    """
+    lines = list(before)
+    taken: list[_Line] = []
+    added: list[_Line] = []
+    for hunk in hunks:
+        for text in map(cut, hunk.removed):
+            places = [number for number, line in enumerate(lines) if line.text == text]
+            taken += [lines.pop(number) for number in places[-1:]]
+        added += map(_Line, map(cut, hunk.added))
+    return [*lines, *added], taken
+
+
+def _with_moved(lines: Iterable[_Line], taken: Iterable[_Line]) -> _Version:
+    """Return lines in which an added line with the text of a removed one has its writers."""
+    moved: dict[str, list[_Line]] = defaultdict(list)
+    for line in taken:
+        moved[line.text].append(line)
+    return [
+        moved[line.text].pop(0) if line.writers is None and moved[line.text] else line
+        for line in lines
+    ]
 
 
 def _writers_in(
-    version: Sequence[_Line], texts: Sequence[str], common: Set[str] = frozenset()
+    version: _Version, texts: Sequence[str], common: Set[str] = frozenset()
 ) -> dict[int, Writers]:
     """Return the known writers of lines that a version has, too, by their places from 0. Common
     texts, such as braces, are the same line only beside one that is not common.
     """
-    return {
-        new + at: version[old + at].writers
-        for old, new, size in kept_lines([line.text for line in version], texts)
+    pairs = [
+        (new + at, version[old + at].writers)
+        for old, new, size in kept_lines(_texts_of(version), texts)
         if not common >= set(texts[new : new + size])
         for at in range(size)
-        if version[old + at].writers.written is not None
-    }
+    ]
+    return {place: writers for place, writers in pairs if writers and writers.written}
 
 
 def _brings_back(change: Change, removal: Change | None) -> bool:

@@ -6,10 +6,12 @@ file that it names is unknown, so the command counts only if it can write the fi
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +42,7 @@ _WRITERS = (
 )
 #: Commands that write the last file that they name.
 _COPIERS = r"(?:^|[\s(/])(?:cp|ln|install)(?=\s)"
+_REMOVERS = r"\b(?:rm|unlink|mv|remove|rename|git|Delete)\b"
 _INTERPRETERS = r"(?:^|[\s;&|(/])(?:python[\d.]*|node|ruby|perl|php)\b"
 _OPENS_TO_WRITE = (
     r"(?<!stdout\.)(?<!stderr\.)write|unlink|rename|os\.(?:remove|replace)"
@@ -98,6 +101,7 @@ class Call(NamedTuple):
     content  the whole new content of the file; None if the call does not have it
     edits    the edits that lead to the new content; none if the call does not have them either
     is_shell  whether it is a command that names the file
+    text     the words of the call's arguments
     former   the content of the file before, if the call's result has it
     author   with the session, and the id of the call or of its message
     began    the time of the call, in seconds since the epoch
@@ -108,6 +112,7 @@ class Call(NamedTuple):
     content: Content | None = None
     edits: tuple[Edit, ...] = ()
     is_shell: bool = False
+    text: str = ""
     former: Content = UNSEEN_CONTENT
     author: Author = Author(AGENT)
     began: float = 0.0
@@ -162,6 +167,24 @@ class Call(NamedTuple):
         text = content.bytes
         return text is not None and bool(self.edits) and all(e.new in text for e in self.edits)
 
+    def explains(self, before: Content, after: Content, *, is_last: bool = False) -> bool:
+        """Return whether an unknown result of the call may be a content.
+
+        Its text must contain all words that were added or removed, or the whole new content.
+
+        is_last  whether the file was last written during the call. Then the text need not contain
+                 the change. If it contains only some of the added lines, there was another change.
+        """
+        if after.is_known and not after.bytes:
+            return is_last or re.search(_REMOVERS, self.text) is not None
+        if not (before.is_known and after.is_known):
+            return is_last
+        change = _words_of_change(before.bytes or b"", after.bytes or b"")
+        words = _words(_bytes(self.text))
+        if set() < change.changed <= words or set() < change.whole <= words:
+            return True
+        return is_last and not any(set() < line <= words for line in change.added)
+
     def take_back(self, content: Content) -> Content | None:
         """Return the content before the call; None if it cannot be determined."""
         text = content.bytes
@@ -170,6 +193,30 @@ class Call(NamedTuple):
                 return None
             text = text.replace(edit.new, edit.old)
         return content_of(text) if self.edits else None
+
+
+class _ChangeWords(NamedTuple):
+    """The words of a change.
+
+    changed  those that it added or removed
+    whole    those of the whole new content
+    added    those of each added line
+    """
+
+    changed: set[bytes]
+    whole: set[bytes]
+    added: list[set[bytes]]
+
+
+@lru_cache(maxsize=16)  # a replay asks this often
+def _words_of_change(before: bytes, after: bytes) -> _ChangeWords:
+    old, new = (set(content.splitlines()) for content in (before, after))
+    changed = _words(*new - old) ^ _words(*old - new)
+    return _ChangeWords(changed, _words(*new), [_words(line) for line in new - old])
+
+
+def _words(*lines: bytes) -> set[bytes]:
+    return set(re.findall(rb"[\w\x80-\xff]+", b"\n".join(lines).replace(rb"\n", b"\n")))
 
 
 def _edited(text: bytes | None, edit: Edit) -> bytes | None:
@@ -202,8 +249,11 @@ def calls_of(transcript: Transcript, table: Table) -> list[Call]:
                 call_id = clean(call.id or message.uuid, MAX_ID)
                 session = clean(reading.conversation.session_id, MAX_ID)
                 author = Author(AGENT, reading.reader.name, session, call_id)
+                text = plain_text(call.whole.get("command")) or json.dumps(
+                    call.whole, ensure_ascii=False
+                )
                 written = [
-                    each._replace(author=author, began=now, time=now)
+                    each._replace(text=text, author=author, began=now, time=now)
                     for each in _written(call, table, transcript.folder)
                 ]
                 if call.id:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from reflector.authorship import is_yours
 from reflector.events.event import MEMORY_CHANGED, Event
-from reflector.events.memory import GIT
+from reflector.events.memory import GIT, YOU, who
 from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
@@ -21,6 +22,9 @@ from reflector.memory.lines import LineChange, Numbered, line_change
 from reflector.memory.looks import Content
 from reflector.project import Project
 
+#: The author of a change that another user or machine made by hand, for JSON and in words.
+OTHER = "other"
+OTHER_USER = "another user or machine"
 #: The number of characters of a time up to its seconds, as in `2026-11-29T09:41:57`.
 _SECONDS = 19
 
@@ -112,6 +116,24 @@ class Change:
         return LineChange(*recorded)
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether another user or machine recorded it."""
+        return not is_yours(self.event)
+
+    @property
+    def by(self) -> str:
+        """The kind of its author: `other` instead of `you` if another user or machine recorded
+        it.
+        """
+        by = self.fact("by")
+        return OTHER if by == YOU and self.is_foreign else by
+
+    @property
+    def author(self) -> str:
+        """Its author in words."""
+        return who(self.event.facts, OTHER_USER if self.is_foreign else YOU)
+
+    @property
     def is_users(self) -> bool:
         """Whether it is in the user's ledger."""
         return self.store.project.is_users
@@ -124,6 +146,11 @@ class Change:
     def shown(self) -> str:
         """The name of the file on a screen."""
         return shown_name(self.file)
+
+    @property
+    def second(self) -> str:
+        """Its time up to the second, because the clock of git has whole seconds."""
+        return self.event.occurred_at[:_SECONDS]
 
     @property
     def before(self) -> str:
@@ -161,22 +188,23 @@ def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change
     return _with_undone(_in_order(changes))
 
 
-def _in_order(changes: Iterable[Change]) -> list[Change]:
+def _in_order(changes: Sequence[Change]) -> list[Change]:
     """Return changes in the order in which they happened.
 
-    The clock of git has whole seconds. A commit comes first in its second, but after the change
-    that made its content.
+    A commit comes first in its second, but after the change that made its content.
     """
-    made_at: dict[tuple[str, str, str], int] = {}
+    made_at = {
+        (change.second, change.file, change.after): change.event.position
+        for change in reversed(changes)
+        if change.fact("source") != GIT
+    }
 
     def order(change: Change) -> tuple[str, int, int]:
-        second = change.event.occurred_at[:_SECONDS]
         position = change.event.position
-        content = (second, change.file, change.after)
+        place = position
         if change.fact("source") == GIT:
-            return second, made_at.get(content, 0), position
-        made_at.setdefault(content, position)
-        return second, position, position
+            place = made_at.get((change.second, change.file, change.after), 0)
+        return change.second, place, position
 
     return sorted(changes, key=order)
 

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -25,9 +26,6 @@ MAX_BYTES = 1 << 20
 _MOST_FILES = 2_000
 _MAX_SLUG = 200
 _MEMORY_FOLDER = r"/(?:memory|memories)/"
-#: The parts of a pattern, and the expression for each.
-_GLOB = r"\*\*/|\*|[^*]+"
-_EXPRESSIONS = {"**/": "(?:.*/)?", "*": "[^/]*"}
 
 
 class Watched(NamedTuple):
@@ -87,13 +85,7 @@ class _Pattern(NamedTuple):
 
     def matches(self, below: str) -> bool:
         """Return whether a path below the folder matches the pattern."""
-        return _expression_of(self.load.pattern).fullmatch(below) is not None
-
-
-@cache
-def _expression_of(pattern: str) -> re.Pattern[str]:
-    parts = (_EXPRESSIONS.get(part) or re.escape(part) for part in re.findall(_GLOB, pattern))
-    return re.compile("".join(parts), re.DOTALL)
+        return fnmatchcase(below, self.load.pattern.replace("**/", "*"))
 
 
 class Table:

@@ -166,6 +166,7 @@ def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]
     hunks = []
     if 0 in old or 0 in new:  # the numbers are unknown
         return [Hunk(-1, [text for _, text in removed], [text for _, text in added])]
+    # The numbers of the next lines of both versions. The unchanged lines between them are the same.
     old_at = new_at = 1
     while old or new:
         distance = min([*(line - old_at for line in old), *(line - new_at for line in new)])

@@ -190,36 +190,42 @@ def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Differe
     differences: list[Difference] = []
     seen = looks.seen.get(str(table.root))
     seen_at = max(seen.last, checked_at) if seen else inf
-    now = time.time()
     for watched in (*table.files.values(), *_gone(table, looks)):
         last = looks.files.get(watched.file)
-        now = time.time()
         try:
-            status = watched.path.stat()
-            if last is not None and last.state == state_of(status):
-                looks.files[watched.file] = last._replace(at=now)
-                continue
-            content = content_of(watched.read())
-            state = settled_state(status, now)
-            until = min(now, status.st_ctime)
-        except FileNotFoundError:
-            content = NO_FILE
-            state = ""
-            until = now
+            look, content, until = _look_at(watched, last)
         except OSError as error:
             table.unwatched[watched.file] = f"cannot be read ({error.strerror})"
             continue
-        look = Look(content.digest, now, state)
+        looks.files[watched.file] = look
         if last is None:
             last = looks.before(watched.file, seen_at) if until > seen_at else look
-        looks.files[watched.file] = look
         if last.digest != look.digest or last is look:
             since = max(last.at, checked_at)
             differences.append(Difference(watched, Content(last.digest), content, since, until))
     for file in table.unwatched:  # they are not new when they become readable
         if file not in looks.files or not looks.files[file].digest:
-            looks.files[file] = Look(UNSEEN, now)
+            looks.files[file] = Look(UNSEEN, time.time())
     return differences
+
+
+def _look_at(watched: Watched, last: Look | None) -> tuple[Look, Content, float]:
+    """Return a look at a file, its content, and the time of its last change.
+
+    A file with the state of the last look is not read.
+
+    Raises: OSError if it cannot be read.
+    """
+    now = time.time()
+    try:
+        status = watched.path.stat()
+        if last is not None and last.state == state_of(status):
+            return last._replace(at=now), Content(last.digest), now
+        content = content_of(watched.read())
+    except FileNotFoundError:
+        return Look("", now), NO_FILE, now
+    look = Look(content.digest, now, settled_state(status, now))
+    return look, content, min(now, status.st_ctime)
 
 
 def _gone(table: Table, looks: Looks) -> list[Watched]:

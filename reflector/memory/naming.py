@@ -11,7 +11,8 @@ the contents are those of its commits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ Evidence = Call | Move
 _MOST_ATTEMPTS = 4_000
 #: Transcripts cut the times of their records to milliseconds.
 _CLOCK_S = 0.001
+#: The clock of a file may be this much late.
+_TICK_S = 0.01
 #: The longest time in seconds between the recorded time of a git action and the action.
 _LATE_S = 0.999
 #: The most changes of one file that one comparison replays.
@@ -55,7 +58,7 @@ def steps_of(
     ]
     for has_gaps in (False, True):
         for ordered in (sorted(late, key=_time), newest):
-            replay = _Replay(difference, ordered, sessions, has_gaps=has_gaps)
+            replay = _Replay(difference, ordered, sessions, has_gaps)
             steps = replay.steps_from(_State(0, difference.before))
             if steps:
                 return steps
@@ -83,47 +86,67 @@ def _moved(move: Move) -> list[NewChange]:
 
 
 class _State(NamedTuple):
-    """A point of a replay: the next evidence and the content; None if the content is unknown.
+    """A point of a replay.
 
-    opaque  the call after which the content is unknown; None for a gap
+    place    of the next evidence
+    content  the last known content
+    hidden   the last call since then whose result is not known, with the texts of all such calls of
+             its session; None if the content is still known
     """
 
     place: int
-    content: Content | None
-    opaque: Call | None = None
+    content: Content
+    hidden: Call | None = None
+
+    def skips(self) -> _State:
+        """Return the state after an evidence that changed nothing."""
+        return self._replace(place=self.place + 1)
+
+    def hides(self, call: Call) -> _State:
+        """Return the state after a call whose result is not known."""
+        last = self.hidden
+        if last is not None and last.author.session == call.author.session:
+            call = call._replace(text=f"{last.text}\n{call.text}")
+        return _State(self.place + 1, self.content, call)
 
 
 #: Steps, and the state after them.
 _Way = tuple[Sequence[NewChange], _State]
 
 
+@dataclass
 class _Replay:
     """A replay of all evidence from one content to the other.
 
     has_gaps  whether there may be changes between the evidence
     """
 
-    def __init__(
-        self,
-        difference: Difference,
-        evidence: Sequence[Evidence],
-        sessions: Sequence[Transcript],
-        *,
-        has_gaps: bool,
-    ) -> None:
-        self._difference = difference
-        self._evidence = evidence
-        self._sessions = sessions
-        self._has_gaps = has_gaps
-        self._attempts = _MOST_ATTEMPTS
-        self._failed: set[_State] = set()
-        self._before = _befores(difference.after, evidence)
+    difference: Difference
+    evidence: Sequence[Evidence]
+    sessions: Sequence[Transcript]
+    has_gaps: bool
+    _attempts: int = _MOST_ATTEMPTS
+    _failed: set[_State] = field(default_factory=set)
+
+    @cached_property
+    def _befores(self) -> list[Content | None]:
+        """The content before each evidence, computed back from the content at the end.
+
+        It is None for an evidence before which the content cannot be determined.
+        """
+        befores: list[Content | None] = []
+        content: Content | None = self.difference.after
+        for each in reversed(self.evidence):
+            if isinstance(each, Call) and content is not None:
+                content = each.take_back(content)
+            befores.append(content)
+        return befores[::-1]
 
     def gap(self, after: Content, until: float) -> NewChange:
         """Return the change to a content that no evidence explains."""
-        file = self._difference.watched.file
-        since = self._difference.since
-        active = [session for session in self._sessions if session.is_active(since, until)]
+        file = self.difference.watched.file
+        since = self.difference.since
+        active = [session for session in self.sessions if session.is_active(since, until)]
         author = Author(YOU)
         if active:
             newest = max(active, key=lambda session: session.ended)
@@ -135,9 +158,9 @@ class _Replay:
         if state in self._failed or self._attempts <= 0:
             return None
         self._attempts -= 1
-        if state.place == len(self._evidence):
+        if state.place == len(self.evidence):
             return self._end(state)
-        for steps, following in self._ways(state, self._evidence[state.place]):
+        for steps, following in self._ways(state):
             rest = self.steps_from(following)
             if rest is not None:
                 return [*steps, *rest]
@@ -145,88 +168,76 @@ class _Replay:
         return None
 
     def _end(self, state: _State) -> list[NewChange] | None:
-        after = self._difference.after
-        until = self._difference.until
-        call = state.opaque
-        if state.content == after:
-            return []
-        if call is None:
-            return [self.gap(after, until)] if self._has_gaps else None
-        # The file was not written after the call. The time of a deletion is unknown.
-        is_last = not after.digest or until <= call.time + _CLOCK_S
-        return [_step(call, after)] if is_last else None
+        until = self.difference.until
+        call = state.hidden
+        is_last = call is not None and call.began - _TICK_S <= until <= call.time + _CLOCK_S
+        return self._steps_to(self.difference.after, state, until, is_last=is_last)
 
-    def _ways(self, state: _State, evidence: Evidence) -> Iterator[_Way]:
+    def _steps_to(
+        self, content: Content, state: _State, until: float, *, is_last: bool = False
+    ) -> list[NewChange] | None:
+        """Return the steps from a state to a content of the file at a moment; None if there are no
+        such steps.
+
+        is_last  whether the file was last written during the hidden call
+        """
+        call = state.hidden
+        if content == state.content:
+            return []
+        if call is not None and call.explains(state.content, content, is_last=is_last):
+            return [_step(call, content)]
+        return [self.gap(content, until)] if self.has_gaps else None
+
+    def _ways(self, state: _State) -> Iterator[_Way]:
         """Yield the ways to continue from a state, the most likely one first."""
-        skipped = state._replace(place=state.place + 1)
+        evidence = self.evidence[state.place]
         if isinstance(evidence, Move):
             yield from self._by_move(state, evidence)
         elif evidence.is_opaque:
-            yield [], skipped
-            if state.content is not None or state.opaque is not None:
-                yield [], _State(skipped.place, None, evidence)
+            yield [], state.skips()
+            yield [], state.hides(evidence)
         else:
             yield from self._by_call(state, evidence)
-        if self._has_gaps and state.content is not None:
-            yield [], state._replace(content=None)
 
     def _by_move(self, state: _State, move: Move) -> Iterator[_Way]:
-        skipped = state._replace(place=state.place + 1)
-        following = _State(skipped.place, move.after)
-        fits = state.content == move.before
+        is_known = state.hidden is None
+        skips: list[_Way] = [([], state.skips())]
+        fits = is_known and state.content == move.before
         if not fits:
-            yield [], skipped
-        if state.content is None and not move.forces and move.before != move.after:
-            hidden = self._hidden(state, move.before, move.time)
-            yield [hidden, *_moved(move)], following
-        elif state.content != move.after and (fits or move.forces):
-            yield _moved(move), following
+            yield from skips
+        steps = [] if move.forces else self._steps_to(move.before, state, move.time)
+        changes = not is_known or state.content != move.after
+        if changes and steps is not None:
+            yield [*steps, *_moved(move)], _State(state.place + 1, move.after)
         if fits:
-            yield [], skipped
+            yield from skips
 
     def _by_call(self, state: _State, call: Call) -> Iterator[_Way]:
-        skipped = state._replace(place=state.place + 1)
-        for hidden, before in self._starts(state, call):
-            after = call.apply(before)
-            if after is not None:
-                changed = [_step(call, after)] if after != before else []
-                yield [*hidden, *changed], _State(skipped.place, after)
-        by_opaque = state.opaque.author.session if state.opaque is not None else None
-        if by_opaque == call.author.session and call.content is None:
-            yield [], skipped._replace(opaque=call)
-        # If the content already has the result of a call, the last look may have seen it.
-        if state.content is not None and call.content is None and call.is_seen_in(state.content):
-            yield [], skipped
-
-    def _starts(self, state: _State, call: Call) -> Iterator[tuple[list[NewChange], Content]]:
-        """Yield the contents that a call may have changed, and the hidden step to each."""
-        if state.content is not None:
-            start = call.starts_at(state.content)
-            if start == state.content:
-                yield [], start
-            return
-        for before in (call.former, self._before[state.place]):
+        content = state.content
+        hidden = state.hidden
+        if hidden is None:
+            if call.starts_at(content) == content:
+                yield from _applied(call, content, state)
+            # The last look may have seen the result of the call.
+            if call.is_seen_in(content):
+                yield [], state.skips()
+        for before in (call.former, self._befores[state.place]):
             if before is not None and before.is_known:
-                yield [self._hidden(state, before, call.began)], before
-        if call.content is not None:
-            yield [], call.former
+                steps = self._steps_to(before, state, call.began)
+                if steps is not None:
+                    yield from _applied(call, before, state, steps)
+        if hidden is None or call.former.is_known:
+            return
+        yield from _applied(call, call.former, state)
+        if call.edits and hidden.author.session == call.author.session:
+            yield [], state.hides(call)
 
-    def _hidden(self, state: _State, after: Content, until: float) -> NewChange:
-        """Return the change by an opaque call or in a gap."""
-        if state.opaque is not None:
-            return _step(state.opaque, after)
-        return self.gap(after, until)
 
-
-def _befores(after: Content, evidence: Sequence[Evidence]) -> list[Content | None]:
-    """Return the content before each evidence, computed back from the content at the end.
-
-    It is None for an evidence before which the content cannot be determined.
-    """
-    befores: list[Content | None] = []
-    content: Content | None = after
-    for each in reversed(evidence):
-        if isinstance(each, Call) and content is not None:
-            content = each.take_back(content)
-        befores.append(content)
-    return befores[::-1]
+def _applied(
+    call: Call, before: Content, state: _State, steps: Sequence[NewChange] = ()
+) -> Iterator[_Way]:
+    """Yield the way by a call after some steps to the content before it."""
+    after = call.apply(before)
+    if after is not None:
+        changed = [_step(call, after)] if after != before else []
+        yield [*steps, *changed], _State(state.place + 1, after)

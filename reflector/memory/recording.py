@@ -122,7 +122,8 @@ def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str])
         else:
             sound.append(event)
     recorded = {event.event_id for event in recorder.ledger.having([e.event_id for e in sound])}
-    recorder.ledger.append([event for event in sound if event.event_id not in recorded])
+    new = [event for event in sound if event.event_id not in recorded]
+    recorder.ledger.append(new, tx=recorder.ledger.draw())
 
 
 def _differences(recorder: Recorder, looks: Looks, checked_at: float) -> list[Difference]:
@@ -174,7 +175,7 @@ def _events_of(
         is_tracked = difference.watched.file in tracked
         events += [
             event_of(recorder.project, change, is_tracked=is_tracked)
-            for change in _new(recorder, difference, steps)
+            for change in _unrecorded(recorder, difference, steps)
         ]
     return events
 
@@ -194,13 +195,12 @@ def _calls(
     return sessions, new_calls
 
 
-def _new(
+def _unrecorded(
     recorder: Recorder, difference: Difference, steps: Sequence[NewChange]
 ) -> Iterator[NewChange]:
-    """Yield the steps in the form for recording.
+    """Yield the steps that changed the content, and the commits that the log does not have.
 
-    Each step starts at the content before it, except for commits. Commits that the log has are
-    omitted.
+    A step starts at the content before it. A commit starts at the content of its parent.
     """
     before = difference.before
     for step in steps:

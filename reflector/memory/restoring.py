@@ -341,5 +341,6 @@ def _record(version: Restored, event: NewEvent) -> str:
     looks.files[version.file] = Look(plain_digest(version.then), time.time())
     looks.events.append(event)
     looks.save()
-    (appended,) = version.store.ledger.append([event])
+    ledger = version.store.ledger
+    (appended,) = ledger.append([event], tx=ledger.draw())
     return version.store.place_of(appended.position)

@@ -1,17 +1,22 @@
 """One commit that two machines see is one event after a merge."""
 
 import subprocess
+from collections.abc import Callable
+from os import urandom
 from pathlib import Path
 
 import pytest
 
+from reflector import authorship
 from reflector.events.event import MEMORY_CHANGED
 from reflector.exchange.merge import merge_ledger
-from reflector.exchange.transfer import exported
+from reflector.exchange.transfer import exported, load_ledger
+from reflector.locate import person_folder
 from reflector.memory.looks import plain_digest
 from reflector.project import Project
 from tests.conftest import first_fast
 from tests.memory.world import World
+from tests.road.agent import Agent
 
 _BEGIN = b"# Rules\n\n- Run make test.\n"
 
@@ -48,6 +53,31 @@ def test_commit_of_two_machines_is_one_event(world: World, other: World) -> None
     other.record()
     commit = world.git("rev-parse", "HEAD").strip()
     assert _merged(world, other) == [("commit", commit)]
+
+
+def _copied(world: World, other: World) -> None:
+    """The project gets the whole ledger of the other machine."""
+    with Project.at(other.root).open_ledger() as source:
+        lines = list(exported(source))
+    with Project.at(world.root).open_ledger() as ledger:
+        if not ledger.head().position:  # else it is the ledger of one server
+            load_ledger(ledger, lines)
+
+
+@pytest.mark.parametrize("bring", [_merged, _copied])
+def test_edit_on_another_machine_is_not_yours(
+    world: World, other: World, bring: Callable[[World, World], object]
+) -> None:
+    other.path("CLAUDE.md").write_text("# Theirs\n")
+    other.record()
+    Path(person_folder(), "transactions.key").write_bytes(urandom(32))
+    authorship._key.cache_clear()
+    bring(world, other)
+    agent = Agent(world.root, world.home)
+    (change,) = [one for one in agent.json("log", "--memory") if one["source"] == "look"]
+    assert change["by"] == "other"
+    shown = agent.call("show", change["place"]).out
+    assert "another user or machine, between sessions" in shown
 
 
 def test_commits_of_a_pull_are_their_authors(world: World, other: World) -> None:

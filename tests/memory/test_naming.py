@@ -115,6 +115,75 @@ def test_command_before_a_shown_edit_is_the_agents(looked: World) -> None:
     assert [by for _, by, _ in _authors(looked)] == ["agent", "agent"]
 
 
+@pytest.mark.parametrize(
+    "command", ["echo '- More.' >> CLAUDE.md", "sed -i s/Rules/More/ CLAUDE.md"]
+)
+def test_hand_edit_between_command_and_edit_is_unknown(looked: World, command: str) -> None:
+    session = looked.begins()
+    session.runs("CLAUDE.md", command)
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text(path.read_text() + "- By hand.\n")
+    session.edits("CLAUDE.md", "make test", "make check", shows=True)
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown", "agent"]
+
+
+def test_replacing_command_before_shown_edit_is_the_agents(looked: World) -> None:
+    session = looked.begins()
+    session.runs("CLAUDE.md", "sed -i 's/make test/make check/' CLAUDE.md")
+    session.edits("CLAUDE.md", "# Rules", "# Ours", shows=True)
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["agent", "agent"]
+
+
+@pytest.mark.parametrize(("line", "by"), [("- Grüße \u4f60.", "agent"), ("- \ud800", "unknown")])
+def test_letters_of_every_language_explain_a_change(looked: World, line: str, by: str) -> None:
+    session = looked.begins()
+    patch = f"*** Begin Patch\n*** Update File: CLAUDE.md\n+{line}\n*** End Patch\n"
+    with looked.changes("CLAUDE.md", "agent") as path:
+        path.write_bytes(path.read_bytes() + f"{line}\n".encode("utf-8", "replace"))
+    session.calls("Edit", input=patch)
+    time.sleep(0.05)  # the clock of the files has ticks
+    path.touch()
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == [by]
+
+
+def test_commands_of_two_sessions_name_nobody(looked: World) -> None:
+    for session in (looked.begins(), looked.begins()):
+        session.runs("CLAUDE.md", f"echo '- By {session.id}.' >> CLAUDE.md")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown"]
+
+
+def test_commands_of_one_session_are_the_agents(looked: World) -> None:
+    session = looked.begins()
+    for line in ("One", "Two"):
+        session.runs("CLAUDE.md", f"echo '- {line}.' >> CLAUDE.md")
+    looked.record()
+    assert _authors(looked) == [("CLAUDE.md", "agent", session.id)]
+
+
+def test_command_after_hand_edit_names_nobody(looked: World) -> None:
+    session = looked.begins()
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text("# Mine\n")
+    time.sleep(0.05)  # the clock of the files has ticks
+    session.runs("CLAUDE.md", "touch -r CLAUDE.md other")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown"]
+
+
+def test_deletion_after_appending_command_is_unknown(looked: World) -> None:
+    session = looked.begins()
+    session.runs("CLAUDE.md", "echo '- More.' >> CLAUDE.md")
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.unlink()
+    session.says("Go on.")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown"]
+
+
 def test_shown_lines_of_windows_are_the_same(looked: World) -> None:
     path = looked.path("CLAUDE.md")
     path.write_bytes(b"# Rules\r\n\r\n- Run make test.\r\n")

@@ -1,5 +1,6 @@
 """Questions about memory files: each hint works, and each refusal gives its reason."""
 
+import os
 import re
 import shlex
 import time
@@ -305,3 +306,26 @@ def test_refused_undo_shows_the_lines_to_change(mixed: Agent) -> None:
     path.write_text(path.read_text().replace("- Lint first.\n", ""))
     refused = mixed.call("undo", "2", "--dry-run", code=1).err
     assert "+- Lint first.\n" in refused.split("change the file by hand")[1]
+
+
+def test_blame_of_an_unwatched_file_gives_the_reason(world: World, asked: Agent) -> None:
+    os.mkfifo(world.path("AGENTS.md"))
+    refused = asked.call("blame", "AGENTS.md:1", code=2)
+    assert "AGENTS.md is not watched, because it is not a regular file" in refused.err
+
+
+def test_removed_file_never_read_has_no_size(world: World, asked: Agent) -> None:
+    os.mkfifo(world.path("AGENTS.md"))
+    asked.call("log", "--memory")
+    world.path("AGENTS.md").unlink()
+    shown = asked.call("log", "--memory", "AGENTS.md").out
+    assert "gone" in shown
+    assert "had 0 lines" not in shown
+
+
+def test_unusable_ledger_is_reported_once(asked: Agent, ledger_url: str) -> None:
+    if not ledger_url.startswith("sqlite"):
+        pytest.skip("a server's ledger is not a file")
+    (asked.project / ".claude" / "reflector" / "ledger.db").mkdir(parents=True)
+    refused = asked.call("log", "--memory", code=1)
+    assert refused.err.count("ledger.db") == 1

@@ -246,7 +246,7 @@ def test_killed_undo_is_recorded_once(
 
 @pytest.mark.usefixtures("two_files")
 def test_undo_waits_for_the_ledger(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise LedgerError("locked")
 
     with monkeypatch.context() as failing:

@@ -74,14 +74,21 @@ class Sitting:
         self, tool: str, *, is_error: bool = False, detail: Any = None, **arguments: Any
     ) -> str:
         """Write a call and its result, with the details of the client; return the call's id."""
+        call_id = self._begins(tool, arguments)
+        self._ends(call_id, is_error=is_error, detail=detail)
+        return call_id
+
+    def _begins(self, tool: str, arguments: Mapping[str, Any]) -> str:
         self.count += 1
         call_id = f"toolu_{self.id[:8]}_{self.count}"
         use = {"type": "tool_use", "id": call_id, "name": tool, "input": arguments}
         self._put("assistant", {"role": "assistant", "model": "m", "content": [use]})
+        return call_id
+
+    def _ends(self, call_id: str, *, is_error: bool = False, detail: Any = None) -> None:
         answer = {"type": "tool_result", "tool_use_id": call_id, "content": "ok"}
         answer |= {"is_error": True} if is_error else {}
         self._put("user", {"role": "user", "content": [answer]}, toolUseResult=detail)
-        return call_id
 
     def _put(self, kind: str, message: Mapping[str, Any], **more: Any) -> None:
         self.count += 1
@@ -115,9 +122,10 @@ class Sitting:
 
     def runs(self, file: str, command: str) -> None:
         """Change a file by a command in the project."""
+        call_id = self._begins("Bash", {"command": command})
         with self.world.changes(file, "agent", self.id):
             self.world.shell(command)
-        self.calls("Bash", command=command)
+        self._ends(call_id)
 
 
 @dataclass
