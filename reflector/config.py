@@ -155,7 +155,7 @@ class Config:
     #: harmful for rules of the playbook. For rules in your files they always count. After a change,
     #: `reflector lab reparse` counts earlier findings
     checked_counts: bool = False
-    #: `"ask"`: the agent's proposals wait for you; `"accept"`: they are added at once
+    #: `"ask"`: the agent's proposals wait for you; `"accept"`: they are added immediately
     proposals: str = "ask"
     #: rules that are shown first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()

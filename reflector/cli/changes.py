@@ -206,10 +206,10 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
 def edit(place: Place, name: str | None, text: str | None, section: str | None) -> Sequence[Change]:
     """Change a rule, or all rules in your editor.
 
-    With TEXT or --section, the rule changes at once and keeps its name and counts. With NAME alone,
-    its text opens in your editor. Without NAME, playbook.json opens: you can change a text, move or
-    delete a rule, or add a rule as {"text": "..."}, without a name. The editor is $VISUAL or
-    $EDITOR.
+    With TEXT or --section, the rule changes immediately and keeps its name and counts. With NAME
+    alone, its text opens in your editor. Without NAME, playbook.json opens: you can change a text,
+    move or delete a rule, or add a rule as {"text": "..."}, without a name. The editor is $VISUAL
+    or $EDITOR.
     """
     if name is None:
         options = click.get_current_context().params

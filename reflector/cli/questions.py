@@ -388,10 +388,9 @@ def log(
     Name a rule, a session or a day to list only its events, or A..B for the events between two
     moments.
 
-    To undo a change, run `reflector undo POSITION`. A, B and MOMENT are each a time (2026-11-21,
-    yesterday, 2 weeks ago), a position or a session's id. With --memory, `log` lists changes of
-    files that agents load. Name a FILE or a session to list only its changes. To undo such a
-    change, run `reflector undo POSITION`.
+    A, B and MOMENT are each a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's
+    id. With --memory, `log` lists changes of files that agents load. Name a FILE or a session to
+    list only its changes. To undo any change, run `reflector undo POSITION`.
     """
     if memory:
         from reflector.cli.memory import print_log

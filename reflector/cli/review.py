@@ -125,9 +125,9 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     """Decide on open citations and on proposals.
 
     In a terminal, you see the evidence and decide with one key. Your verdict replaces the other
-    verdicts on this rule in this session. Each decision is recorded at once, and the key u takes
-    the last decision back. Without a terminal, `review` lists the open decisions. ID is the id of a
-    proposal, or the beginning of this id.
+    verdicts on this rule in this session. Each decision is recorded immediately, and the key u
+    takes the last decision back. Without a terminal, `review` lists the open decisions. ID is the
+    id of a proposal, or the beginning of this id.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -625,9 +625,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     different rule. If two rules contradict each other, or are in different sections, the command
     shows them but does not propose a merge.
 
-    The command also proposes to remove a rule that harmed more often than chance explains. The same
-    applies to a rule that was shown in `prune_after` sessions and never cited. Pinned rules stay.
-    With the setting `prune` = "apply", these rules are removed at once.
+    The command also proposes removals: rules that harmed more often than chance explains, and rules
+    that were shown in `prune_after` sessions and never cited. With the setting `prune` = "apply",
+    it removes these rules immediately. Pinned rules always stay.
     """
     config = place.project().config
     with place.reading() as ledger:

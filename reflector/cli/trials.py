@@ -210,7 +210,7 @@ def stop_(place: Place) -> None:
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
     """Compare runs of tasks, with and without advice.
 
-    Runs each task four times: twice with the advice and twice without.
+    The command runs each task four times: twice with the advice and twice without.
 
     The advice is the playbook, the rule NAME, or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which

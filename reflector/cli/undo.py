@@ -140,7 +140,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
     if not as_json:
         print_changed(lessons)
         if not taken.moved and not lessons:
-            note("No counter changed, because these verdicts already did not count.")
+            note("No counter changed, because these verdicts did not count before.")
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
     print_changes(
         place,
