@@ -563,8 +563,10 @@ def _check(key: str, value: Any, where: str) -> None:
     if key == "never":
         for folder in value:
             if not folder.startswith(("/", "~")):
-                hint = "a folder begins with '/' or '~', such as '~/work/acme'"
-                raise ConfigError(f"{where} has {folder!r}; {hint}")
+                raise ConfigError(
+                    f"{where} has {folder!r}; a folder begins with '/' or '~', such as "
+                    "'~/work/acme'"
+                )
     if key in ("readers", "judges"):
         for name in value:
             _check_extension(name, where)

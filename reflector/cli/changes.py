@@ -259,8 +259,7 @@ def _edit_file(place: Place) -> None:
     from reflector.events.registry import EVENT_TYPES
 
     content = file.read_bytes()
-    problems: Sequence[object] = (file,)
-    while problems:
+    while True:
         edited(f"edit {file}", file=file)
         with project.open_ledger() as ledger:
             before = ledger.head().position
@@ -268,7 +267,9 @@ def _edit_file(place: Place) -> None:
         with place.pipeline() as pipeline:
             problems = untaken(pipeline.ledger, project)
             events = list(pipeline.ledger.events(after=before, types=CHANGING))
-        if problems and not _is_edited_again():
+        if not problems:
+            break
+        if not _is_edited_again():
             raise click.ClickException(f"nothing was recorded; correct {file}")
     for event in events:
         say(f"{event.type}  {EVENT_TYPES[event.type].summary(event.facts)}")

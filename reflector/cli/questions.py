@@ -277,7 +277,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         if row is None or not row.is_rule:
             return
         counts = _worth(asked, row, steps_of(ledger, row.name, asked.then))
-        rows = [("since" * (number == 0), text) for number, text in enumerate(counts)]
+        rows = [("" if number else "since", text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
         note(f"For its verdicts: {place.command('blame', row.name)}")
 

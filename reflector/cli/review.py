@@ -335,8 +335,8 @@ class _CitationCase:
             steps.append(counted(summary.errors, "error"))
         if summary.resumed:
             steps.append(f"resumed {short_time(summary.resumed)}")
-        facts.append(("agent", f"“{quote(summary.cited, _CHARACTERS)}”"))
-        facts.append(("then", ", ".join(steps)))
+        cited = f"“{quote(summary.cited, _CHARACTERS)}”"
+        facts += [("agent", cited), ("then", ", ".join(steps))]
         replies = [f"“{quote(reply, _CHARACTERS)}”" for reply in summary.replies]
         facts += [("you", reply) for reply in replies[:_REPLIES]]
         if more := replies[_REPLIES:]:
@@ -369,10 +369,10 @@ def _lines(message: Message) -> list[str]:
     lines: list[tuple[str, str]] = []
     if message.text.strip():
         lines.append(("you" if message.origin == "human" else message.origin, message.text))
-    for call in message.calls:
-        lines.append(("call", f"{call.name} {next(iter(call.input.values()), '')}"))
-    for result in message.results:
-        lines.append(("error" if result.is_error else "result", result.text))
+    lines += [
+        ("call", f"{call.name} {next(iter(call.input.values()), '')}") for call in message.calls
+    ]
+    lines += [("error" if result.is_error else "result", result.text) for result in message.results]
     return [f"{who:>9}  " + safe(text).replace("\n", "\n" + " " * 11) for who, text in lines]
 
 

@@ -255,6 +255,10 @@ class RuleSet:
     def _count_act(
         self, act: Act, counts: PartCounts, occasions: dict[Occasion, list[int]]
     ) -> None:
+        """Count the tokens that an act runs or writes, and the occasions that came up in it.
+
+        The place of a rule's first token in the command shows whether it ran before its occasion.
+        """
         places: dict[int, int] = {}
         for sought in self._held_by(act.command):
             if not sought.is_run_by(act.command):

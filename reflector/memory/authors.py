@@ -139,8 +139,10 @@ class Authors:
 def _replaced(
     change: Change, before: Sequence[_Line], is_exact: bool
 ) -> tuple[list[_Line], list[_Line], bool]:
-    """Return the lines after a change, those that it took away, and whether the former are exactly
-    those of the file. If they cannot be, the added lines are the last ones.
+    """Return the lines after a change, the lines that it removed, and whether the lines after it
+    are exactly those of the file. If they are not, the added lines come last.
+
+    is_exact  whether the lines before the change are exactly those of the file
     """
     added, removed = change.whole_lines
     recorded = len(change.lines("added")) + len(change.lines("removed"))
@@ -155,13 +157,8 @@ def _replaced(
         texts = [cut(text) for text in hunk.removed]
         is_exact &= start >= 0 and [line.text for line in lines[start:end]] == texts
         if not is_exact:
-            last = {line.text: number for number, line in enumerate(lines)}
-            places = {last[text] for text in texts if text in last}
-            lines = [line for number, line in enumerate(lines) if number not in places] + [
-                lines[number] for number in sorted(places)
-            ]
+            start, lines = _with_last(lines, texts)
             end = len(lines)
-            start = end - len(places)
         taken += lines[start:end]
         lines[start:end] = [_Line(cut(text), _ADDED) for text in hunk.added]
     return lines, taken, is_exact and bool(hunks or change.before == change.after)
@@ -180,6 +177,16 @@ def _writers_in(
         for at in range(size)
         if version[old + at].writers.written is not None
     }
+
+
+def _with_last(lines: Sequence[_Line], texts: Iterable[str]) -> tuple[int, list[_Line]]:
+    """Return lines with the last line of each text moved to the end, and the index of the first
+    moved one.
+    """
+    last = {line.text: number for number, line in enumerate(lines)}
+    places = {last[text] for text in texts if text in last}
+    others = [line for number, line in enumerate(lines) if number not in places]
+    return len(others), others + [lines[number] for number in sorted(places)]
 
 
 def _brings_back(change: Change, removal: Change | None) -> bool:

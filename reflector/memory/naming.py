@@ -185,6 +185,9 @@ class _Replay:
             yield [], skipped
 
     def _by_call(self, state: _State, call: Call) -> Iterator[_Way]:
+        """Yield the ways in which a call continues a state: it changed the content, it is hidden
+        after an opaque call of its session, or the last look at the file saw its result.
+        """
         skipped = state._replace(place=state.place + 1)
         for hidden, before in self._starts(state, call):
             after = call.apply(before)

@@ -530,6 +530,11 @@ def _reparse(
     *,
     dry_run: bool,
 ) -> Reparsed:
+    """Read a window's last answer again, and record the new verdicts if they differ.
+
+    An answer is unreadable if it cannot be parsed, if it was refused, or if its transcript is
+    missing and the recorded verdicts differ from the answer.
+    """
     parsed = read_answer(answer.facts)
     old = _last_reading(ledger, story)
     old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old is not None else []

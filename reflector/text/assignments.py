@@ -240,6 +240,10 @@ def _names_a_secret(keyword: str, suffix: str) -> bool:
 def _quoted_span(
     text: str, quote: re.Match[str], family: str, *, is_strict: bool
 ) -> tuple[int, int] | None:
+    """Return the place of the secret after an opening quote; None if the value is not a secret.
+
+    is_strict  only a long random value is a secret
+    """
     start = quote.end()
     end = _closing(text, quote)
     newline = text.find("\n", start, end if end >= 0 else start + _QUOTED_LIMIT)
@@ -271,6 +275,10 @@ def _closing(text: str, quote: re.Match[str]) -> int:
 
 
 def _is_quoted_secret(value: str, family: str) -> bool:
+    """Return whether a quoted value is a secret, and not a name, a sentence or a placeholder.
+
+    A password can be any text. A key must be random.
+    """
     if len(value) < 4 or is_placeholder(value):
         return False
     if family == "key":

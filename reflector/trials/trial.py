@@ -695,6 +695,9 @@ def trial_findings(ledger: Reader) -> list[Finding]:
 
 
 def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
+    """Yield the faults of a trial: a chosen key, placebos that were exchanged, or a result that
+    does not follow from the sessions.
+    """
     opened = trial.opened
     closed = trial.closed
     if not trial.origin and trial.data["key"] != _key_before(ledger, opened):

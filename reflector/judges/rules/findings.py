@@ -151,8 +151,11 @@ def _mended(citation: Citation) -> Evidence | None:
 
 
 def _went_through(citation: Citation) -> Evidence | None:
+    """Find a step in which every command passed, if you wrote nothing after it. A commit or a push
+    alone shows something only if a check failed before.
+    """
     step_results = [ran for ran in citation.results if ran.is_own]
-    is_whole = step_results and len(step_results) >= len(citation.step_calls)
+    is_whole = len(step_results) >= max(len(citation.step_calls), 1)
     if not is_whole or not all(ran.passed for ran in step_results) or _has_failed(citation):
         return None
     is_routine = citation.step_kinds == {"ship"} and not citation.red

@@ -171,6 +171,9 @@ class Reader:
             yield from self._chains.pop(key).release(at_once=True)
 
     def _take_model(self, chain: _Chain, message: Message) -> Iterator[Citation]:
+        """Begin a citation for each cited bullet, and add the calls to the steps of the citations
+        that are still open.
+        """
         names = citations_of(message)
         cited = {*names, *message.beside}
         spoken = message.text.strip()
