@@ -553,6 +553,10 @@ _CHOICES: dict[str, Iterable[str]] = {
 
 
 def _check(key: str, value: Any, where: str) -> None:
+    """Refuse a value that has the right type but is not allowed for its setting.
+
+    Raises: ConfigError.
+    """
     if key in _CHOICES and value not in _CHOICES[key]:
         raise ConfigError(f"{where} is {value!r}; {_hint(value, 'choices', _CHOICES[key])}")
     least, most = _BOUNDS.get(key, (value, value))

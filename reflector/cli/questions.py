@@ -289,6 +289,9 @@ def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[s
 
 
 def _blame_rule(asked: Question, name: str) -> None:
+    """Print the end of a rule if it is no longer in the playbook, its votes, and a row for each
+    count.
+    """
     from reflector.audit.blame import blame_bullet as steps_of
 
     row = find_bullet(asked.ledger, name, asked.then)
@@ -309,7 +312,7 @@ def _blame_rule(asked: Question, name: str) -> None:
         prose(line)
     if steps:
         say()
-    is_alone = all(step.name == row.name for step in steps)
+    first = int(all(step.name == row.name for step in steps))  # without the same name in each row
     columns = ("rule", "position", "when", "session", "verdict", "total", "why")
     rows = [
         (
@@ -320,11 +323,11 @@ def _blame_rule(asked: Question, name: str) -> None:
             step.tag or step.disposition,
             f"{step.helpful}/{step.harmful}",
             _why(step),
-        )[is_alone:]
+        )[first:]
         for step in steps
     ]
     table(
-        columns[is_alone:],
+        columns[first:],
         rows,
         extra=("when",),
         whole=True,

@@ -216,6 +216,9 @@ def _print_proposals(proposals: Sequence[Proposal]) -> None:
 
 
 def _decide_by_key(place: Place, waiting: WaitingJson) -> None:
+    """Show each open case, and record each decision immediately. After the last case, only the
+    last decision can be taken back.
+    """
     cases: list[_Case] = [
         *map(_CitationCase, waiting.citations),
         *map(_ProposalCase, waiting.proposals),

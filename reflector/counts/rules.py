@@ -360,6 +360,10 @@ def restored(saved: Iterable[Any]) -> RuleSet:
 
 
 def _counting(rule: Rule) -> Counting:
+    """Return a rule with its tokens as bits: those that it asks for, and those that it forbids.
+
+    A fact asks for nothing, so each of its tokens only counts as named.
+    """
     tokens = tokens_of(rule.text)
     if rule.is_fact:
         every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)

@@ -173,6 +173,9 @@ class Call(NamedTuple):
 
 
 def _edited(text: bytes | None, edit: Edit) -> bytes | None:
+    """Return a text after an edit; None if the edit does not fit the text. An edit without an old
+    text creates a file.
+    """
     if text is None:
         return edit.new if not edit.old else None
     old = edit.old

@@ -351,6 +351,7 @@ def citation_of(ledger: Ledger, session_id: str, name: str) -> OpenCitation:
 
 
 def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
+    """Return the reason why you cannot judge a citation, with the next step."""
     short = session_id[:8]
     citing = []
     for window in ledger.windows(session_id):

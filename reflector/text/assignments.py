@@ -349,6 +349,9 @@ def _is_secret_name(value: str, place: _Place) -> bool:
 
 
 def _is_secret_word(value: str, place: _Place, digits: int) -> bool:
+    """Return whether a value without quotes is a secret. The shorter it is, the clearer its place
+    must be. Only a password need not be random.
+    """
     if place.family == "password":
         return place.ends or (digits > 0 and len(value) >= 6)
     if "/" in value:

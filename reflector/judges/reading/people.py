@@ -64,8 +64,8 @@ class _Reading(NamedTuple):
 def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> Remark:
     """Return the meaning of a message.
 
-    refuses  it is the reason given with a refused call, which alone is a sign
-    answers  the agent had asked something: a no at the start answers it
+    refuses  whether the message is the reason of a refused call, which is a sign of an objection
+    answers  whether the agent had asked something, so that a "no" at the start is only an answer
     """
     looked_at = text[:_LOOKED_AT]
     own_words = _own_words(looked_at)

@@ -67,6 +67,9 @@ def _names_fault(citation: Citation, remark: Remark) -> bool:
 
 
 def _opposed(citation: Citation) -> Evidence | None:
+    """Find an objection against the advice: it speaks against a word that the advice supports, and
+    agrees with no word of the advice.
+    """
     remark = _first_word(citation)
     if remark is None or remark.kind != "objects":
         return None
@@ -230,6 +233,7 @@ def judge_citation(citation: Citation, *, wrong_counts: bool = False) -> Judged:
 
 
 def _judge_by_findings(citation: Citation) -> Judged:
+    """Return the verdict on a citation: that of its findings, if all of them are on one side."""
     if citation.declined:
         return Judged("neutral", "the agent cited the rule to decline it")
     if citation.words and repeats(citation, citation.words[0].remark):

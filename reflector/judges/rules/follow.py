@@ -260,6 +260,7 @@ def _take_result(chain: _Chain, result: ToolResult) -> None:
 
 
 def _take_person(chain: _Chain, message: Message) -> None:
+    """End the steps of all citations, and add your words to them."""
     refuses = message.origin == "refusal"
     if not refuses:  # a refusal is not a turn of its own; the next message is
         chain.turn += 1
