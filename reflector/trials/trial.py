@@ -709,11 +709,13 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
     if closed is None or closed.data is None or first_origin(closed.meta):
         return
     if stray := _stray_placebos(ledger, trial, closed.position):
-        message = (
+        yield Finding(
+            "trial",
+            closed.position,
             f"{stray} sessions got the placebo although they drew another text, so the texts "
-            f"of this trial were exchanged"
+            "of this trial were exchanged",
+            _ANOTHER,
         )
-        yield Finding("trial", closed.position, message, _ANOTHER)
     # a later version may decide otherwise
     is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
     result = dict(closed.data)
