@@ -155,7 +155,7 @@ class Config:
     #: harmful for rules of the playbook. For rules in your files they always count. After a change,
     #: `reflector lab reparse` counts earlier findings
     checked_counts: bool = False
-    #: `"ask"`: the agent's proposals wait for you; `"accept"`: they are added at once
+    #: `"ask"`: the agent's proposals wait for you; `"accept"`: they are added immediately
     proposals: str = "ask"
     #: rules that are shown first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()
@@ -553,6 +553,10 @@ _CHOICES: dict[str, Iterable[str]] = {
 
 
 def _check(key: str, value: Any, where: str) -> None:
+    """Refuse a value that has the right type but is not allowed for its setting.
+
+    Raises: ConfigError.
+    """
     if key in _CHOICES and value not in _CHOICES[key]:
         raise ConfigError(f"{where} is {value!r}; {_hint(value, 'choices', _CHOICES[key])}")
     least, most = _BOUNDS.get(key, (value, value))
@@ -563,8 +567,10 @@ def _check(key: str, value: Any, where: str) -> None:
     if key == "never":
         for folder in value:
             if not folder.startswith(("/", "~")):
-                hint = "a folder begins with '/' or '~', such as '~/work/acme'"
-                raise ConfigError(f"{where} has {folder!r}; {hint}")
+                raise ConfigError(
+                    f"{where} has {folder!r}; a folder begins with '/' or '~', such as "
+                    "'~/work/acme'"
+                )
     if key in ("readers", "judges"):
         for name in value:
             _check_extension(name, where)

@@ -33,8 +33,8 @@ def resource_dir(name: str) -> Path:
 
 def install_command(extra: str) -> str:
     """Return the shell command that adds an extra's packages to the running environment, with pip
-    if it is there, else with uv. If the metadata of the installation does not contain the extra,
-    the text is to reinstall.
+    if it is there, else with uv. If the installed package does not list the extra, return the
+    advice to reinstall the package.
     """
     import shlex
     import sys

@@ -807,7 +807,7 @@ MUTATIONS = [
     Mutation(CHECK_ROWS, "counts.came_up or counts.run", "counts.run", PAGES),
     Mutation(CHECK_ROWS, "if rule.forbids else counts.against", "", PAGES),
     Mutation(CHECK_RESULTS, "began.at - first >= TASK", "False", PAGES),
-    Mutation(CHECK_RESULTS, "value * false_share * rank", "value * false_share", PAGES),
+    Mutation(CHECK_RESULTS, "value * FALSE_SHARE * rank", "value * FALSE_SHARE", PAGES),
     Mutation(CHECK_RESULTS, "log((1 - _STRONG_WEIGHT) / _STEPS)", "log(1 / _STEPS)", PAGES),
     Mutation(CHECK_PAGE, "reserve = 1 if index", "reserve = 0 if index", PAGES),
     Mutation(CHECK_PAGE, "if width(line) <= WIDTH:", "if True:", PAGES),
@@ -909,7 +909,7 @@ MUTATIONS = [
         "set(names)",
         MERGED,
     ),
-    Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
+    Mutation(PROJECTION, "(name, old.heir)", "(name,)", MERGED),
     # Answers over the whole history, counted from one row.
     Mutation(USAGE, " and head // 2 < position <= head", " and position <= head", CACHED),
     Mutation(
@@ -965,7 +965,9 @@ MUTATIONS = [
     Mutation(MATCHED, 'return identity(type_, "beside", *birth)', "return birth.event_id", PARTED),
     Mutation(SURVEYED, "checked if own else until_now(checked)", "checked", PAIRED),
     Mutation(SAME_BULLETS, "            self._with_its_text(their_bullets),\n", "", PAIRED),
-    Mutation(VERDICTS, "            if tag.is_check:", "            if not tag.is_check:", MERGING),
+    Mutation(
+        VERDICTS, "            if tag.is_check\n", "            if not tag.is_check\n", MERGING
+    ),
     Mutation(MERGE, "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, the recorded parts of a transcript, the pipeline.
@@ -1198,10 +1200,10 @@ MUTATIONS = [
     ),
     Mutation(HOOK_LIST, "and is_status_line(_command(line)):", ":", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "if is_free_of_us and", "if", INSTALL_COMMAND),
-    Mutation(HOOK_LIST, "event, None)) is None:", "event, 0)) is None:", INSTALLED),
+    Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.pop(event, 0)", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
-    Mutation(HOOK_LIST, "            handler.update(renewed)\n", "", INSTALLED),
-    Mutation(HOOK_LIST, "                renewed |= handler ", "                pass ", INSTALLED),
+    Mutation(HOOK_LIST, "    handler.update(renewed)\n", "", INSTALLED),
+    Mutation(HOOK_LIST, "        renewed |= handler\n", "        pass\n", INSTALLED),
     Mutation(
         HOOK_LIST,
         "lambda _, handler: is_own",
@@ -1451,8 +1453,8 @@ MUTATIONS = [
     ),
     Mutation(
         INJECTION,
-        "is_counted = bullet.name not in loaded.uncounted",
-        "is_counted = True",
+        "elif bullet.name in loaded.uncounted:",
+        "elif False:",
         ("tests/playbook_files/test_sharing.py", *TOLD),
     ),
     Mutation(
@@ -1494,7 +1496,7 @@ MUTATIONS = [
     ),
     Mutation(ARGUMENTS, "alike[0] if len(alike) == 1 else None", "None", ERRORS),
     # A time in words means the whole period.
-    Mutation(DATES, "days or 7 * (name != words)", "days", MOMENTS),
+    Mutation(DATES, "                days = 7\n", "                pass\n", MOMENTS),
     Mutation(DATES, "if is_ahead else day", "if False else day", MOMENTS),
     Mutation(DATES, "min(end, first + timedelta(days=now.day - 1))", "end", MOMENTS),
     Mutation(DATES, ".replace(fold=1)", "", MOMENTS),

@@ -324,6 +324,9 @@ class _Blame:
         return recount.position > self.then.entries[_name_in(recount)].recounted_at
 
     def _baseline(self, event: Event, name: str) -> Step | None:
+        """Return the step of an event that sets a bullet's start value; None if it sets none, or
+        0/0. A recount replaces the start values of the whole family.
+        """
         values = self.history.values_in(event, name)
         if values is None:
             return None

@@ -133,13 +133,17 @@ def _month(day: date, back: int) -> date:
 
 def _day(words: str, today: date) -> date | None:
     """Return the day that words name; None if they do not name a day."""
-    if words in ("today", "yesterday"):
-        return today - timedelta(days=words == "yesterday")
+    if words == "today":
+        return today
+    if words == "yesterday":
+        return today - _DAY
     name = words.removeprefix("last ")
     for number, weekday in enumerate(_WEEKDAYS):
         if len(name) >= 3 and weekday.startswith(name):
             days = (today.weekday() - number) % 7
-            return today - timedelta(days=days or 7 * (name != words))
+            if not days and words != name:
+                days = 7
+            return today - timedelta(days)
     if dotted := re.fullmatch(_DOTTED, words, re.ASCII):
         return date(int(dotted["year"]), int(dotted["month"]), int(dotted["day"]))
     named = re.fullmatch(_NAMED[0], words, re.ASCII) or re.fullmatch(_NAMED[1], words, re.ASCII)

@@ -107,6 +107,9 @@ def _set_by_hand(side: Past, name: str) -> int:
 
 
 def _change(before: BulletRow | None, after: BulletRow | None) -> str:
+    """Return the word for the change of a bullet between two moments. A bullet that was a rule only
+    between them "came and went".
+    """
     was_rule = before is not None and before.is_rule
     is_rule = after is not None and after.is_rule
     if is_rule and not was_rule:
@@ -159,8 +162,10 @@ def _moved(
         increase = len(after) - len(before)
         if increase:
             session = moved[name].setdefault(session_id, Moved(session_id))
-            session.helpful += increase * (tag > 0)
-            session.harmful += increase * (tag < 0)
+            if tag > 0:
+                session.helpful += increase
+            else:
+                session.harmful += increase
     return moved
 
 

@@ -212,6 +212,9 @@ def _target(change: Change, target: str | Mapping[str, str] | None) -> str | Non
 
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
+    """Return the reason why a change cannot be made; None if it can be made. An undo (`again`) may
+    restore a text that would be refused as a new text.
+    """
     kind = KINDS[change.kind]
     row = rows.get(change.name or "")
     if again and kind in SETTING_KINDS and row is not None and row.status == "watched":

@@ -157,8 +157,9 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
 
 
 def _relation_to(ledger: Ledger, events: Sequence[Event]) -> Callable[[Event], bool]:
-    """Return the check whether an event was not redacted, and is of the same reflection as one of
-    these events or the proposal of one.
+    """Return a function that checks whether an event is related to one of these events: it is of
+    the same reflection, or it is the proposal that one of them decides. A redacted event is not
+    related.
     """
     target_ids = {event.target_id for event in events}
     reflections = {event.reflection_id for event in events} - {None}

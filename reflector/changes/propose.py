@@ -366,7 +366,7 @@ def _unwanted(
     known: Sequence[Proposal],
     origin: str,
 ) -> str | None:
-    """Return the reason why a possible change is not proposed; None if it is."""
+    """Return the reason why a change must not be proposed; None if it may be proposed."""
     refusal = None
     if change.text is not None:
         refusal = _unwanted_text(rows, change, change.text, known)
@@ -386,8 +386,8 @@ def _unwanted(
 def _unwanted_text(
     rows: Sequence[BulletRow], change: Change, text: str, known: Iterable[Proposal]
 ) -> str | None:
-    """Return the reason why a text is not proposed: its length, the same words in a bullet, or your
-    rejections. None if it is.
+    """Return the reason why a text must not be proposed; None if it may be proposed. The reason is
+    its length, a bullet with the same words, or your rejections.
     """
     if len(text) > MOST_TEXT:
         return (

@@ -3,8 +3,8 @@
 Invariant: nothing is subtracted. A retraction makes the set of counted tags smaller, and a
 retraction is undone by a retraction of it. An event is retracted at most once, so the retractions
 that follow from one event form a line. Only the last of them can be retracted next, and if the line
-has an odd length, the evidence counts. If an adoption of a policy takes another one back, it points
-to it.
+has an odd length, the evidence counts. An adoption of a policy that takes an earlier one back
+points to that one.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
         yield Step("The sessions behind a row", command("blame", quote(rows[0].label)))
     elif facts.repeated:
         rules = facts.repeated[0].rules
-        words = f"Strengthen {rules[0]}, or add a rule" if rules else "To make a rule of your words"
+        words = f"Strengthen {rules[0]}, or add a rule" if rules else "To make your words a rule"
         yield Step(words, command("add", "pat", '"…"'))
 
 

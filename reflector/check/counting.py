@@ -114,13 +114,14 @@ class RuleCount:
         is_run = (
             marks.run & named == named if self.counting.needs_all else marks.run & asked_for > 0
         )
-        ran = is_run and not is_late
+        is_run_in_time = is_run and not is_late
         is_asked_for = came_up or self.forbids
         period.sessions += 1
         period.came_up += came_up and self.occasion != ""
         period.ran += is_run and self.counting.named > 0
-        period.run += is_asked_for and ran
-        period.done += is_asked_for and (ran or (self.is_choice and acts & named > 0))
+        period.run += is_asked_for and is_run_in_time
+        is_chosen = self.is_choice and acts & named > 0
+        period.done += is_asked_for and (is_run_in_time or is_chosen)
         period.written += is_asked_for and marks.written & named > 0
         period.said += marks.said & AGAIN
         self.breaches |= acts & against

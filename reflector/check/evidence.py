@@ -149,7 +149,8 @@ def evidence_of(
 def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
     """Yield evidence in lines of at most 80 columns."""
     for index, text in enumerate(evidence.counted):
-        yield cut(f"{'counted' * (index == 0):<8} {text}", _WIDTH)
+        title = "" if index else "counted"
+        yield cut(f"{title:<8} {text}", _WIDTH)
     shown = [each for each in evidence.sessions if each.deed]
     yield from map(_row, shown[:_MOST_ROWS])
     if len(shown) > _MOST_ROWS:
@@ -220,7 +221,9 @@ def _words_of(counting: Counting, act: Act, command: str) -> Iterator[tuple[str,
     shown = command.split("\n") if command else lines
     deeds = {"named": counting.named, "against": counting.negated}
     for place, token in enumerate(counting.tokens):
-        for deed in (deed for deed, bits in deeds.items() if bits >> place & 1):
+        for deed, bits in deeds.items():
+            if not bits >> place & 1:
+                continue
             for line, shown_line in zip(lines, shown, strict=False):
                 if _holds(token, line, act):
                     is_shown = token.text in shown_line

@@ -168,6 +168,7 @@ def _label_width(rows: Sequence[Row], number_of_files: int) -> int:
 
 
 def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]:
+    """Yield the lines below the rows: the number of rules that need no look, by the reason."""
     if followed := rules_by_part[Part.FOLLOWED]:
         first = followed[0]
         frame = f'FOLLOWED {len(followed)}, first "" ({followed_words(first)})'

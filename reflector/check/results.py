@@ -93,16 +93,16 @@ def _evidence(shares: tuple[float, ...]) -> float:
     )
 
 
-def e_bh(evidence_by_key: Mapping[K, float], false_share: float = FALSE_SHARE) -> set[K]:
+def e_bh(evidence_by_key: Mapping[K, float]) -> set[K]:
     """Return the keys whose evidence is a result, tested together.
 
-    The k-th largest evidence must be at least number / (false share × k).
+    The k-th largest evidence must be at least number / (`FALSE_SHARE` × k).
     """
     number = len(evidence_by_key)
     ordered = sorted(evidence_by_key.values(), reverse=True)
     accepted = 0
     for rank, value in enumerate(ordered, start=1):
-        if value * false_share * rank >= number:
+        if value * FALSE_SHARE * rank >= number:
             accepted = rank
     if not accepted:
         return set()

@@ -206,10 +206,10 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
 def edit(place: Place, name: str | None, text: str | None, section: str | None) -> Sequence[Change]:
     """Change a rule, or all rules in your editor.
 
-    With TEXT or --section, the rule changes at once and keeps its name and counts. With NAME alone,
-    its text opens in your editor. Without NAME, playbook.json opens: you can change a text, move or
-    delete a rule, or add a rule as {"text": "..."}, without a name. The editor is $VISUAL or
-    $EDITOR.
+    With TEXT or --section, the rule changes immediately and keeps its name and counts. With NAME
+    alone, its text opens in your editor. Without NAME, playbook.json opens: you can change a text,
+    move or delete a rule, or add a rule as {"text": "..."}, without a name. The editor is $VISUAL
+    or $EDITOR.
     """
     if name is None:
         options = click.get_current_context().params
@@ -259,8 +259,7 @@ def _edit_file(place: Place) -> None:
     from reflector.events.registry import EVENT_TYPES
 
     content = file.read_bytes()
-    problems: Sequence[object] = (file,)
-    while problems:
+    while True:
         edited(f"edit {file}", file=file)
         with project.open_ledger() as ledger:
             before = ledger.head().position
@@ -268,7 +267,9 @@ def _edit_file(place: Place) -> None:
         with place.pipeline() as pipeline:
             problems = untaken(pipeline.ledger, project)
             events = list(pipeline.ledger.events(after=before, types=CHANGING))
-        if problems and not _is_edited_again():
+        if not problems:
+            break
+        if not _is_edited_again():
             raise click.ClickException(f"nothing was recorded; correct {file}")
     for event in events:
         say(f"{event.type}  {EVENT_TYPES[event.type].summary(event.facts)}")

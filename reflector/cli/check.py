@@ -211,9 +211,10 @@ def _notes(
         yield f"{unread[0]}{more}"
     yield from (f"reflector: {reason}" for reason in ran.failed)
     yield from ran.notes
-    if answer.found is not None and ran.asked:
-        yield spent_words(answer.found)
-    if answer.found is not None and (dropped := sum(line.dropped for line in answer.found.lines)):
+    found = answer.found
+    if found is not None and ran.asked:
+        yield spent_words(found)
+    if found is not None and (dropped := sum(line.dropped for line in found.lines)):
         yield (
             f"{counted(dropped, 'answer')} ignored, because an answer counts only if its quote is "
             "in the session."

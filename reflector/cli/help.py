@@ -30,7 +30,7 @@ def help_(words: tuple[str, ...], every: bool) -> None:
     Without WORDS, `help` shows the first screen.
 
     With WORDS, it shows the commands and sections that contain most of the words, best match first.
-    Upper and lower case are the same.
+    The search ignores upper and lower case.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:

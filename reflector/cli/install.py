@@ -175,7 +175,7 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
     where = "all your projects" if scope == "user" else str(root)
     if agent is CLAUDE:
         counted_from = "are counted from now on, including open sessions"
-        shown = "New sessions get the playbook at once. Open sessions get it after /clear."
+        shown = "New sessions get the playbook immediately. Open sessions get it after /clear."
     else:
         counted_from = f"of {agent.title} are counted after you start it again"
         shown = "From then on, each new session gets the playbook."

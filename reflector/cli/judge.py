@@ -219,13 +219,13 @@ def _choice(number: int, offer: Offer, newest: Estimate) -> tuple[object, ...]:
 def _ask_limits(config: Config, project: Path) -> None:
     """Ask for the limits of all projects, and keep the values that differ from the settings."""
     questions = click.prompt(
-        "Maximum of questions per day, in all projects together",
+        "Maximum number of questions a day, in all projects together",
         type=click.IntRange(1),
         default=config.daily_requests or Config().daily_requests,
         err=True,
     )
     dollars = click.prompt(
-        "Maximum of dollars per month, by list prices",
+        "Maximum cost in dollars a month, at list prices",
         type=click.IntRange(1),
         default=config.monthly_dollars or _DOLLARS,
         err=True,

@@ -62,7 +62,7 @@ def lab(place: Place, dataset: str | None) -> None:
     type=click.IntRange(1, 10),
     default=1,
     show_default=True,
-    help="Number of rounds of insights.",
+    help="Number of times to ask for insights.",
 )
 @click.option(
     "--language",

@@ -119,8 +119,8 @@ _CAUSES = {
         "writes the file."
     ),
     "git": (
-        "playbook.json is as git has it. The ledger has other rules or names, and the next command "
-        "that changes a rule writes the file."
+        "playbook.json equals its version in git, but the ledger has other rules or names. The "
+        "next command that changes a rule writes the file."
     ),
     "edited": "If you edited playbook.json, the next command records your edits; `{}` writes the "
     "file.",

@@ -248,7 +248,7 @@ def list_(
               rules do not fit.
     DEMOTED   Sessions that got the rule since the rule last helped.
 
-    Under up to three rules, `list` prints the newest verdict of a judge, with the quote.
+    For at most three rules, `list` also prints the newest verdict of a judge, with its quote.
     """
     uses = Uses.of(asked)
     query = " ".join(words)

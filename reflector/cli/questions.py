@@ -277,7 +277,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         if row is None or not row.is_rule:
             return
         counts = _worth(asked, row, steps_of(ledger, row.name, asked.then))
-        rows = [("since" * (number == 0), text) for number, text in enumerate(counts)]
+        rows = [("" if number else "since", text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
         note(f"For its verdicts: {place.command('blame', row.name)}")
 
@@ -289,6 +289,9 @@ def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[s
 
 
 def _blame_rule(asked: Question, name: str) -> None:
+    """Print the end of a rule if it is no longer in the playbook, its votes, and a row for each
+    count.
+    """
     from reflector.audit.blame import blame_bullet as steps_of
 
     row = find_bullet(asked.ledger, name, asked.then)
@@ -309,7 +312,7 @@ def _blame_rule(asked: Question, name: str) -> None:
         prose(line)
     if steps:
         say()
-    is_alone = all(step.name == row.name for step in steps)
+    first = int(all(step.name == row.name for step in steps))  # without the same name in each row
     columns = ("rule", "position", "when", "session", "verdict", "total", "why")
     rows = [
         (
@@ -320,11 +323,11 @@ def _blame_rule(asked: Question, name: str) -> None:
             step.tag or step.disposition,
             f"{step.helpful}/{step.harmful}",
             _why(step),
-        )[is_alone:]
+        )[first:]
         for step in steps
     ]
     table(
-        columns[is_alone:],
+        columns[first:],
         rows,
         extra=("when",),
         whole=True,
@@ -388,10 +391,9 @@ def log(
     Name a rule, a session or a day to list only its events, or A..B for the events between two
     moments.
 
-    To undo a change, run `reflector undo POSITION`. A, B and MOMENT are each a time (2026-11-21,
-    yesterday, 2 weeks ago), a position or a session's id. With --memory, `log` lists changes of
-    files that agents load. Name a FILE or a session to list only its changes. To undo such a
-    change, run `reflector undo POSITION`.
+    A, B and MOMENT are each a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's
+    id. With --memory, `log` lists changes of files that agents load. Name a FILE or a session to
+    list only its changes. To undo any change, run `reflector undo POSITION`.
     """
     if memory:
         from reflector.cli.memory import print_log

@@ -114,8 +114,8 @@ def _confirmed(place: Place, project: Project) -> int | None:
     tokens = surplus.windows * config.request_tokens
     question = (
         f"{counted(surplus.windows, 'session')} to judge, and {surplus.requests_left} of today's "
-        f"{config.daily_requests} requests are left. Judge all of them now, with about "
-        f"{tokens:,} tokens at most?"
+        f"{config.daily_requests} requests are left. Judge all of them now, with at most about "
+        f"{tokens:,} tokens?"
     )
     return surplus.windows if click.confirm(question, err=True) else None
 

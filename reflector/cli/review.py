@@ -125,9 +125,9 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     """Decide on open citations and on proposals.
 
     In a terminal, you see the evidence and decide with one key. Your verdict replaces the other
-    verdicts on this rule in this session. Each decision is recorded at once, and the key u takes
-    the last decision back. Without a terminal, `review` lists the open decisions. ID is the id of a
-    proposal, or the beginning of this id.
+    verdicts on this rule in this session. Each decision is recorded immediately, and the key u
+    takes the last decision back. Without a terminal, `review` lists the open decisions. ID is the
+    id of a proposal, or the beginning of this id.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -216,6 +216,9 @@ def _print_proposals(proposals: Sequence[Proposal]) -> None:
 
 
 def _decide_by_key(place: Place, waiting: WaitingJson) -> None:
+    """Show each open case, and record each decision immediately. After the last case, only the
+    last decision can be taken back.
+    """
     cases: list[_Case] = [
         *map(_CitationCase, waiting.citations),
         *map(_ProposalCase, waiting.proposals),
@@ -335,8 +338,8 @@ class _CitationCase:
             steps.append(counted(summary.errors, "error"))
         if summary.resumed:
             steps.append(f"resumed {short_time(summary.resumed)}")
-        facts.append(("agent", f"“{quote(summary.cited, _CHARACTERS)}”"))
-        facts.append(("then", ", ".join(steps)))
+        cited = f"“{quote(summary.cited, _CHARACTERS)}”"
+        facts += [("agent", cited), ("then", ", ".join(steps))]
         replies = [f"“{quote(reply, _CHARACTERS)}”" for reply in summary.replies]
         facts += [("you", reply) for reply in replies[:_REPLIES]]
         if more := replies[_REPLIES:]:
@@ -369,10 +372,10 @@ def _lines(message: Message) -> list[str]:
     lines: list[tuple[str, str]] = []
     if message.text.strip():
         lines.append(("you" if message.origin == "human" else message.origin, message.text))
-    for call in message.calls:
-        lines.append(("call", f"{call.name} {next(iter(call.input.values()), '')}"))
-    for result in message.results:
-        lines.append(("error" if result.is_error else "result", result.text))
+    lines += [
+        ("call", f"{call.name} {next(iter(call.input.values()), '')}") for call in message.calls
+    ]
+    lines += [("error" if result.is_error else "result", result.text) for result in message.results]
     return [f"{who:>9}  " + safe(text).replace("\n", "\n" + " " * 11) for who, text in lines]
 
 
@@ -625,9 +628,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     different rule. If two rules contradict each other, or are in different sections, the command
     shows them but does not propose a merge.
 
-    The command also proposes to remove a rule that harmed more often than chance explains. The same
-    applies to a rule that was shown in `prune_after` sessions and never cited. Pinned rules stay.
-    With the setting `prune` = "apply", these rules are removed at once.
+    The command also proposes removals: rules that harmed more often than chance explains, and rules
+    that were shown in `prune_after` sessions and never cited. With the setting `prune` = "apply",
+    it removes these rules immediately. Pinned rules always stay.
     """
     config = place.project().config
     with place.reading() as ledger:

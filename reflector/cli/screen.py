@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from reflector.cli.table import GROUPS, MORE, Entry
@@ -51,8 +51,7 @@ def _rows(group: Mapping[str, Entry]) -> Iterator[str]:
         yield f"{left:<{WIDTH // 2}}{right}".rstrip()
 
 
-def _pairs(rows: Iterable[tuple[str, str]]) -> list[str]:
+def _pairs(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """Return names and their descriptions in two columns."""
-    pairs = list(rows)
     width = max(len(name) for name, _ in pairs)
     return [f"  {name:<{width}}  {text}" for name, text in pairs]

@@ -92,7 +92,7 @@ def _add(place: Place, names: list[str]) -> None:
             add_mirror(pipeline.ledger, project, name)
             effect = "contains the playbook now" if is_there else "was created with the playbook"
             stop = place.command("mirror", "--off", name)
-            say(f"{name} {effect} and gets each change of the playbook. To stop: {stop}")
+            say(f"{name} {effect}. reflector updates it after each change. To stop: {stop}")
     if "CLAUDE.md" in names:
         note(
             "Claude Code's hook also shows the playbook. If you use the hook, remove the "

@@ -577,6 +577,7 @@ class _Target(NamedTuple):
 def _redaction_target(
     ledger: Ledger, event: str | None, text: str | None, session: str | None
 ) -> _Target:
+    """Return the erasure of one of the three: an event, all events with a text, or a session."""
     if text is not None:
         return _Target(text_erasure(ledger, _typed(text)), "from all events and files of reflector")
     named = target_named(ledger, session or event or "")

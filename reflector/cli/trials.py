@@ -210,7 +210,7 @@ def stop_(place: Place) -> None:
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
     """Compare runs of tasks, with and without advice.
 
-    Runs each task four times: twice with the advice and twice without.
+    The command runs each task four times: twice with the advice and twice without.
 
     The advice is the playbook, the rule NAME, or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
@@ -317,7 +317,7 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     say(f"{sessions}: {ended}{used}.")
     say(f"If {found.share:.0%} of sessions do not get the playbook, a trial detects a change of")
     for length in found.lengths:
-        late = "not within a year" if length.late is None else f"within {length.late} weeks"
+        late = "after more than a year" if length.late is None else f"within {length.late} weeks"
         half = f"half of the trials within {length.weeks} weeks, 9 of 10 {late}"
         ends = "not within a year" if length.weeks is None else half
         say(f"  {length.points:2} points: {ends}")
@@ -328,7 +328,7 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     ]
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
-        note(f"{needed} makes a trial 50 % longer: half of the trials detect {', '.join(costs)}.")
+        note(f"{needed} makes a trial 50 % longer. Half of the trials detect {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
         note("A trial needs too many sessions here; compare on tasks with `reflector trial run`.")
 

@@ -156,4 +156,4 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
 def _no_counter_changed(act: Act) -> str:
     if any(event.type == POLICY_ADOPTED for event in act.evidence):
         return "The counting policy changed, but no counter did; see `reflector ledger policy`."
-    return "No counter changed, because these verdicts already did not count."
+    return "No counter changed, because these verdicts did not count before."

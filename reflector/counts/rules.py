@@ -255,6 +255,10 @@ class RuleSet:
     def _count_act(
         self, act: Act, counts: PartCounts, occasions: dict[Occasion, list[int]]
     ) -> None:
+        """Count the tokens that an act runs or writes, and the occasions that came up in it.
+
+        The place of a rule's first token in the command shows whether it ran before its occasion.
+        """
         places: dict[int, int] = {}
         for sought in self._held_by(act.command):
             if not sought.is_run_by(act.command):
@@ -356,6 +360,10 @@ def restored(saved: Iterable[Any]) -> RuleSet:
 
 
 def _counting(rule: Rule) -> Counting:
+    """Return a rule with its tokens as bits: those that it asks for, and those that it forbids.
+
+    A fact asks for nothing, so each of its tokens only counts as named.
+    """
     tokens = tokens_of(rule.text)
     if rule.is_fact:
         every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)

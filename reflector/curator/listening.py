@@ -105,9 +105,8 @@ def hear(
 
 def _is_conversation(window: Event) -> bool:
     """Return whether a window is of a user's own conversation, not of a sub-agent's."""
-    if window.type != ev.SESSION_RECORDED or window.data is None:
-        return False
-    return not window.data.get("agent_id")
+    is_of_session = window.type == ev.SESSION_RECORDED and window.data is not None
+    return is_of_session and not window.facts.get("agent_id")
 
 
 def _messages_of(window: Event, people: Sequence[Message] | None) -> Iterable[Message]:
@@ -148,11 +147,13 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     live = [row.bullet for row in rows if row.status == "live"]
     if any(alike(text, bullet) for bullet in live):
         return False
-    is_standing = wish["kind"] == "standing"
-    before = [] if is_standing else _said_before(ledger, event)
-    if not is_standing and not before:
-        return False
-    reason = "the user asked for it" if is_standing else "the user said the same in two sessions"
+    before: Sequence[Event] = ()
+    reason = "the user asked for it"
+    if wish["kind"] != "standing":
+        before = _said_before(ledger, event)
+        reason = "the user said the same in two sessions"
+        if not before:
+            return False
     change = Change("add", section=wish["section"], text=text)
     removed = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
     row = next((row for row in removed if alike(text, row.bullet)), None)

@@ -318,9 +318,11 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
 
 
 def _original(place: Place) -> Entry | None:
-    """Return the noted ledger of another folder if the file is that ledger, or contains only events
-    of its copy. Return None if the file's history is not as it was appended. Events that this home
-    never had come from elsewhere.
+    """Return the noted ledger of another folder from which a file came: the file is that ledger, or
+    contains only events of that ledger's copy.
+
+    Return None if there is no such ledger, because the file may then contain events of strangers.
+    Also None if the file's history was changed after it was appended.
     """
     file = notes.file_identity(place.file)
     with looking(place.file, place.playbook) as stranger:

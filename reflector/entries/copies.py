@@ -97,13 +97,20 @@ def _keep_replaced(ledger: Ledger, place: Place) -> None:
 
 
 def _write_copy(ledger: Ledger, place: Place, entry: Entry) -> None:
+    """Note a new ledger, and append the new events to its copy.
+
+    If the copy has events that the ledger lacks, an export of the copy is kept before. After an
+    erasure, the whole copy is written again. Exports whose events the ledger has again are removed.
+
+    Raises: OSError, LedgerError.
+    """
     from reflector.exchange.transfer import exported  # most questions do not need it
 
     head = ledger.head()
     end = notes.copy_end(place.root)
     # An import gives an empty ledger another origin.
     is_loaded = entry.origin != head.origin and not end.position
-    if not entry.origin or is_loaded:  # it was just created
+    if not entry.origin or is_loaded:
         ledger.set_checkpoint(notes.mark_name(entry.mark), 0, entry.mark)
         notes.write_note(place, head.origin, entry.mark)
     elif entry.playbook != head.playbook:
@@ -234,11 +241,10 @@ def _keep_export(place: Place, end: Anchor, content: Iterable[bytes]) -> None:
 
 
 def _missing_events(export: Path, position: int) -> Finding:
-    consequence = f"the ledger lacks events that you had here before, up to position {position}"
     return Finding(
         "head",
         None,
-        consequence,
+        f"the ledger lacks events that you had here before, up to position {position}",
         (f"to bring them back, run `reflector import --rename {quote(str(export))}`"),
     )
 
@@ -300,8 +306,8 @@ def lost_history(root: Path, ledger: Ledger) -> Finding | None:
 
 
 def _give_header(root: Path, export: Path, end: End) -> None:
-    """Write the header of an export that begins with its first event, because no version imports it
-    without one. An early version kept the events of a later one in this form.
+    """Write the missing header of an export. An early version of reflector kept events without a
+    header, and no version imports such a file.
 
     Raises: OSError.
     """

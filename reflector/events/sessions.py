@@ -36,9 +36,11 @@ _ARM = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
 
 def _window(facts: Any) -> str:
     parts = [f"{facts.get('window', {}).get('records')} records by {facts.get('trigger')}"]
-    for key in ("cited", "retired", "unknown"):
-        if facts.get(key):
-            parts.append(f"{key} {f.first_of(facts[key])}")
+    parts += [
+        f"{key} {f.first_of(facts[key])}"
+        for key in ("cited", "retired", "unknown")
+        if facts.get(key)
+    ]
     return "; ".join(parts)
 
 

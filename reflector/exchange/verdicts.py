@@ -170,9 +170,11 @@ def counted_twice(sql: Statements) -> list[NewEvent]:
     reason = "the session counts once for it"
     retractions = []
     for (session_id, _), tags in counted.items():
-        for tag in sorted(tags)[1:]:
-            if tag.is_check:
-                retractions.append(_retraction(tag.event_id, session_id, reason))
+        retractions += [
+            _retraction(tag.event_id, session_id, reason)
+            for tag in sorted(tags)[1:]
+            if tag.is_check
+        ]
     return retractions
 
 

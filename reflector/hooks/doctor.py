@@ -299,10 +299,9 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     try:
         entries.update_copy(ledger, project.place, entries.file_identity(project.ledger_file))
     except (OSError, LedgerError) as error:
-        what = f"the copy of the ledger was not updated: {files.error_words(error)}"
         yield Check(
             "copy",
-            what,
+            f"the copy of the ledger was not updated: {files.error_words(error)}",
             "make its folder writable, or free some space; the next command writes the copy",
         )
     with ledger.asking() as sql:
@@ -318,11 +317,11 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check("triggers", "the database refuses changes to the history")
     if (trial := running(ledger, trial_place(project))) is not None:
         what = ", ".join(trial.data["bullets"]) or "the playbook"
-        text = (
+        yield Check(
+            "trial",
             f"a trial runs: {trial.withheld_share:.0%} of sessions do not get {what} until "
-            f"{trial.data['until'][:10]}"
+            f"{trial.data['until'][:10]}",
         )
-        yield Check("trial", text)
     for mirror in mirrors(ledger, project):
         mend = "correct the file" if mirror.trouble else ""
         yield Check("mirror", f"{mirror.name}: {mirror.trouble or mirror.state}", mend)

@@ -331,7 +331,7 @@ def context_form(as_json: bytes) -> bytes:
 
 def users_line(project: str, playbook: bytes) -> str:
     """Return the user's line about the playbook, the last session, the number of waiting proposals,
-    and lost events. Without a playbook the line has only the other parts that are there.
+    and lost events. Parts that do not exist are omitted.
     """
 
     def first_line_of(name: str) -> bytes:

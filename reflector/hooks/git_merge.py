@@ -38,28 +38,30 @@ _FAILED = 129
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Merge the files of the ancestor, our version and theirs into ours."""
+    """Merge the files of the ancestor, our version and theirs into ours. Return git's exit code: 1
+    if you must resolve a conflict.
+    """
     base, ours, theirs = map(Path, arguments[:3])
     try:
-        read = [_bullets(path) for path in (base, ours, theirs)]
+        versions = [_bullets(path) for path in (base, ours, theirs)]
     except OSError as error:
         return _told(f"a version of .claude/playbook.json cannot be read: {error}", 1)
-    if None in read:
+    if None in versions:
         labels = ["-L", "ours", "-L", "base", "-L", "theirs"]
         command = ["git", "merge-file", "-q", *labels, str(ours), str(base), str(theirs)]
         return 1 if subprocess.run(command, check=False).returncode else 0
-    old, mine, other = (bullets or () for bullets in read)
+    old, mine, other = (bullets or () for bullets in versions)
     if _is_rebase():
         # In a rebase, ours is the published version, and theirs is the commit on top of it.
         mine, other = other, mine
     merged = merge_versions(old, mine, other)
+    left = dump_shared(one for one, _ in merged)
+    right = dump_shared(two for _, two in merged)
     try:
-        replace_file(
-            ours, _marked(dump_shared(a for a, _ in merged), dump_shared(b for _, b in merged))
-        )
+        replace_file(ours, _marked(left, right))
     except OSError as error:
         return _told(f".claude/playbook.json is not merged: {error}", _FAILED)
-    conflicts = [a.name for a, b in merged if a != b]
+    conflicts = [one.name for one, two in merged if one != two]
     for name in conflicts:
         _told(
             (

@@ -152,6 +152,17 @@ def parsed(text: str) -> dict[str, Any]:
     return _is(value, dict, "the document")  # type: ignore[no-any-return]
 
 
+def _renew(handler: dict[str, Any], command: str, timeout: int) -> None:
+    """Make an older hook of ours call the command. With the same command, a timeout that the user
+    chose stays.
+    """
+    renewed = _handler(command, timeout)
+    if _command(handler) == command:
+        renewed |= handler
+    handler.clear()
+    handler.update(renewed)
+
+
 class HookList(NamedTuple):
     """Our hooks in a JSON text with `hooks`: an event's name, matcher groups, handlers.
 
@@ -185,28 +196,23 @@ class HookList(NamedTuple):
         for event in self.events:
             _is(hooks.get(event, []), list, f"hooks.{event}")
 
-        def is_more(event: str, handler: dict[str, Any]) -> bool:
+        def is_second(event: str, handler: dict[str, Any]) -> bool:
+            """Renew our first hook at an event; return whether a hook is another one of ours."""
             if not is_own(_command(handler)):
                 return False
-            if (timeout := missing.pop(event, None)) is None:
-                return True
-            renewed = _handler(command, timeout)
-            if _command(handler) == command:
-                renewed |= handler  # a timeout that the user chose stays
-            handler.clear()
-            handler.update(renewed)
-            return False
+            timeout = missing.pop(event, None)
+            if timeout is not None:
+                _renew(handler, command, timeout)
+            return timeout is None
 
-        _remove(settings, is_more)
+        _remove(settings, is_second)
         for event, timeout in missing.items():
             settings.setdefault("hooks", {}).setdefault(event, []).append(
                 {"hooks": [_handler(command, timeout)]}
             )
-        return (
-            text
-            if settings == parsed(text)
-            else dumped(settings, text if text.strip(_BLANKS) else "{}\n")
-        )
+        if settings == parsed(text):
+            return text
+        return dumped(settings, text if text.strip(_BLANKS) else "{}\n")
 
     def uninstall(self, text: str) -> str:
         """Return the text without our hooks and status line, and without the lists that contained

@@ -299,7 +299,9 @@ class Limited(BackendError):
 
 
 def _refusal(message: str, stage: str, rest: float = 0.0) -> BackendError:
-    """Return a failure; if the client rests, the text has the end of the rest."""
+    """Return a failure. With `rest`, the message shows the time after these seconds, at which the
+    client can be asked again.
+    """
     if rest > 0:
         message += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
     return BackendError(message, stage=stage, attempts=0, retry_after=rest)
@@ -466,7 +468,10 @@ async def _pause(seconds: float) -> None:
 def _workplace(
     path: str, person: Mapping[str, str], model: str, without: Sequence[str] = ()
 ) -> Iterator[Ours]:
-    """Yield a folder of ours for a start, with its variables; the user's lock must be held."""
+    """Yield a temporary folder and the variables in which a client runs, then remove the folder.
+
+    The user's lock must be held.
+    """
     guards = consent.open_folder("guard")
     word = token_hex(16)
     folder = Path(tempfile.mkdtemp(dir=consent.open_folder("work")))

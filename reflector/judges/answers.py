@@ -225,6 +225,9 @@ def _has_key(extraction: Extraction, keys: Sequence[str]) -> bool:
 
 
 def _find(text: str, keys: Sequence[str]) -> Extraction:
+    """Return the first object that has one of the keys. If there is none, return the complete
+    entries of damaged JSON, or else an empty object with the fault.
+    """
     first: Extraction | None = None
     for extraction in objects_in(text):
         if _has_key(extraction, keys):
@@ -232,12 +235,14 @@ def _find(text: str, keys: Sequence[str]) -> Extraction:
         first = first or extraction
     saved = _saved_from(text) if keys is _KEYS else {}
     if saved:
-        damaged = "the JSON is cut off or damaged; only its complete entries were read"
-        return Extraction(saved, "repaired", (damaged,))
+        return Extraction(
+            saved,
+            "repaired",
+            ("the JSON is cut off or damaged; only its complete entries were read",),
+        )
     if first is None:
         missing = "a complete JSON object" if "{" in text else "JSON"
-        nothing = f"the answer does not contain {missing}"
-        return Extraction({}, "none", (nothing,))
+        return Extraction({}, "none", (f"the answer does not contain {missing}",))
     present = ", ".join(brief(key) for key in list(first.value or {})[:5]) or "no keys"
     lacks = f"neither {' nor '.join(keys)}" if len(keys) > 1 else f"no {keys[0]}"
     return Extraction({}, first.strategy, (f"the object has {lacks} but {present}",))

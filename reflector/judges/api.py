@@ -86,7 +86,7 @@ def api_settings(api: Api, config: Config | None = None) -> ApiSettings:
 
 
 class _Value(NamedTuple):
-    """The value of a setting, and the variable that contains it; "" for each without one."""
+    """The value of a setting, "" if it is not set, and the variable that sets it, "" for a file."""
 
     text: str
     variable: str = ""

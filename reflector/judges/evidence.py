@@ -155,6 +155,9 @@ def grounds(
 
 
 def _read_window(messages: Iterable[Message], quoted: Collection[int | None]) -> _Window:
+    """Return the parts of a window that can be evidence: the place of each first citation, the
+    actions with their results, and the texts of the quoted turns.
+    """
     window = _Window()
     calls: dict[str, ToolCall] = {}
     for number, message in enumerate(messages, start=1):

@@ -181,6 +181,9 @@ class _Measuring:
         self.sizes: list[_Size] = []
 
     def take(self, message: Message) -> None:
+        """Add a message with its rank. The first words of the user are the task, which has the best
+        rank.
+        """
         place = len(self.worths)
         citing = _cites(message, self._names)
         self._since = 0.0 if citing else self._since + 1

@@ -68,8 +68,8 @@ class Template(NamedTuple):
         return self.path.parent == Path(user_settings(), "prompts")
 
     def counts_unquoted(self, allowed: Collection[str]) -> bool:
-        """Return whether an answer to it counts as its format asks, without a quote. It does if the
-        template is the user's own, or one of a project that they `allowed`, by its SHA-256.
+        """Return whether verdicts count without a quote: the template does not ask for quotes, and
+        it is the user's own, or the user `allowed` its SHA-256.
         """
         return not self.asks_for_quotes and (self.is_users or self.sha256 in allowed)
 

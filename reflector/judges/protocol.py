@@ -224,7 +224,7 @@ def reply_of(backend: Backend) -> Callable[[Question], Answer]:
 
 
 def judge_named(backend: str, client: str) -> str:
-    """Return a judge's name: that of its backend, and that of the client that it asks, "" for the
-    only one.
+    """Return a judge's name: the backend, then the client that it asks. `client` is "" if the
+    backend has only one.
     """
     return f"{backend} {client}".strip()

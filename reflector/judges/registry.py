@@ -79,8 +79,8 @@ def is_rereading(name: str) -> bool:
 
 
 def judge_of(config: Config) -> Callable[[str], str]:
-    """Return a function that names the judge of a session by the agent that wrote it, as
-    `judge_named` has it.
+    """Return a function that returns a judge's name (see `judge_named`) for the agent that wrote a
+    session.
     """
     from reflector.judges.protocol import judge_named
 

@@ -355,6 +355,10 @@ def assert_counters(
 
 
 def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
+    """Refuse events that add a bullet under a name that the playbook ever had.
+
+    Raises: Conflict.
+    """
     new = []
     for event in events:
         new += [(event, bullet["name"]) for bullet in bullets_brought(event.type, event.data or {})]

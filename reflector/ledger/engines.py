@@ -343,10 +343,9 @@ def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
         # the transaction. With a pooler, the process id of the connection is not that of the
         # answering process.
         connection.autocommit = True
-        if (
-            connection.execute("SELECT pg_backend_pid()").fetchone()[0]
-            == connection.info.backend_pid
-        ):
+        answering = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+        has_pooler = answering != connection.info.backend_pid
+        if not has_pooler:
             # Without it, a process that is stopped while it changes the schema would block every
             # other one.
             connection.execute(f"SET lock_timeout = {sqlite_file.BUSY_TIMEOUT_MS}")

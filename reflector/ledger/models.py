@@ -3,8 +3,9 @@
 Invariant: a window has the models that its own record and its merged copies name. If there are
 several, it has the last one in alphabetical order. So two machines that merged each other give the
 same answer, even if one of them recorded the window with a version that did not record models. A
-session has the model of most of its windows, without those of subagents if it has others, with the
-same rule for several.
+session has the model of most of its windows. Windows of subagents decide only if the session has no
+other windows. Of two models with equally many windows, the session has the last one in alphabetical
+order.
 """
 
 from __future__ import annotations
@@ -82,8 +83,9 @@ def worked_sessions(windows: Iterable[WorkedWindow]) -> dict[str, WorkedSession]
 
 
 def windows_of_readings(sql: Statements, upto: int) -> dict[str, str]:
-    """Return the windows without a session's id, by the ids of their reflections, which votes
-    contain.
+    """Return the windows without a session's id, by the ids of their reflections.
+
+    A vote from such a window contains the reflection's id instead of the session's.
     """
     query = (
         "SELECT reflection_id, target_id FROM event "  # noqa: S608

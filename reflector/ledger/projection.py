@@ -173,7 +173,7 @@ class Projector:
         """Write the waiting rows. Bullets come before tags, in the order of their events."""
         waiting, self._waiting = self._waiting, _Waiting()
         self._write_windows(waiting.windows)
-        self.sql.insert_new("record", "key", waiting.keys)
+        self.sql.insert_new_records(waiting.keys)
         self._write_bullets()
         names = [(name,) for name in sorted(waiting.uncounted)]
         self.sql.change("tag", "active = 0", "name = {name} AND active = 1", ("name",), names)
@@ -282,7 +282,8 @@ class Projector:
                 if entry.recounted_at < event.position:
                     undone.append(name)
             if old is not None and entry.heir != old.heir:
-                recounted += [name, *([old.heir] if old.heir else [])]
+                # Its tags now count for another bullet.
+                recounted += filter(None, (name, old.heir))
         if recounted:
             self._write_waiting()
             self.counters.forget()

@@ -74,6 +74,9 @@ class Asker:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
+        """Refuse a query that the database refuses. Errors of the connection, the disk or a lock
+        are raised unchanged.
+        """
         sqlite = sqlite_module()
         try:
             yield

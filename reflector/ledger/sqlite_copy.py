@@ -167,15 +167,13 @@ def looking(copied: Path) -> Iterator[Any]:
 
 
 def _copies(ledger: Path) -> list[Before]:
+    """Return the copies of a ledger that were made before its upgrades."""
     found = []
     with suppress(OSError):
         for name in os.listdir(ledger.parent):  # noqa: PTH208 - names, not paths
-            match = (
-                _OF_UPGRADE.fullmatch(name.removeprefix(ledger.name))
-                if name.startswith(ledger.name)
-                else None
-            )
-            if match is None:
+            suffix = name.removeprefix(ledger.name)
+            match = _OF_UPGRADE.fullmatch(suffix)
+            if match is None or suffix == name:
                 continue
             state = os.lstat(ledger.with_name(name))
             if stat.S_ISREG(state.st_mode):

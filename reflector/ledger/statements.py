@@ -146,9 +146,9 @@ class Statements:
             values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
         self._run_for(f"INSERT INTO {into} {values}", rows)
 
-    def insert_new(self, table: str, column: str, values: Sequence[int]) -> None:
-        """Insert a row for each of these numbers that the playbook does not have yet."""
-        if not values:
+    def insert_new_records(self, keys: Sequence[int]) -> None:
+        """Insert each of these keys into `record` that the playbook does not have yet."""
+        if not keys:
             return
         if self.postgres:
             source = "SELECT %s, unnest(%b::bigint[])"
@@ -156,8 +156,8 @@ class Statements:
             # With `true`, ON CONFLICT is not read as the condition of a join.
             source = "SELECT ?, value FROM json_each(?) WHERE true"
         self.cursor.execute(
-            f'INSERT INTO {table} (playbook_id, "{column}") {source} ON CONFLICT DO NOTHING',
-            (self.id, self._many(values)),
+            f'INSERT INTO record (playbook_id, "key") {source} ON CONFLICT DO NOTHING',
+            (self.id, self._many(keys)),
         )
 
     def _run_for(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:

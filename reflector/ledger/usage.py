@@ -208,8 +208,9 @@ class _FirstDeeds(dict[_Deed, int]):
                 "followed": is_answer and tag.is_followed,
                 "broken": is_answer and tag.is_broken,
             }
-            for verb in filter(verbs.get, verbs):
-                self.add(verb, (tag.name,), tag.session_id, tag.position)
+            for verb, applies in verbs.items():
+                if applies:
+                    self.add(verb, (tag.name,), tag.session_id, tag.position)
 
 
 def _is_of_file(telling: Event) -> bool:

@@ -220,6 +220,9 @@ def _words(*lines: bytes) -> set[bytes]:
 
 
 def _edited(text: bytes | None, edit: Edit) -> bytes | None:
+    """Return a text after an edit; None if the edit does not fit the text. An edit without an old
+    text creates a file.
+    """
     if text is None:
         return edit.new if not edit.old else None
     old = edit.old
@@ -285,19 +288,22 @@ def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
 
 
 def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
+    """Yield the changes of watched files by an editing tool: with their edits, with the whole
+    content of a written file, or without either for a patch.
+    """
     arguments = call.whole
     patch = plain_text(arguments.get("input")) or plain_text(arguments.get("patch"))
     patched = re.findall(_PATCHED, patch)
     names = patched or [plain_text(arguments.get("file_path")) or "/"]
     for watched in filter(None, (table.watch_of(name.strip(), folder) for name in names)):
         content = arguments.get("content")
-        edits = [_edit_of(edit) for edit in objects(arguments.get("edits")) or [fields(arguments)]]
         if patched:
             yield Call(watched)
         elif call.name == "Write" and isinstance(content, str):
             yield Call(watched, content_of(_bytes(content)))
         else:
-            yield Call(watched, edits=tuple(filter(None, edits)))
+            edits = objects(arguments.get("edits")) or [fields(arguments)]
+            yield Call(watched, edits=tuple(filter(None, map(_edit_of, edits))))
 
 
 def _edit_of(arguments: Mapping[str, Any]) -> Edit | None:

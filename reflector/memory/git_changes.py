@@ -111,6 +111,9 @@ class Repository:
     ) -> list[Move]:
         """Return the moves of HEAD that change one of some files, oldest first.
 
+        A move brings commits if HEAD was never at its new commit, and if the subject is that of a
+        command that makes or fetches commits. Every other move is a checkout.
+
         start  the size of the reflog at the last look
         known  contents on this machine, which may have other line ends than in git
         """

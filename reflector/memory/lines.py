@@ -144,7 +144,7 @@ def _bounded(lines: Sequence[Numbered]) -> list[dict[str, Any]]:
 
 def cut(text: str) -> str:
     """Return a line, cut to the length of lines in an event."""
-    return text[:_MAX_LINE] + "…" * (len(text) > _MAX_LINE)
+    return text if len(text) <= _MAX_LINE else f"{text[:_MAX_LINE]}…"
 
 
 class Hunk(NamedTuple):

@@ -172,6 +172,9 @@ class _Advice:
             _note_omitted(self._parser, kind, texts)
 
     def _read_list(self, blocks: Sequence[Block]) -> None:
+        """Read the items of lists. The numbered steps of a list are one rule, unless its title is
+        about mistakes, style or rules.
+        """
         for form, group in groupby(_trees(blocks), key=lambda tree: tree[0].form):
             trees = list(group)
             section = self._memory or _section(trees[0][0].headings)

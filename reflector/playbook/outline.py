@@ -94,7 +94,11 @@ class Outline:
         return gone | self._heads_without_rows(gone)
 
     def _heads_without_rows(self, gone: Collection[int]) -> set[int]:
-        """Return the lines of the table heads that have no remaining row."""
+        """Return the lines of the table heads that have no remaining row.
+
+        Rows on consecutive lines are one table, and its head is before the first row. The line 0
+        ends the last table.
+        """
         heads: set[int] = set()
         first = previous = 0
         is_empty = False

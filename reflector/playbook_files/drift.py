@@ -77,6 +77,9 @@ def drift_of(project: Project) -> list[DriftJson]:
     bullets = playbook.bullets()
 
     def differing(of: str, text: str, updated_at: str | None, cause: Cause) -> list[DriftJson]:
+        """Return the drift of a text from the events; [] for a file that differs only in its form,
+        and for a missing one of an empty playbook.
+        """
         due = dump_for(project, bullets, updated_at).decode()
         if text == due or not (text or playbook.entries):
             return []

@@ -219,6 +219,7 @@ def _section(ledger: Ledger, project: Project, name: str, raw: bytes) -> _Sectio
 
 
 def _files(project: Project) -> Sequence[str]:
+    """Return the files that can contain a playbook; none for a user's playbook or a dataset's."""
     return AGENT_FILES if project.outer is None and not project.is_users else ()
 
 

@@ -230,6 +230,11 @@ class _File:
         return copy if is_last else None
 
     def sync(self, *, write: bool, later: bool) -> Synced:
+        """Record the edits of the file. Then write the file, unless git brought it as it is.
+
+        If edits were recorded but the file is not written, a copy of the file is kept. The next
+        edits are compared with this copy.
+        """
         state = self.examine()
         if state.kind in ("unreadable", "foreign"):
             return Synced(state)
@@ -250,7 +255,6 @@ class _File:
         is_left = after is None or after is state
         has_news = taken.events > 0 or taken.is_edited
         if has_news and is_left and not later:
-            # A later edit of the file is compared with this copy.
             replace_file(kept_folder(self._project) / _EDITED, state.raw, 0o600)
             self._remember(state.raw)
         return Synced(after, taken.of_another, new_names)
@@ -272,6 +276,10 @@ class _File:
         return FileState("unreadable", state.raw, replace(state.loaded, problems=problems))
 
     def _origin(self) -> FileState:
+        """Return the file's state by its origin: this ledger, another ledger, another tool or git.
+
+        Raises: PlaybookRefused if the file has faults and the ledger does not have bullets either.
+        """
         raw = read_playbook(self._project.playbook_json)
         if raw is None:
             return FileState("missing")
@@ -414,8 +422,8 @@ class _File:
         return self._append(base, None, state._replace(loaded=loaded))
 
     def _version_edited_from(self, base: Base, state: FileState) -> Loaded | None:
-        """Return git's version if it is an edit of the base. Return None for another state of the
-        playbook, because it does not show the author of a change in this one.
+        """Return git's version if it is an edit of the base: it then shows which changes git made.
+        Return None if it is the base, or if it has another time or faults.
         """
         version = self._version
         time = state.loaded.last_updated

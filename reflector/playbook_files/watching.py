@@ -284,8 +284,11 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
                 queue.append(_Wanted(target, wanted.hops - 1, shown, wanted.clients))
             elif wanted.clients:
                 names = " and ".join(wanted.clients)
-                why = f"{names} do{'es' * (len(wanted.clients) == 1)} not follow imports"
-                unread.append(f"not followed: @{_shown(target, root)} in {shown} ({why})")
+                verb = "does" if len(wanted.clients) == 1 else "do"
+                unread.append(
+                    f"not followed: @{_shown(target, root)} in {shown} ({names} {verb} not follow "
+                    "imports)"
+                )
     for path, why in sorted(replaced.items()):
         if path.resolve() not in seen:
             unread.append(f"not read: {_shown(path, root)}, because {why}")

@@ -164,9 +164,9 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
     if is_moved and put_aside and not why:
         first = put_aside[0]
         raise LedgerError(
-            f"the {first.type} at position {first.position} of {place} must be set aside first, "
-            f"so the head was not changed; give a reason with `reflector rebuild --fix --why "
-            f"REASON`"
+            f"the head of {place} was not changed, because the {first.type} at position "
+            f"{first.position} must be set aside before; for both, run `reflector rebuild --fix "
+            f"--why REASON`"
         )
     repairs = []
     if is_moved:

@@ -118,7 +118,7 @@ def todo(
     """Yield the questions about a session's windows, oldest first. A window that waits for the
     verdicts on its own citations is skipped for now.
 
-    judge  returns the judge of a session that an agent wrote, as `judge_named` has it
+    judge  returns the judge's name (see `judge_named`) for the agent that wrote a session
     again  ask even if this judge failed as often as it is asked automatically
     """
     states = {row.event_id: row.state for row in ledger.windows(session_id)}
@@ -369,7 +369,7 @@ class Checker(Recorder):
         return answer
 
     def judge(self, writer: str) -> str:
-        """Return the judge of a session that an agent wrote, as `judge_named` has it."""
+        """Return the judge's name (see `judge_named`) for the agent that wrote a session."""
         return judge_named(self.backend.name, self._client(writer))
 
     def _client(self, writer: str) -> str:
@@ -502,8 +502,10 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
         counted = {str(one["name"]) for one in findings if one["disposition"] == "counted"}
         countable = _countable(ledger, old.session_id) | counted
         countable &= {str(finding["name"]) for finding in findings}
-        if not counts and (countable := countable & ever_in_files):
-            countable &= _in_files(Past(ledger, old.position))
+        if not counts:
+            countable &= ever_in_files
+            if countable:  # otherwise the past need not be computed
+                countable &= _in_files(Past(ledger, old.position))
         events = _reading_events(_reading_again(old), _uncounted(findings), countable)
         tags = [event for event in events if event.type == ev.BULLET_TAGGED]
         if counted != {event.data["name"] for event in tags}:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from io import FileIO
@@ -467,40 +467,40 @@ def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Return the tokens that all reflections of the playbook, including failed ones, took since the
     calendar month (UTC) began.
     """
-    after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
-    types = of_types([ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED])
-    # Without the answers themselves, which are most of the bytes.
-    query = (
-        "SELECT meta, count(*) FROM event "  # noqa: S608
-        f"WHERE playbook_id = ? AND {types} AND position > ? GROUP BY meta"
-    )
     tokens = 0
-    with ledger.asking() as sql:
-        for meta, times in sql.run(query, after).fetchall():
-            spent = object_in(meta)[0]
-            for name in _COUNTS:
-                count = spent.get(name)
-                if isinstance(count, int) and count > 0:
-                    tokens += count * times
+    types = [ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED]
+    for spent, times in _metas_of_month(ledger, types, now or datetime.now(UTC)):
+        for name in _COUNTS:
+            count = spent.get(name)
+            if isinstance(count, int) and count > 0:
+                tokens += count * times
     return tokens
 
 
-def dollars_this_month(ledger: Ledger, now: datetime | None = None) -> int:
+def dollars_this_month(ledger: Ledger) -> int:
     """Return the cost of all reflections of the playbook since the calendar month (UTC) began, by
     list prices, in millionths of a US dollar. Models without a known price cost nothing.
     """
     from reflector.prices import spent_on
 
-    after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
+    metas = _metas_of_month(ledger, [ev.REFLECTION_ANSWERED], datetime.now(UTC))
+    return int(sum(spent_on(meta).cost * times for meta, times in metas) * _MILLION)
+
+
+def _metas_of_month(
+    ledger: Ledger, types: Sequence[str], now: datetime
+) -> list[tuple[Mapping[str, Any], int]]:
+    """Return the `meta` of the events of these types since the calendar month (UTC) began, each
+    with the number of its events. The answers themselves are not read, because they are most of the
+    bytes.
+    """
+    after = ledger.position_at(now.strftime("%Y-%m-01"))
+    query = (
+        "SELECT meta, count(*) FROM event "  # noqa: S608
+        f"WHERE playbook_id = ? AND {of_types(types)} AND position > ? GROUP BY meta"
+    )
     with ledger.asking() as sql:
-        query = (
-            "SELECT meta, count(*) FROM event "  # noqa: S608
-            f"WHERE playbook_id = ? AND {of_types([ev.REFLECTION_ANSWERED])} AND position > ? "
-            "GROUP BY meta"
-        )
-        rows = sql.run(query, after).fetchall()
-    costs = (spent_on(object_in(meta)[0]).cost * times for meta, times in rows)
-    return int(sum(costs) * _MILLION)
+        return [(object_in(meta)[0], times) for meta, times in sql.run(query, after).fetchall()]
 
 
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:

@@ -106,8 +106,8 @@ class Runner(Recorder):
         return trouble.last if trouble.stage in NO_ANSWER else None
 
     def resting(self, windows: Sequence[WindowRow], retry: Retry = "due") -> set[str]:
-        """Return the judges that are not asked for now, because one that refused a window would
-        refuse the others.
+        """Return the judges that must wait. A judge that could not answer about one window could
+        not answer about the other windows either.
         """
         resting: set[str] = set()
         for window in windows if retry != "all" else ():
@@ -117,7 +117,7 @@ class Runner(Recorder):
         return resting
 
     def who(self, window: WindowRow) -> str:
-        """Return the judge that the backend asks about a window, "" for the only one."""
+        """Return the client that the backend asks about a window; "" if it has only one."""
         if not isinstance(self.backend, Asks):
             return ""
         recorded = self.ledger.event(window.event_id)

@@ -351,6 +351,7 @@ def citation_of(ledger: Ledger, session_id: str, name: str) -> OpenCitation:
 
 
 def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
+    """Return the reason why you cannot judge a citation, with the next step."""
     short = session_id[:8]
     citing = []
     for window in ledger.windows(session_id):
@@ -530,6 +531,11 @@ def _reparse(
     *,
     dry_run: bool,
 ) -> Reparsed:
+    """Read a window's last answer again, and record the new verdicts if they differ.
+
+    An answer is unreadable if it cannot be parsed, if it was refused, or if its transcript is
+    missing and the recorded verdicts differ from the answer.
+    """
     parsed = read_answer(answer.facts)
     old = _last_reading(ledger, story)
     old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old is not None else []

@@ -68,7 +68,7 @@ class Trouble:
 
 
 def judge_in(failure: Event) -> str:
-    """Return the judge that failed, as `judge_named` has it."""
+    """Return the name of the judge that failed (see `judge_named`)."""
     return judge_named(str(failure.facts.get("backend")), str(failure.facts.get("client", "")))
 
 

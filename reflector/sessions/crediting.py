@@ -65,6 +65,7 @@ class _Chain:
     excused: bool = False
 
     def model(self, message: Message) -> None:
+        """Add a message of the agent to the turn: cited lessons, changes, and tests that begin."""
         words = message.text.strip()
         self.over = bool(words) and not message.calls
         self.excused = self.excused or _is_expected(words)

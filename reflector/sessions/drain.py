@@ -220,6 +220,7 @@ def _take_undelivered(pipeline: Pipeline, busy: set[str | None]) -> None:
 
 
 def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
+    """Record the session of a delivery, then settle the delivery, or keep it with the failure."""
     from reflector.sessions import ends, opencode_store
     from reflector.sessions.intake import source_of
 

@@ -58,16 +58,16 @@ def lacks(scan: Scan, answer: str) -> bool:
 
 
 def settling(delivery: Delivery, scan: Scan) -> Callable[[Delivery], None]:
-    """Return the function that ends a recorded delivery, whose transcript was scanned. If the
-    transcript lacks the session's last answer, the next drain completes it.
+    """Return the function that ends a recorded delivery, whose transcript was scanned.
+
+    A stop carries the session's last answer. If the transcript lacks this answer, the stop is kept,
+    so that the next drain adds the answer. The stop is the delivery, or precedes it.
     """
     if delivery.event == "SessionEnd":
         stop = spool.stop_of(delivery)
         if stop is not None and lacks(scan, answer_of(stop)):
             spool.keep_unanswered(stop)
-        return spool.settle_delivery
-    is_stop = delivery.event in (*STOPS, "SubagentStop")
-    if is_stop and lacks(scan, answer_of(delivery)):
+    elif delivery.event in (*STOPS, "SubagentStop") and lacks(scan, answer_of(delivery)):
         return spool.keep_unanswered
     return spool.settle_delivery
 

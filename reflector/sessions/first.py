@@ -165,6 +165,9 @@ def carry_out_for_hook(project: str) -> None:
 
 
 def _read(project: Project, order: Order) -> checks.Ran:
+    """Ask about the sessions of an order. Then keep the order for the sessions without an answer,
+    or remove it. A run that a budget stopped does not count as a try.
+    """
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     with checks.open_or_empty(project) as ledger:
         rules = _rules(project, ledger)
@@ -193,7 +196,7 @@ def _read(project: Project, order: Order) -> checks.Ran:
         closed = gate.closed(ledger) or next(filter(waiting_words, ran.notes), "")
         left = tuple(map(str, _unanswered(project, ledger, files, subject)))
         _leave_words(project, ledger, order, closed if left else "", answered=ran.answered > 0)
-    tries = order.tries + (not closed)
+    tries = order.tries + (0 if closed else 1)
     if not _is_wanted(project.root) or not left or tries == _MOST_TRIES:
         remove_order(project.root)
     else:

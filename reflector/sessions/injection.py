@@ -273,14 +273,14 @@ def write_injection(
     standing, lessons = _kept_standing(folder, users)
     bullets = [*_with_headings(bullets, _kept_headings(folder, users)), *lessons]
     form = _template(folder) if bullets else ""
-    whole = render_injection(bullets, form, files, troubles, standing)
+    render = partial(render_injection, files=files, troubles=troubles, standing=standing)
+    whole = render(bullets, form)
     line = _start_line(whole, troubles)
     texts = {handover.INJECTION: whole}
     if trial := _trial_note(folder):
         line += " · a trial runs" if line else ""
         own_names = {bullet.name for bullet in [*own.bullets, *lessons]}
         shown = [bullet for bullet in bullets if not _is_withheld(bullet, trial.names, own_names)]
-        render = partial(render_injection, files=files, troubles=troubles, standing=standing)
         texts[handover.WITHOUT] = render(shown, form)
         if trial.has_placebo:
             texts[handover.PLACEBO] = _with_placebo(texts, shown, form, render)
@@ -483,21 +483,23 @@ def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | Non
 def _citable(loaded: Loaded, live: Sequence[Bullet], removed: Collection[str]) -> list[Bullet]:
     """Return the bullets of a file that can be cited, with the ledger's counters.
 
-    A name means one bullet permanently, so a bullet that git brought back is shown after it has its
-    own name. An entry without a name gets one when a command records it, and the file is written
-    later.
+    Some entries have no name to cite: the file lacks the name, or the name belongs to a removed
+    bullet that git brought back. Such an entry is shown after a command has recorded its text under
+    a name of its own, even if the file is not written yet.
     """
     live_by_text = {bullet.text: bullet for bullet in live}
-    live_by_both = {(bullet.name, bullet.text): bullet for bullet in live}
-    nameless = {*loaded.named_here, *removed}
+    live_by_name_and_text = {(bullet.name, bullet.text): bullet for bullet in live}
+    not_citable = {*loaded.named_here, *removed}
     bullets: list[Bullet] = []
     for bullet in loaded.bullets:
-        if bullet.name not in nameless:
-            is_counted = bullet.name not in loaded.uncounted
-            both = (bullet.name, bullet.text)
-            bullets.append(bullet if is_counted else live_by_both.get(both, bullet))
-        elif bullet.text in live_by_text:
-            bullets.append(live_by_text[bullet.text])
+        if bullet.name in not_citable:
+            recorded = live_by_text.get(bullet.text)
+        elif bullet.name in loaded.uncounted:
+            recorded = live_by_name_and_text.get((bullet.name, bullet.text), bullet)
+        else:
+            recorded = bullet
+        if recorded is not None:
+            bullets.append(recorded)
     return bullets
 
 

@@ -180,6 +180,9 @@ def _record(
     rules: RuleSet | None,
     loaded: LoadedRules | None,
 ) -> Taken:
+    """Record the source's window, as `take_in` describes it. Nothing is recorded if no record is
+    new, or if the window does not concern this playbook.
+    """
     reading = _read_source(ledger, source, mode, scanned)
     nothing_new = Taken(reading.session_id, None, 0, (), reading.scan)
     copied = _copied_event(reading) if beside is None else []
@@ -535,9 +538,10 @@ def _by_kind(names: Sequence[str], rows: Mapping[str, BulletRow]) -> dict[str, l
 
 
 def _tellings(source: Source, reading: _Reading) -> list[Telling]:
-    """Return the texts that the session was shown by the new records, without duplicates. If a
-    transcript echoes the hook's output, the echoes count for the whole session, else the hook's own
-    notes.
+    """Return the texts that the new records show to the session, without duplicates.
+
+    If a transcript of the session contains the hook's output, only these outputs are used.
+    Otherwise the hook's own notes are used, if the new records contain the agent's last answer.
     """
     scan = reading.scan
     new_keys = reading.new_keys

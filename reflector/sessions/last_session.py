@@ -144,13 +144,15 @@ def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) 
     """Leave the number of proposals that wait for a decision, and of memory files that an agent
     changed. The file is removed if there is nothing to decide.
     """
-    proposals = "1 proposal waits" if count == 1 else f"{count} proposals wait"
-    memory = f"your agent changed {counted(files, 'memory file')}"
-    words = ", ".join([proposals] * (count > 0) + [memory] * (files > 0))
+    parts = []
+    if count:
+        parts.append("1 proposal waits" if count == 1 else f"{count} proposals wait")
+    if files:
+        parts.append(f"your agent changed {counted(files, 'memory file')}")
     command = "reflector --user review" if is_users else "reflector review"
-    line = f"{words}: {command}\n".encode()
+    line = f"{', '.join(parts)}: {command}\n".encode()
     with suppress(OSError, ValueError):
-        if not words:
+        if not parts:
             handover.remove_own(str(project), handover.WAITING)
         elif line != handover.read_own(str(project), handover.WAITING, 1000):
             handover.write_own(str(project), handover.WAITING, line)

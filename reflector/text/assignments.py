@@ -240,6 +240,10 @@ def _names_a_secret(keyword: str, suffix: str) -> bool:
 def _quoted_span(
     text: str, quote: re.Match[str], family: str, *, is_strict: bool
 ) -> tuple[int, int] | None:
+    """Return the place of the secret after an opening quote; None if the value is not a secret.
+
+    is_strict  only a long random value is a secret
+    """
     start = quote.end()
     end = _closing(text, quote)
     newline = text.find("\n", start, end if end >= 0 else start + _QUOTED_LIMIT)
@@ -271,6 +275,10 @@ def _closing(text: str, quote: re.Match[str]) -> int:
 
 
 def _is_quoted_secret(value: str, family: str) -> bool:
+    """Return whether a quoted value is a secret, and not a name, a sentence or a placeholder.
+
+    A password can be any text. A key must be random.
+    """
     if len(value) < 4 or is_placeholder(value):
         return False
     if family == "key":
@@ -341,6 +349,9 @@ def _is_secret_name(value: str, place: _Place) -> bool:
 
 
 def _is_secret_word(value: str, place: _Place, digits: int) -> bool:
+    """Return whether a value without quotes is a secret. The shorter it is, the clearer its place
+    must be. Only a password need not be random.
+    """
     if place.family == "password":
         return place.ends or (digits > 0 and len(value) >= 6)
     if "/" in value:

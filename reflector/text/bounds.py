@@ -192,6 +192,9 @@ def with_errors(text: str, first: int, last: int, limit: int) -> str:
 
 
 def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
+    """Return the places of the lines between two offsets that contain a word of an error, in order.
+    Of a long line, only the part near the word is returned.
+    """
     spans: set[tuple[int, int]] = set()
     for word in _ERROR_WORDS:
         at = first
@@ -253,8 +256,8 @@ def arguments(call: dict[Any, Any]) -> dict[str, Any]:
             return mapping(value, depth)
         if depth < _MAX_DEPTH and isinstance(value, list):
             items: list[Any] = []
-            for member in value:
-                if len(items) >= _MAX_ITEMS or room <= 0:
+            for member in value[:_MAX_ITEMS]:
+                if room <= 0:
                     break
                 items.append(bounded_value(member, depth + 1))
             return items

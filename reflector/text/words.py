@@ -147,8 +147,10 @@ def context_tokens(text: str) -> int:
 
 
 class Sought(NamedTuple):
-    """A word of a query. A text contains it if it contains one of `any_of`: the word itself, or a
-    gram with its cluster. About `parts` of these words are one word of a text.
+    """A word of a query, or a cluster of its text without spaces.
+
+    any_of  the word, or the grams with the cluster; a text must contain one of these
+    parts   about how many such clusters are one word; 1 for a word
     """
 
     any_of: tuple[str, ...]

@@ -329,8 +329,11 @@ def parse_arguments(arguments: Any) -> Any:
 
 
 def _renamed_arguments(tool: str, arguments: Mapping[Any, Any]) -> dict[Any, Any]:
-    edits = objects(arguments.get("edits"))[:1] if tool == "Edit" else []
-    arguments = {**arguments, **(edits[0] if edits else {})}
+    """Return a tool's arguments with Claude Code's names. Of several edits in one call, the first
+    one gives the texts. A command in several words becomes one text.
+    """
+    for edit in objects(arguments.get("edits"))[:1] if tool == "Edit" else ():
+        arguments = {**arguments, **edit}
     renamed: dict[Any, Any] = {}
     for key, value in arguments.items():
         common_name = _ARGUMENTS.get(key) if isinstance(key, str) else None

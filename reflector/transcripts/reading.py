@@ -253,21 +253,28 @@ def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
     Raises: OSError if the path exists and cannot be read, or is not a file, such as a pipe.
     """
     try:
-        return [] if path is None else _classic_messages(path)
+        return [] if path is None else _plain_messages(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _classic_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
-    # The classic list contains all lines that look like messages, whichever agent wrote them.
+def _plain_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
+    """Return the messages of a transcript. In one of Claude Code or of an unknown form, each line
+    that looks like a message of Claude Code is one.
+
+    Raises: OSError.
+    """
     with suppress(UnknownTranscript), _opened(path) as reading:
         if reading.reader is not ClaudeCode:
-            spoken = (message for message in reading if message.origin in ("human", "model"))
             return [
                 {"role": message.role, "content": message.text}
-                for message in spoken
-                if message.text
+                for message in reading
+                if message.text and message.origin in ("human", "model")
             ]
+    return _classic_messages(path)
+
+
+def _classic_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
     tally = Tally()
     try:
         with BufferedReader(open_transcript(path), _BUFFER) as file:

@@ -86,6 +86,7 @@ class _Reading:
         self._calls: dict[str, Step] = {}
 
     def take(self, message: Message) -> None:
+        """Add a message to the outcome. Messages of subagents add only their time and tokens."""
         facts = self.facts
         if message.timestamp:
             facts.began = min(facts.began or message.timestamp, message.timestamp)
@@ -123,6 +124,9 @@ class _Reading:
             setattr(self.facts, "tests" if step.kind == "test" else "build", ending)
 
     def _take_person(self, message: Message) -> None:
+        """Count a message of the user, or a refused call with its reason. Words before the agent's
+        first answer are the task, so they are not read.
+        """
         facts = self.facts
         refuses = message.origin == "refusal"
         text = _NAME.sub(" ", message.text)

@@ -695,6 +695,9 @@ def trial_findings(ledger: Reader) -> list[Finding]:
 
 
 def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
+    """Yield the faults of a trial: a chosen key, placebos that were exchanged, or a result that
+    does not follow from the sessions.
+    """
     opened = trial.opened
     closed = trial.closed
     if not trial.origin and trial.data["key"] != _key_before(ledger, opened):
@@ -706,11 +709,13 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
     if closed is None or closed.data is None or first_origin(closed.meta):
         return
     if stray := _stray_placebos(ledger, trial, closed.position):
-        message = (
+        yield Finding(
+            "trial",
+            closed.position,
             f"{stray} sessions got the placebo although they drew another text, so the texts "
-            f"of this trial were exchanged"
+            "of this trial were exchanged",
+            _ANOTHER,
         )
-        yield Finding("trial", closed.position, message, _ANOTHER)
     # a later version may decide otherwise
     is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
     result = dict(closed.data)

@@ -128,7 +128,7 @@ def test_topic_names_the_rules_about_it(rules: tuple[str, ...], evidence: str) -
 @pytest.mark.parametrize(
     ("rules", "reason"),
     [
-        ((), "To make a rule of your words"),
+        ((), "To make your words a rule"),
         (("CLAUDE.md:8",), "Strengthen CLAUDE.md:8, or add a rule"),
     ],
 )

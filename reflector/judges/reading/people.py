@@ -64,8 +64,8 @@ class _Reading(NamedTuple):
 def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> Remark:
     """Return the meaning of a message.
 
-    refuses  it is the reason given with a refused call, which alone is a sign
-    answers  the agent had asked something: a no at the start answers it
+    refuses  whether the message is the reason of a refused call, which is a sign of an objection
+    answers  whether the agent had asked something, so that a "no" at the start is only an answer
     """
     looked_at = text[:_LOOKED_AT]
     own_words = _own_words(looked_at)
@@ -94,12 +94,18 @@ def _with_apostrophes(text: str) -> str:
 
 
 def _read_kind(opening: str, count: int, signs: Mapping[str, int]) -> _Reading:
+    """Return the kind of a message. "It works" approves, if no sign of an objection comes before
+    it. Otherwise each sign makes the message an objection.
+
+    count  the number of its words
+    signs  the places of the signs of an objection
+    """
     spoken = {row.id: match for row, match in matches_in(wordings("person"), opening)}
     is_short = bool(spoken or signs) and _is_short(opening)
     if opening and not is_short and not is_english(opening):
         return _Reading("unread")
     works = spoken.get("works")
-    if works is not None and _is_report(opening[: works.start()], signs.values(), works.start()):
+    if works is not None and _is_report(opening, works.start(), signs.values()):
         return _Reading("approves", "works")
     if signs:
         return _Reading("objects")
@@ -122,10 +128,10 @@ def _is_short(opening: str) -> bool:
     return opening.isascii() and len(expression("word").findall(opening)) <= _FEW_WORDS
 
 
-def _is_report(before: str, signs: Iterable[int], place: int) -> bool:
-    """Return whether "it works" is a report: no objection and no "make sure" comes before it."""
+def _is_report(opening: str, place: int, signs: Iterable[int]) -> bool:
+    """Return whether "it works" is a report: no objection and no "make sure" precedes its place."""
     is_first = all(sign >= place for sign in signs)
-    return is_first and not expression("unreal").search(before)
+    return is_first and not expression("unreal").search(opening[:place])
 
 
 def _faulty_words(reported: str) -> frozenset[str] | None:

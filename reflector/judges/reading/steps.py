@@ -231,6 +231,9 @@ def read_result(step: Step, text: str, is_error: bool) -> RunEnd:
 
 
 def _read_output(step: Step, text: str) -> RunEnd:
+    """Return how a call without the error flag ended. The text decides: a runner's counts, then a
+    line with a known end. A check without complaints passes; a test must show its result.
+    """
     is_check = step.kind in CHECKS
     counts = wordings("counted", "check") if is_check else wordings("counted")
     lines = text if is_check else text[:_LONG]

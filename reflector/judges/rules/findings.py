@@ -67,6 +67,9 @@ def _names_fault(citation: Citation, remark: Remark) -> bool:
 
 
 def _opposed(citation: Citation) -> Evidence | None:
+    """Find an objection against the advice: it speaks against a word that the advice supports, and
+    agrees with no word of the advice.
+    """
     remark = _first_word(citation)
     if remark is None or remark.kind != "objects":
         return None
@@ -151,8 +154,11 @@ def _mended(citation: Citation) -> Evidence | None:
 
 
 def _went_through(citation: Citation) -> Evidence | None:
+    """Find a step in which every command passed, if you wrote nothing after it. A commit or a push
+    alone shows something only if a check failed before.
+    """
     step_results = [ran for ran in citation.results if ran.is_own]
-    is_whole = step_results and len(step_results) >= len(citation.step_calls)
+    is_whole = len(step_results) >= max(len(citation.step_calls), 1)
     if not is_whole or not all(ran.passed for ran in step_results) or _has_failed(citation):
         return None
     is_routine = citation.step_kinds == {"ship"} and not citation.red
@@ -227,6 +233,7 @@ def judge_citation(citation: Citation, *, wrong_counts: bool = False) -> Judged:
 
 
 def _judge_by_findings(citation: Citation) -> Judged:
+    """Return the verdict on a citation: that of its findings, if all of them are on one side."""
     if citation.declined:
         return Judged("neutral", "the agent cited the rule to decline it")
     if citation.words and repeats(citation, citation.words[0].remark):

@@ -171,6 +171,9 @@ class Reader:
             yield from self._chains.pop(key).release(at_once=True)
 
     def _take_model(self, chain: _Chain, message: Message) -> Iterator[Citation]:
+        """Begin a citation for each cited bullet, and add the calls to the steps of the citations
+        that are still open.
+        """
         names = citations_of(message)
         cited = {*names, *message.beside}
         spoken = message.text.strip()
@@ -257,6 +260,7 @@ def _take_result(chain: _Chain, result: ToolResult) -> None:
 
 
 def _take_person(chain: _Chain, message: Message) -> None:
+    """End the steps of all citations, and add your words to them."""
     refuses = message.origin == "refusal"
     if not refuses:  # a refusal is not a turn of its own; the next message is
         chain.turn += 1

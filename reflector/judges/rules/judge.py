@@ -86,6 +86,9 @@ class RulesBackend:
         return Answer(text, VERSION, meta={"judgement": judgement})
 
     def _ballots(self, request: Request) -> dict[str, _Ballot]:
+        """Return the verdicts on each cited bullet. A verdict is settled if no later record can
+        change it. Verdicts that were settled earlier are taken from the request.
+        """
         from reflector.judges.rules.findings import Judged, judge_citation
         from reflector.judges.rules.follow import Reader
 
