@@ -108,7 +108,16 @@ _BEFORE_AGENTS = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 
 
 class ClaudeCode(Conversation):
-    """Remembers the chains and queued prompts of earlier records."""
+    """The records of Claude Code, as docs/agents.md describes them. An object of it remembers the
+    chains and queued prompts of earlier records.
+
+    words     `user` records without the tags and notes that the client writes
+    refusal   `The user doesn't want to proceed …` and similar results with the given reason,
+              `[Request interrupted by user]`
+    failure   `is_error`
+    ignored   `progress`, `system`, `summary` and other metadata
+    identity  the record's `uuid`
+    """
 
     agent = "claude-code"
     name = "Claude Code"

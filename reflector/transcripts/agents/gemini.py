@@ -58,6 +58,16 @@ _FOOTER = re.compile(
 
 
 class Gemini(Conversation):
+    """The records of Gemini CLI, as docs/agents.md describes them.
+
+    words     `user`, without `<hook_context>`, file contents and commands
+    refusal   status `cancelled` by the user, `Request cancelled.`
+    failure   status `error`, `Exit Code:` of a shell
+    ignored   `info`, `warning`, `error`
+    identity  the message's id, and the call's id for each call and each final result. So if a
+              message grows, reflector adds only the new parts
+    """
+
     agent = "gemini-cli"
     name = "Gemini CLI"
     option = "gemini"

@@ -47,6 +47,15 @@ _CONTEXT_FILES = (
 
 
 class Pi(Conversation):
+    """The records of pi, as docs/agents.md describes them.
+
+    words     role `user`, without a skill's text
+    refusal   `stopReason: aborted`
+    failure   `isError`
+    ignored   extensions' state, labels
+    identity  the record's time and words, because pi changes the ids when it migrates an old file
+    """
+
     agent = "pi"
     name = "pi"
     writers = "pi or OpenClaw"
