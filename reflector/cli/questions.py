@@ -35,7 +35,6 @@ from reflector.cli.options import (
     find_bullet,
     flag,
     json_option,
-    past,
     question,
 )
 from reflector.cli.output import (
@@ -250,7 +249,7 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
         _blame_line(place, name, moment, as_json=as_json)
         return
     with place.reading() as ledger:
-        _blame_rule(Question(place, ledger, past(ledger, moment), as_json), name)
+        _blame_rule(Question(place, ledger, moment, as_json), name)
 
 
 def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bool) -> None:
@@ -271,7 +270,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
     from reflector.audit.blame import blame_bullet as steps_of
 
     with place.reading() as ledger:
-        asked = Question(place, ledger, past(ledger, moment), as_json=False)
+        asked = Question(place, ledger, moment, as_json=False)
         name = name_at(ledger, place.folder(), line)
         row = asked.playbook.row(name) if name is not None else None
         if row is None or not row.is_rule:
@@ -399,7 +398,7 @@ def log(
         print_log(place, topic, most, moment, as_json=as_json)
         return
     with place.reading() as ledger:
-        asked = Question(place, ledger, past(ledger, moment), as_json)
+        asked = Question(place, ledger, moment, as_json)
         _print_events(asked, topic, most, types, since)
 
 

@@ -66,8 +66,8 @@ _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
 
 
 class Kept(NamedTuple):
-    """A folder in which an agent keeps its sessions: `~/.qwen/projects` for `Kept("QWEN_HOME",
-    ".qwen", "projects")`.
+    """A folder in which an agent keeps its sessions: `~/.heron/projects` for `Kept("HERON_HOME",
+    ".heron", "projects")`.
 
     variable  the environment variable that names the agent's own folder
     default   the agent's own folder below the home folder, if the variable is not set
