@@ -222,7 +222,7 @@ def _readers() -> list[str]:
     for reader in built_in_readers():
         places = "; ".join(map(_kept_words, reader.kept))
         title = reader.writers or reader.name
-        rows.append(f"| {title} | `{reader.agent}` | {places} | {reader.reads} |")
+        rows.append(f"| {title} | `{reader.agent}` | {places} | {_facts(reader, 'reads')[0]} |")
     return rows
 
 
@@ -258,11 +258,16 @@ def _described_readers(**columns: str) -> list[str]:
     """Return a table of the fields that the docstrings of readers describe, by their titles."""
     rows = _table("Agent", *columns.values())
     for reader in built_in_readers():
-        about = schemas.described(inspect.cleandoc(reader.__doc__ or ""))[1]
-        lacking = columns.keys() - about.keys()
-        assert not lacking, f"the docstring of {reader.__name__} does not describe {lacking}"
-        rows.append(f"| {reader.name} | {' | '.join(about[name] for name in columns)} |")
+        rows.append(f"| {reader.name} | {' | '.join(_facts(reader, *columns))} |")
     return rows
+
+
+def _facts(reader: type, *names: str) -> list[str]:
+    """Return facts about the records of a reader, from the lines of its docstring."""
+    about = schemas.described(inspect.cleandoc(reader.__doc__ or ""))[1]
+    lacking = [name for name in names if name not in about]
+    assert not lacking, f"the docstring of {reader.__name__} lacks {', '.join(lacking)}"
+    return [about[name] for name in names]
 
 
 def _apis() -> list[str]:

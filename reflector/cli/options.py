@@ -154,7 +154,7 @@ class Question:
 
 
 def question(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with `--as-of` and `--json` from a function of a question."""
+    """Return a command with `--as-of` and `--json`; the function gets a `Question` first."""
 
     @wraps(function)
     @as_of_option
@@ -171,7 +171,8 @@ def question(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:
-    """Return the playbook of a moment; None for now.
+    """Return the playbook of a moment; None for now. A position of the user's own ledger, such as
+    `u38`, means the time at which its event was recorded.
 
     Raises: UnknownReference if the text does not name a moment.
     """

@@ -111,6 +111,7 @@ class ClaudeCode(Conversation):
     """The records of Claude Code, as docs/agents.md describes them. An object of it remembers the
     chains and queued prompts of earlier records.
 
+    reads     JSON Lines of 1.0.98 and later; subagents have files of their own
     words     `user` records without the tags and notes that the client writes
     refusal   `The user doesn't want to proceed …` and similar results with the given reason,
               `[Request interrupted by user]`
@@ -122,7 +123,6 @@ class ClaudeCode(Conversation):
     agent = "claude-code"
     name = "Claude Code"
     option = "claude"
-    reads = "JSON Lines of 1.0.98 and later; subagents have files of their own"
     kept = (Kept("CLAUDE_CONFIG_DIR", ".claude", "projects"),)
     loads = Loads(
         version="2.1.332",

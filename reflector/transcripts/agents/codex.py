@@ -70,6 +70,7 @@ _SCRIPTED = re.compile(
 class Codex(Conversation):
     """The records of Codex CLI, as docs/agents.md describes them.
 
+    reads     rollouts, also from before September 2025; `.jsonl.zst` files are counted, not read
     words     `user` items that the agent's program did not write. `content_item_kinds` shows this,
               or the item's first words if this field is missing
     refusal   `rejected by user`, `turn_aborted`
@@ -82,7 +83,6 @@ class Codex(Conversation):
 
     agent = "codex"
     name = "Codex CLI"
-    reads = "rollouts, also from before September 2025; `.jsonl.zst` files are counted, not read"
     kept = (
         Kept("CODEX_HOME", ".codex", "sessions"),
         Kept("CODEX_HOME", ".codex", "archived_sessions"),

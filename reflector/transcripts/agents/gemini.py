@@ -60,6 +60,7 @@ _FOOTER = re.compile(
 class Gemini(Conversation):
     """The records of Gemini CLI, as docs/agents.md describes them.
 
+    reads     one JSON document, or JSON Lines since 0.58
     words     `user`, without `<hook_context>`, file contents and commands
     refusal   status `cancelled` by the user, `Request cancelled.`
     failure   status `error`, `Exit Code:` of a shell
@@ -71,7 +72,6 @@ class Gemini(Conversation):
     agent = "gemini-cli"
     name = "Gemini CLI"
     option = "gemini"
-    reads = "one JSON document, or JSON Lines since 0.58"
     kept = (Kept("GEMINI_CLI_HOME", "", ".gemini/tmp", "chats/*.json*"),)
     loads = Loads(
         version="0.61.0",
