@@ -170,11 +170,14 @@ def test_page_has_a_row_for_each_backend(name: str) -> None:
     assert f"| `{name}` |" in page, f"docs/judging.md needs a row for {name}"
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_module_of_a_judge_is_cheap(name: str) -> None:
+@pytest.mark.parametrize(
+    "module", [*(f"reflector.judges.backends.{name}" for name in BACKENDS), "tests.judges.chat"]
+)
+def test_module_of_a_judge_is_cheap(module: str) -> None:
     """`status` and `doctor` import it, so an SDK is loaded only to ask."""
-    code = f"import sys, reflector.judges.backends.{name}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = f"import sys, {module}; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=DOCS.parent)
     assert {"httpx2", "anthropic", "pydantic"}.isdisjoint(done.stdout.split())
 
 
