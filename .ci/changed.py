@@ -43,23 +43,29 @@ _MOST_NAMED = 5
 _REST_UNTIL = 30.0
 _GATES = (
     "tests/test_architecture.py",
+    "tests/test_prose.py",
     "tests/test_docs.py",
     "tests/test_contributing.py",
     "tests/cli/test_json.py",
     "tests/test_release.py",
     "tests/hooks/test_imports.py",
 )
-#: The tests, or folders of tests, of files that are not modules, by pattern.
+_OF_SCHEMA = (
+    "tests/ledger/test_migrations.py",
+    "tests/ledger/test_older_versions.py",
+    "tests/audit/test_views.py",
+)
+#: Tests, or folders of tests, by the pattern of the files that they compare with another one.
 _OF_FILES = {
-    "migrations/*": (
-        "tests/ledger/test_migrations.py",
-        "tests/ledger/test_older_versions.py",
-        "tests/audit/test_views.py",
-    ),
+    "migrations/*": _OF_SCHEMA,
+    "reflector/ledger/tables.py": _OF_SCHEMA,
+    "reflector/cli/*": ("tests/cli/test_contract.py", "tests/cli/test_measures.py"),
+    "reflector/judges/backends/*": ("tests/judges/test_fixtures.py",),
+    "reflector/transcripts/agents/*": ("tests/transcripts",),
     "*.tsv": ("tests/judges/rules",),
     "prompts/*": ("tests/judges",),
     "reflector/report/templates/*": ("tests/report",),
-    "*.md": ("tests/test_docs.py", "tests/test_contributing.py"),
+    "*.md": ("tests/test_docs.py", "tests/test_contributing.py", "tests/test_prose.py"),
     "examples/*": ("tests/test_contributing.py", "tests/test_extensions.py"),
     "tests/surface.txt": ("tests/test_docs.py",),
     "Makefile": ("tests/test_release.py", "tests/test_contributing.py"),
@@ -71,9 +77,8 @@ _OPTIONS = (
     "-x",
     "-n",
     "0",
-    "-m",
-    "not slow and not client and not scale and not browser and not postgres",
 )
+_MARKS = "not slow and not client and not scale and not browser"
 
 
 def changed() -> list[str]:
@@ -114,15 +119,15 @@ def tests_of(file: str) -> tuple[list[str], bool]:
         for test in tests_in(place)
     ]
     path = Path(file)
-    if path.suffix == ".py" and path.parts[0] == "reflector":
-        of_file = _tests_of_module(path)
-    if of_file or path.parts[0] not in ("tests", "reflector"):
-        return of_file, True
+    is_module = path.suffix == ".py" and path.parts[0] == "reflector"
+    own = _tests_of_module(path) if is_module else of_file
+    if own or path.parts[0] not in ("tests", "reflector"):
+        return [*own, *of_file], True
     users = _importing_tests(_module_name(path))
     if path.suffix != ".py" or path.name == "conftest.py":
         # pytest gives a conftest.py to each test of its folder, and data has no importer
         users = [*tests_in(str(path.parent)), *users]
-    return users, len(users) <= _MOST_NEAR
+    return [*of_file, *users], len(users) <= _MOST_NEAR
 
 
 def _tests_of_module(path: Path) -> list[str]:
@@ -242,13 +247,16 @@ class _Watch:
         return True
 
 
-def run(tests: Sequence[str], seconds: float) -> tuple[bool, list[str]]:
-    """Run tests; return whether none failed, and the files of which a test did not run."""
+def run(group: Group, seconds: float) -> tuple[bool, list[str]]:
+    """Run tests; return whether none failed, and the files of which a test did not run. Only tests
+    of the changes also use PostgreSQL.
+    """
     if seconds <= 0:
-        return True, list(tests)
+        return True, group.tests
     watch = _Watch(monotonic() + seconds)
-    code = pytest.main([*_OPTIONS, *tests], plugins=[watch])
-    left = [test for test in tests if watch.left[test]]
+    marks = _MARKS if group.must else f"{_MARKS} and not postgres"
+    code = pytest.main([*_OPTIONS, "-m", marks, *group.tests], plugins=[watch])
+    left = [test for test in group.tests if watch.left[test]]
     is_stopped = watch.is_stopped and code == pytest.ExitCode.INTERRUPTED
     return is_stopped or code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), left
 
@@ -278,7 +286,7 @@ def main() -> int:
         seconds = _SECONDS.get(group.title, begin + _REST_UNTIL - monotonic())
         if seconds > 0:
             print(f"{group.title}: {', '.join(listed(group.tests))}", flush=True)
-        is_sound, unfinished = run(group.tests, seconds)
+        is_sound, unfinished = run(group, seconds)
         if not is_sound:
             return _FAILED
         left += unfinished

@@ -624,7 +624,7 @@ def _check_extension(name: str, where: str) -> None:
     if len(name) > 40 or _EXTENSION_NAME.fullmatch(name) is None:
         raise ConfigError(
             f"{where} has {name!r}; a name here has 1 to 40 small letters, digits, '-' and '_', "
-            "such as 'qwen'"
+            "such as 'heron'"
         )
     if name in _OWN_NAMES:
         raise ConfigError(f"{where} has {name!r}, a name that reflector uses itself; remove it")

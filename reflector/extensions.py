@@ -55,7 +55,7 @@ class Extension(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The extension with its distribution: `qwen (reflector-qwen 0.1)`."""
+        """The extension with its distribution: `heron (reflector-heron 0.1)`."""
         return f"{self.name} ({self.distribution} {self.version})"
 
 

@@ -244,7 +244,7 @@ def _plain(made: Any) -> Any:
         if key not in ("title", "default", "format", "pattern")
     }
     if isinstance(made.get("properties"), dict):
-        said, about = _described(made.get("description", ""))
+        said, about = described(made.get("description", ""))
         keys = {key.rstrip("_"): _plain(value) for key, value in made["properties"].items()}
         for key, text in about.items():
             keys[key.rstrip("_")]["description"] = text
@@ -253,7 +253,7 @@ def _plain(made: Any) -> Any:
     return plain
 
 
-def _described(docstring: str) -> tuple[str, dict[str, str]]:
+def described(docstring: str) -> tuple[str, dict[str, str]]:
     """Return what a docstring says first, and what it says of each field."""
     first, _, rest = docstring.partition("\n\n")
     found = re.findall(r"^(\w+) {2,}(.*(?:\n {8,}.*)*)", rest, re.MULTILINE)

@@ -16,11 +16,14 @@ import click
 import reflector
 from reflector.cli.app import reflector as program
 from reflector.cli.table import GROUPS, HIDDEN, MORE
-from reflector.config import SETTINGS, USERS_OWN
+from reflector.config import APIS, SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.install import EVENTS
+from reflector.judges.api import Api
+from reflector.judges.reading.wordings import all_wordings
+from reflector.judges.rules.findings import FINDINGS
 from reflector.ledger.store import Ledger
 from reflector.transcripts.building import Kept, Load
 from reflector.transcripts.readers import built_in_readers
@@ -159,45 +162,83 @@ def _agents() -> Iterator[str]:
 
 def written() -> dict[Path, str]:
     """Return each generated file with what it is to hold."""
-    agents = DOCS / "agents.md"
-    counting = DOCS / "counting.md"
-    pages = {agents: _with_readers(agents.read_text()), counting: _with_words(counting.read_text())}
-    return {**schemas.written(), SURFACE: surface(), **pages}
+    files = {**schemas.written(), SURFACE: surface()}
+    for name, parts in _parts().items():
+        page = DOCS / name
+        text = files.get(page) or page.read_text("utf-8")
+        for part, lines in parts.items():
+            text = _between(part, text, lines)
+        files[page] = text
+    readme = DOCS.parent / "README.md"
+    return {**files, readme: _with_agents(files.get(readme) or readme.read_text("utf-8"))}
 
 
-def _with_words(page: str) -> str:
-    """Return the page of counting with a row for each word."""
-    rows = ["| Word | Counts | Meaning |", "|---|---|---|"]
-    rows += [f"| {one.word} | {one.kind} | {one.meaning} |" for one in MEASURES]
-    return _between("words", page, rows)
+def _parts() -> dict[str, dict[str, Iterable[str]]]:
+    """Return the generated lines of pages of docs/, by page and the name of their marks."""
+    return {
+        "agents.md": {
+            "readers": _readers(),
+            "loads": _loads(),
+            "meanings": _described_readers(
+                words="Your words",
+                refusal="Refusal or interruption",
+                failure="Failed tool",
+                ignored="Ignored records",
+            ),
+            "identities": _described_readers(identity="Identity of a record"),
+        },
+        "counting.md": {"words": _words()},
+        "judging.md": {"apis": _apis(), "findings": _findings(), "wordings": _wordings()},
+    }
 
 
-def _between(name: str, page: str, rows: Iterable[str]) -> str:
-    """Return the page with these rows between its marks of a name."""
+def _between(name: str, page: str, lines: Iterable[str]) -> str:
+    """Return the page with these lines between its marks of a name."""
     begin = f"<!-- {name}: written by `make docs` -->\n\n"
     end = f"\n<!-- end of {name} -->"
     before, _, rest = page.partition(begin)
-    return "".join([before, begin, *(f"{row}\n" for row in rows), end, rest.partition(end)[2]])
+    return "".join([before, begin, *(f"{line}\n" for line in lines), end, rest.partition(end)[2]])
 
 
-def _with_readers(page: str) -> str:
-    """Return the page of agents with a row for each reader in both tables."""
-    kept = ["| Agent | Recorded as | Sessions | Read parts |", "|---|---|---|---|"]
-    loaded = ["| Agent | Tried | In the project | Your own | Imports |", "|---|---|---|---|---|"]
+def _table(*columns: str) -> list[str]:
+    """Return the head of a table."""
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+
+
+def _words() -> list[str]:
+    rows = [f"| {one.word} | {one.kind} | {one.meaning} |" for one in MEASURES]
+    return [*_table("Word", "Counts", "Meaning"), *rows]
+
+
+def _with_agents(page: str) -> str:
+    """Return the README with the names of the agents in its sentence about sessions."""
+    *names, last = [reader.name for reader in built_in_readers()]
+    known = f"reads the sessions of {', '.join(names)} and {last}."
+    return re.sub(r"reads the sessions of [^.]+\.", known, page)
+
+
+def _readers() -> list[str]:
+    rows = _table("Agent", "Recorded as", "Sessions", "Read parts")
     for reader in built_in_readers():
         places = "; ".join(map(_kept_words, reader.kept))
         title = reader.writers or reader.name
-        kept.append(f"| {title} | `{reader.agent}` | {places} | {reader.reads} |")
+        rows.append(f"| {title} | `{reader.agent}` | {places} | {_facts(reader, 'reads')[0]} |")
+    return rows
+
+
+def _loads() -> list[str]:
+    """Return the table of the files that agents load, as far as somebody has tried them."""
+    rows = _table("Agent", "Tried", "In the project", "Your own", "Imports")
+    for reader in built_in_readers():
         loads = reader.loads
-        if not loads.project:  # nobody has tried which files the agent loads
-            continue
-        own = "/".join(filter(None, ("~", loads.own.default, loads.own.below)))
-        imports = f"{loads.imports} deep" if loads.imports else "no"
-        loaded.append(
-            f"| {reader.name} | {loads.version} | {_loads_words(loads.project)} | "
-            f"`{own}`: {_loads_words(loads.user)} | {imports} |"
-        )
-    return _between("loads", _between("readers", page, kept), loaded)
+        if loads.project:
+            own = "/".join(filter(None, ("~", loads.own.default, loads.own.below)))
+            imports = f"{loads.imports} deep" if loads.imports else "no"
+            rows.append(
+                f"| {reader.name} | {loads.version} | {_loads_words(loads.project)} | "
+                f"`{own}`: {_loads_words(loads.user)} | {imports} |"
+            )
+    return rows
 
 
 def _loads_words(loads: Iterable[Load]) -> str:
@@ -208,8 +249,76 @@ def _loads_words(loads: Iterable[Load]) -> str:
 
 
 def _kept_words(kept: Kept) -> str:
+    """Return a folder of sessions in words: `$PI_DIR` or `~/.pi`, `sessions/…/*.jsonl`."""
     home = f"~/{kept.default}".rstrip("/")
     return f"`${kept.variable}` or `{home}`, `{kept.below}/…/{kept.pattern}`"
+
+
+def _described_readers(**columns: str) -> list[str]:
+    """Return a table of the fields that the docstrings of readers describe, by their titles."""
+    rows = _table("Agent", *columns.values())
+    for reader in built_in_readers():
+        rows.append(f"| {reader.name} | {' | '.join(_facts(reader, *columns))} |")
+    return rows
+
+
+def _facts(reader: type, *names: str) -> list[str]:
+    """Return facts about the records of a reader, from the lines of its docstring."""
+    about = schemas.described(inspect.cleandoc(reader.__doc__ or ""))[1]
+    lacking = [name for name in names if name not in about]
+    assert not lacking, f"the docstring of {reader.__name__} lacks {', '.join(lacking)}"
+    return [about[name] for name in names]
+
+
+def _apis() -> list[str]:
+    rows = _table("API", "Key", "Model", "Address")
+    for name in APIS:
+        module = import_module(f"reflector.judges.backends.{name}")
+        for api in (value for value in vars(module).values() if isinstance(value, Api)):
+            keys = ", ".join(f"`{variable}`" for variable in api.keys)
+            models = ", ".join(f"`{text}`" for text in (*api.models, api.model))
+            urls = ", ".join(f"`{text}`" for text in (*api.urls, api.url))
+            rows.append(f"| `{name}` | {keys} | {models} | {urls} |")
+    return rows
+
+
+def _findings() -> list[str]:
+    """Return the table of findings; the docstring of a finding's function has its condition."""
+    rows = _table("Finding", "Side", "Condition")
+    for name, finding in FINDINGS.items():
+        _, mark, condition = inspect.cleandoc(finding.find.__doc__ or "").partition("Condition: ")
+        assert mark, f"{finding.find.__name__} does not describe its `Condition: …`"
+        rows.append(f"| `{name}` | {finding.side} | {' '.join(condition.split())} |")
+    return rows
+
+
+def _wordings() -> list[str]:
+    """Return the paragraphs about the words and tools that the built-in rules read."""
+    signs, users, agents = map(_listed, ("sign", "person", "agent"))
+    results = _listed("counted", "check", "line", examples=False)
+    slips = _listed("mechanics", examples=False)
+    return [
+        f"The built-in rules recognise these signs of an objection: {signs}.",
+        "",
+        f"They recognise these other words of users: {users}. They recognise these words of the "
+        f"agent: {agents}.",
+        "",
+        f"They know the results of these runners and tools: {results}. They do not treat these "
+        f"errors of the agent's tools as failures of the work: {slips}.",
+    ]
+
+
+def _listed(*kinds: str, examples: bool = True) -> str:
+    """Return the rows of wordings by id, each with an example. Without examples, the two rows for
+    the failure and the success of one runner are one entry.
+    """
+    shown: dict[str, str] = {}
+    for row in all_wordings():
+        if row.kind in kinds:
+            name = row.id if examples else row.id.removesuffix("-failed").removesuffix("-passed")
+            example = f' ("{" ".join(row.example.split())}")' if examples else ""
+            shown.setdefault(name, f"`{name}`{example}")
+    return ", ".join(shown.values())
 
 
 if __name__ == "__main__":

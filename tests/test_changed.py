@@ -33,6 +33,13 @@ Check = Callable[[float, float], subprocess.CompletedProcess[str]]
         ("prompts/turn.txt", "tests/judges/test_prompts.py"),
         ("reflector/report/templates/page.css", "tests/report/test_page.py"),
         ("docs/counting.md", "tests/test_docs.py"),
+        ("docs/counting.md", "tests/test_prose.py"),
+        ("reflector/cli/figures.py", "tests/cli/test_measures.py"),
+        ("reflector/cli/figures.py", "tests/cli/test_json.py"),
+        ("reflector/ledger/tables.py", "tests/audit/test_views.py"),
+        ("reflector/judges/backends/anthropic.py", "tests/judges/test_fixtures.py"),
+        ("reflector/judges/backends/anthropic.py", "tests/judges/test_anthropic.py"),
+        ("reflector/transcripts/agents/pi.py", "tests/transcripts/test_formats.py"),
         ("CONTRIBUTING.md", "tests/test_contributing.py"),
         ("tests/schemas.py", "tests/cli/test_json.py"),
         ("tests/ledger/events.py", "tests/exchange/test_merge.py"),
@@ -70,10 +77,24 @@ def test_changed_then_near_then_gates_run(monkeypatch: pytest.MonkeyPatch) -> No
         ("gates", False),
         ("rest", False),
     ]
-    assert groups[1].tests == ["tests/test_docs.py", "tests/test_contributing.py"]
+    assert groups[1].tests == [
+        "tests/test_docs.py",
+        "tests/test_contributing.py",
+        "tests/test_prose.py",
+    ]
     assert [str(Path(group.tests[0]).parent) for group in groups[3:5]] == ["tests", "tests/text"]
     every = [test for group in groups for test in group.tests]
     assert sorted(every) == sorted(map(str, Path("tests").rglob("test_*.py")))
+
+
+@pytest.mark.parametrize(("must", "uses"), [(True, True), (False, False)])
+def test_only_tests_of_changes_use_postgresql(
+    must: bool, uses: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = tmp_path / "test_it.py"
+    test.write_text("import pytest\n@pytest.mark.postgres\ndef test_it(): pass\n")
+    CHANGED["run"](CHANGED["Group"]("near", [str(test)], must), 9.0)
+    assert ("1 passed" in capsys.readouterr().out) is uses
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 OF_TESTS = (ROOT / "tests" / "README.md").read_text("utf-8")
 _ROOTS = "reflector|tests|docs|examples|migrations|benchmarks|changelog.d"
 PLACES = sorted(
-    set(re.findall(rf"(?<![\w/])((?:{_ROOTS})/[\w./-]*\w)", PAGE + OF_TESTS))
-    - {"tests/test_", "tests/ROOM", "reflector/ROOM"}
+    place
+    for place in set(re.findall(rf"(?<![\w/])((?:{_ROOTS})/[\w./-]*\w)", PAGE + OF_TESTS))
+    if not re.search(r"NAME|ROOM|test_$", place)
 )
 _MOST_WORDS = 8
 

@@ -413,8 +413,8 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def qwen_session(folder: Path, cwd: Path) -> Path:
-    """A session of Qwen Code in which a person praises an applied bullet."""
+def heron_session(folder: Path, cwd: Path) -> Path:
+    """A session of Heron in which a person praises an applied bullet."""
     parts = [
         ("user", "Fix the cart."),
         ("assistant", "As [pat-001] says, I test first."),
@@ -442,15 +442,15 @@ def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> No
     """The real program, in a process of its own, with an agent that has no hooks."""
     agent.environ["PYTHONPATH"] = str(example)
     run = partial(agent.run, program=[sys.executable, "-P", "-m", "reflector"])
-    qwen_session(agent.home / ".qwen/projects/shop", agent.project)
-    list_names(agent, readers="qwen-code", judges="praise")
+    heron_session(agent.home / ".heron/projects/shop", agent.project)
+    list_names(agent, readers="heron", judges="praise")
     run("judge", "allow", "praise", "--yes")
     (agent.project / "CLAUDE.md").write_text("- Always test first.\n")
     assert "1 session since 20 Nov." in run("check", "--dry-run").out
     run("history", "--yes")
     run("reflect")
     (answered,) = agent.events("reflection.answered")
-    assert answered["meta"]["extension"]["distribution"] == "reflector-qwen"
+    assert answered["meta"]["extension"]["distribution"] == "reflector-heron"
     assert "Perfect, that works" in run("blame", "pat-001").out
 
 

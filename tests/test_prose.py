@@ -2,11 +2,18 @@
 `make prose`.
 """
 
+import subprocess
+
 import pytest
 
 from tests import prose
 
 LIMITS = prose.limits()
+_NAMES = {
+    "words": "words that another word replaces",
+    "sentences": f"sentences of more than {prose.MOST_WORDS} words",
+    "heads": "unnamed columns or long summaries",
+}
 CASES = [(place, kind) for place in prose.places() for kind in prose.KINDS]
 
 
@@ -21,7 +28,23 @@ def test_prose_keeps_its_limit(
 ) -> None:
     """The limit of an older text only falls: `python -m tests.prose` lowers it."""
     found = counts[place][kind]
-    assert len(found) <= LIMITS.get((place, kind), 0), "\n".join([f"{place}, {kind}:", *found])
+    most = LIMITS.get((place, kind), 0)
+    head = f"{place}: {len(found)} {_NAMES[kind]}, at most {most}, the new ones first:"
+    assert len(found) <= most, "\n".join([head, *_newest_first(place, found)])
+
+
+def _newest_first(place: str, found: list[str]) -> list[str]:
+    """Return the findings, first those that the last commit of a page does not have."""
+    shown = subprocess.run(
+        ["git", "show", f"HEAD:{place}"], capture_output=True, text=True, cwd=prose.ROOT
+    )
+    before = " ".join(prose.prose_of(shown.stdout).split())
+    return sorted(found, key=lambda finding: finding in before)
+
+
+def test_new_sentence_is_listed_first() -> None:
+    (old, *_) = prose.pages()["docs/stability.md"].split("\n\n")
+    assert _newest_first("docs/stability.md", [old, "A new one."])[0] == "A new one."
 
 
 @pytest.mark.parametrize(

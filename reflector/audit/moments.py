@@ -168,7 +168,8 @@ def position_of(ledger: Ledger, moment: str) -> int:
 
     A moment is a position, a time or a session:
 
-    - A time is a date or a time in ISO 8601 or in words. It is local if it has no zone.
+    - A time is a date or a time in ISO 8601 or in words, and means the end of its period. It is
+      local if it has no zone.
     - A session is an id or the beginning of one. It means the session's last event so far.
 
     Raises:

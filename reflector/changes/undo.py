@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 #: Types of events that change bullets, apart from counts.
 CHANGING = CHANGE_EVENTS | {ev.PLAYBOOK_IMPORTED}
 _REMOVING = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
-#: The steps of a bullet's status (before, after) after which its fields are also taken back.
-_FIELDS_STAY = frozenset(
+#: The steps of a bullet's status (before, after) that may also have changed its fields.
+_STEPS_WITH_FIELDS = frozenset(
     {("live", "live"), ("live", "removed"), ("watched", "live"), ("watched", "watched")}
 )
 _MAX_SUMMARY_CHARACTERS = 80
@@ -318,8 +318,8 @@ def _undo_event_of(ledger: Ledger, change: Event) -> Event | None:
 
 
 def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
-    """Return the changes that bring a bullet back to its earlier state; recounts do not have counts
-    yet.
+    """Return the changes that bring a bullet back to its earlier state: to its status, and to its
+    fields if the step may have changed them. `_with_counts` gives the counts to a recount.
 
     A merge and its undo are changes of the merged bullet.
     """
@@ -339,7 +339,7 @@ def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
         if live_again:
             return _merged_again(before, live_again)
     changes = [Change(kind.name, before.name) for kind in KINDS.values() if step in kind.undoes]
-    return changes + _fields_back(before, after) if step in _FIELDS_STAY else changes
+    return changes + _fields_back(before, after) if step in _STEPS_WITH_FIELDS else changes
 
 
 def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:
@@ -356,7 +356,9 @@ def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:
 
 
 def _fields_back(before: Entry, after: Entry) -> list[Change]:
-    """Return the changes that set the fields of a bullet to their earlier values."""
+    """Return the changes that set the fields of a bullet to their earlier values: one of each kind
+    that sets a field which differs now.
+    """
     changes = [kind.change_to(before) for kind in SETTING_KINDS if kind.fits(before)]
     changes = [change for change in changes if not change.is_so(after)]
     if before.recounted_at != after.recounted_at:

@@ -21,7 +21,7 @@ from reflector.judges.backends.fixtures import Recording
 from reflector.judges.protocol import Backend, reply_of
 from reflector.judges.registry import backend_of, judge_settings
 from reflector.judges.truth.models import Entry, entries_in
-from reflector.judges.truth.questions import LANGUAGES, Case, Language, ReflectorPromptBuilder
+from reflector.judges.truth.questions import Case, ReflectorPromptBuilder
 from reflector.mistakes import Mistake
 from reflector.project import checked_dataset
 from reflector.reflection.checking import recount
@@ -64,13 +64,6 @@ def lab(place: Place, dataset: str | None) -> None:
     show_default=True,
     help="Number of times to ask for insights.",
 )
-@click.option(
-    "--language",
-    type=click.Choice(LANGUAGES),
-    default="en",
-    show_default=True,
-    help="Language of the prompts.",
-)
 @judge_option
 @click.option("--out", type=FILE, help="Also write the answers to this fixtures file.")
 @click.pass_obj
@@ -78,7 +71,6 @@ def trajectory(
     place: Place,
     files: tuple[Path, ...],
     rounds: int,
-    language: Language,
     judge: str | None,
     out: Path | None,
 ) -> None:
@@ -98,12 +90,12 @@ def trajectory(
     reply_of(backend)  # before anything is recorded
     if out is not None:
         backend = Recording(backend, out)
-    builder = ReflectorPromptBuilder(project=project.root, language=language)
+    builder = ReflectorPromptBuilder(project=project.root)
     report = _Report()
     cases: dict[str, list[tuple[str, Case]]] = {}
     for where, entry in _read(files, report.failed):
         name = place.dataset or entry.dataset
-        cases.setdefault(name, []).append((where, _case(entry, name, rounds, language)))
+        cases.setdefault(name, []).append((where, _case(entry, name, rounds)))
     with progress(sum(map(len, cases.values())), "judging") as bar:
         for name, of_dataset in cases.items():
             place.dataset = name  # errors name the command for this ledger
@@ -120,14 +112,13 @@ def trajectory(
     report.print()
 
 
-def _case(entry: Entry, dataset: str, rounds: int, language: Language) -> Case:
+def _case(entry: Entry, dataset: str, rounds: int) -> Case:
     return Case(
         entry.trajectory,
         entry.ground_truth or "",
         entry.test_report or "",
         dataset,
         rounds,
-        language=language,
     )
 
 

@@ -22,6 +22,7 @@ from reflector.cli.options import (
     READ_FILE,
     Question,
     agreed,
+    dry_run_option,
     find_bullet,
     flag,
     json_option,
@@ -476,20 +477,20 @@ def revisions(place: Place) -> None:
 
 
 @ledger.command()
-@flag("--sql", help="Print the SQL statements only.")
+@dry_run_option
 @click.pass_obj
-def upgrade(place: Place, sql: bool) -> None:
+def upgrade(place: Place, dry_run: bool) -> None:
     """Bring the ledger's schema to the newest revision.
 
-    With --sql, it only prints the statements. Run the statements with the database's own client, as
-    the owner of the tables, while no one uses the ledger.
+    With --dry-run, it only prints the SQL statements. Run the statements with the database's own
+    client, as the owner of the tables, while no one uses the ledger.
     """
     project = place.project()
     needs_ledger(project)
     statements = upgrade_sql(project.database_url)
     if not statements:
         note("The schema already has the newest revision.")
-    elif sql:
+    elif dry_run:
         click.echo(statements)
     else:
         with project.open_ledger():
@@ -497,22 +498,14 @@ def upgrade(place: Place, sql: bool) -> None:
 
 
 @ledger.command(short_help="Print GRANTs for a PostgreSQL role.")
-@click.option(
-    "--role",
-    type=click.Choice(["reader", "writer", "owner"]),
-    required=True,
-    help="Rights of the role.",
-)
-@click.option(
-    "--to",
-    metavar="NAME",
-    help=("Role name (default: reflector_reader …)."),
-)
+@click.argument("rights", type=click.Choice(["reader", "writer", "owner"]), metavar="RIGHTS")
+@click.argument("role", required=False)
 @click.pass_obj
-def grants(place: Place, role: str, to: str | None) -> None:
+def grants(place: Place, rights: str, role: str | None) -> None:
     """Print GRANTs for a PostgreSQL role.
 
-    The role becomes a reader, a writer or the owner of the ledger.
+    RIGHTS is reader, writer or owner. ROLE is the role's name (default: reflector_reader,
+    reflector_writer or reflector_owner).
 
     The command changes nothing. Read the statements, then run them with psql, as the owner. A
     reader only reads. A writer appends events. It cannot delete or change an event, remove a
@@ -522,4 +515,8 @@ def grants(place: Place, role: str, to: str | None) -> None:
     if not project.config.ledger_url:
         raise click.UsageError(f"{project.ledger_file} {granting.NO_ROLES}")
     with project.open_ledger() as opened:
-        say("\n".join(granting.grant_statements(opened.engine, role, to or f"reflector_{role}")))
+        say(
+            "\n".join(
+                granting.grant_statements(opened.engine, rights, role or f"reflector_{rights}")
+            )
+        )

@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial, wraps
 from pathlib import Path
@@ -106,12 +106,20 @@ def agreed(question: str, otherwise: str, *, yes: bool) -> None:
 
 @dataclass
 class Question:
-    """The subject of a command: a ledger as of now, or as of the moment `then`."""
+    """The subject of a command: a ledger as of now, or as of a moment.
+
+    moment  in the user's words; None for now
+    then    the playbook of the moment; None for now
+    """
 
     place: Place
     ledger: Ledger
-    then: Past | None
+    moment: str | None
     as_json: bool
+    then: Past | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.then = past(self.ledger, self.moment)
 
     @property
     def playbook(self) -> Ledger | Past:
@@ -130,6 +138,14 @@ class Question:
         """The position of the moment; None for now."""
         return self.then.position if self.then is not None else None
 
+    @property
+    def time(self) -> str:
+        """The last time that the moment includes, but not a future time; the present for now."""
+        from reflector.ledger.append import utc_now
+
+        now = utc_now()
+        return now if self.moment is None else min(now, last_time(self.ledger, self.moment))
+
     def answers(self, document: object) -> bool:
         """Print the answer if JSON is asked for, and return whether it was printed."""
         if self.as_json:
@@ -138,7 +154,7 @@ class Question:
 
 
 def question(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with `--as-of` and `--json` from a function of a question."""
+    """Return a command with `--as-of` and `--json`; the function gets a `Question` first."""
 
     @wraps(function)
     @as_of_option
@@ -149,13 +165,14 @@ def question(function: Callable[..., None]) -> Callable[..., None]:
         if click.get_current_context().invoked_subcommand is not None:
             return
         with place.reading() as ledger:
-            function(Question(place, ledger, past(ledger, moment), as_json), **own)
+            function(Question(place, ledger, moment, as_json), **own)
 
     return asked
 
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:
-    """Return the playbook of a moment; None for now.
+    """Return the playbook of a moment; None for now. A position of the user's own ledger, such as
+    `u38`, means the time at which its event was recorded.
 
     Raises: UnknownReference if the text does not name a moment.
     """

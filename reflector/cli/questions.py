@@ -35,7 +35,6 @@ from reflector.cli.options import (
     find_bullet,
     flag,
     json_option,
-    past,
     question,
 )
 from reflector.cli.output import (
@@ -113,12 +112,10 @@ def show(asked: Question, what: str) -> None:
 
 
 def _show_bullet(asked: Question, row: BulletRow) -> None:
-    from reflector.audit.blame import blame_bullet as steps_of
-
     uses = Uses.of(asked)
     events = about(asked.ledger, row, upto=asked.upto)
     listed = uses.json(row)
-    marks = recent(steps_of(asked.ledger, row.name, asked.then), asked.past)
+    marks = recent(_steps_of(asked, row), asked.past)
     if asked.as_json:
         from reflector.cli.documents import ShownJson
 
@@ -142,6 +139,13 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 
     event_table(events, what, without="actor")
     note(f"The reason for each count: {asked.place.command('blame', row.name)}")
+
+
+def _steps_of(asked: Question, row: BulletRow) -> Sequence[Step]:
+    """Return the verdicts on a rule, also those that do not count."""
+    from reflector.audit.blame import blame_bullet
+
+    return blame_bullet(asked.ledger, row.name, asked.then)
 
 
 def _show_event(asked: Question, event: Event) -> None:
@@ -250,7 +254,7 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
         _blame_line(place, name, moment, as_json=as_json)
         return
     with place.reading() as ledger:
-        _blame_rule(Question(place, ledger, past(ledger, moment), as_json), name)
+        _blame_rule(Question(place, ledger, moment, as_json), name)
 
 
 def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bool) -> None:
@@ -268,15 +272,13 @@ def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bo
 
 def _print_evidence(place: Place, line: str, moment: str | None) -> None:
     """Print the counts of the rule that begins at a line, if it has a name."""
-    from reflector.audit.blame import blame_bullet as steps_of
-
     with place.reading() as ledger:
-        asked = Question(place, ledger, past(ledger, moment), as_json=False)
+        asked = Question(place, ledger, moment, as_json=False)
         name = name_at(ledger, place.folder(), line)
         row = asked.playbook.row(name) if name is not None else None
         if row is None or not row.is_rule:
             return
-        counts = _worth(asked, row, steps_of(ledger, row.name, asked.then))
+        counts = _worth(asked, row, _steps_of(asked, row))
         rows = [("" if number else "since", text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
         note(f"For its verdicts: {place.command('blame', row.name)}")
@@ -289,25 +291,14 @@ def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[s
 
 
 def _blame_rule(asked: Question, name: str) -> None:
-    """Print the end of a rule if it is no longer in the playbook, its votes, and a row for each
-    count.
-    """
-    from reflector.audit.blame import blame_bullet as steps_of
-
+    """Print a rule, its state, its use, and a row for each of its verdicts."""
     row = find_bullet(asked.ledger, name, asked.then)
-    steps = steps_of(asked.ledger, row.name, asked.then)
+    steps = _steps_of(asked, row)
     if asked.answers(steps):
         return
     say(f"{row.name}  {row.text}")
-    if row.status == "merged":
-        into = asked.place.command("blame", f"{row.removed_into}")
-        say(f"It was {row.end}. Its verdicts also count for that rule: {into}")
-    elif row.status == "watched":
-        where = places(asked.ledger, asked.place.folder(), [row])[row.name]
-        counts = f" Its counts: {asked.place.command('blame', where)}" if where else ""
-        say(f"It is in {where or 'your file'}.{counts}")
-    elif row.end:
-        say(f"It {'is' if row.is_rule else 'was'} {row.end}.")
+    if state := _state_words(asked, row):
+        say(state)
     for line in _worth(asked, row, steps):
         prose(line)
     if steps:
@@ -333,6 +324,18 @@ def _blame_rule(asked: Question, name: str) -> None:
         whole=True,
         empty="This rule does not have a verdict yet.",
     )
+
+
+def _state_words(asked: Question, row: BulletRow) -> str:
+    """Return a sentence about the state of a rule; "" for an ordinary live one."""
+    if row.status == "merged":
+        into = asked.place.command("blame", f"{row.removed_into}")
+        return f"It was {row.end}. Its verdicts also count for that rule: {into}"
+    if row.status == "watched":
+        where = places(asked.ledger, asked.place.folder(), [row])[row.name]
+        counts = f" Its counts: {asked.place.command('blame', where)}" if where else ""
+        return f"It is in {where or 'your file'}.{counts}"
+    return f"It {'is' if row.is_rule else 'was'} {row.end}." if row.end else ""
 
 
 def _why(step: Step) -> str:
@@ -401,7 +404,7 @@ def log(
         print_log(place, topic, most, moment, as_json=as_json)
         return
     with place.reading() as ledger:
-        asked = Question(place, ledger, past(ledger, moment), as_json)
+        asked = Question(place, ledger, moment, as_json)
         _print_events(asked, topic, most, types, since)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import FILE, Question, as_of_option, flag, past
+from reflector.cli.options import FILE, Question, as_of_option, flag
 from reflector.cli.output import print_lines, waiting
 from reflector.cli.playbook import ORDERS, Uses
 from reflector.files import write_named
@@ -74,7 +74,7 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
     broken = () if share or moment is not None else _rows_to_look_at(place)
     with place.reading() as ledger:
         is_empty = moment is None and not ledger.window_states()
-        asked = Question(place, ledger, past(ledger, moment), as_json=False)
+        asked = Question(place, ledger, moment, as_json=False)
         uses = Uses.of(asked)
         rules = [uses.json(row) for row in asked.playbook.rows() if row.is_rule]
         return page_of(

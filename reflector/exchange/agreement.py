@@ -313,5 +313,8 @@ def restated_counters(sql: Statements, book: Playbook, chain: str) -> list[NewEv
 
 
 def _restated(type_: str, name: str, chain: str, data: Mapping[str, object]) -> NewEvent:
+    """Return an event that repeats a fact of the agreed playbook. It is not a change by a user, so
+    its `meta` has `RESTATED`.
+    """
     event_id = identity(type_, RESTATED, name, chain)
     return NewEvent(type_, event_id, data, ACTOR, meta={RESTATED: True})

@@ -93,6 +93,9 @@ class _Value(NamedTuple):
 
 
 def _value(config: Config, api: Api, setting: str, variables: Sequence[str]) -> _Value:
+    """Return a setting of an API: of a flag or a REFLECTOR_* variable, else of the API's variables,
+    else of the configuration files if their settings belong to this API.
+    """
     own: str = getattr(config, setting)
     if own and config.is_near(setting):
         return _Value(own)
@@ -103,6 +106,8 @@ def _value(config: Config, api: Api, setting: str, variables: Sequence[str]) -> 
 
 
 def _api_of_files() -> str:
-    """Return the API whose model, address and key the user's own settings contain."""
+    """Return the API to which the model, address and key of the user's own settings belong: the one
+    that `backend` names there.
+    """
     backend = users_config().backend
     return backend if backend in APIS else DEFAULT_API

@@ -214,6 +214,7 @@ _STANDING = " AND active IN (0, 1) AND position <= ? AND NOT position IN ?"
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
+    """Return an entry as a row of the table, with its counters. Fields are matched by name."""
     row: dict[str, Any] = {field.name: getattr(entry, field.name, 0) for field in fields(BulletRow)}
     return BulletRow(**row | {"helpful": helpful, "harmful": harmful})
 

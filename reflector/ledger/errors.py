@@ -234,7 +234,7 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         LedgerUnavailable,
         "{where} refuses the user ({text}); ask the ledger's owner to run the command. If "
         "this user should append events, grant it the rights that `reflector ledger grants "
-        "--role writer` prints",
+        "writer` prints",
     ),
     (
         "",

@@ -42,6 +42,7 @@ AT_ONCE = 20_000
 #: index's own condition.
 NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
 _EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
+#: Its columns are the fields of `BulletRow`, so the order in the table does not matter.
 _BULLETS = (
     f"SELECT {', '.join(field.name for field in fields(BulletRow))}"  # noqa: S608
     " FROM bullet WHERE "

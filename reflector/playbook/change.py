@@ -61,7 +61,9 @@ class Change(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values that the change gives to the bullet that it makes or names, by field."""
+        """The values that the change gives to the bullet that it makes or names, by field: its own
+        ones for the `fields` of its kind, and the kind's `constants`.
+        """
         kind = KINDS[self.kind]
         return {**{name: getattr(self, name) for name in kind.fields}, **kind.constants}
 
@@ -189,7 +191,7 @@ class ChangeKind(NamedTuple):
     log_line      the form of the event's line in `log`, such as `{name} to {section}`
     since         the schema revision of the first release that appended the event
     undo_order    its place if several changes undo something together; the lowest is made first
-    fields        the fields to which the change itself gives values
+    fields        the fields to which the change itself gives values, so they are fields of `Change`
     constants     the fields to which every change of the kind gives the same value
     makes_bullet  whether the change makes a bullet; else it is about an existing one
     status        the status of the named bullet afterwards; "" if the change leaves it
@@ -221,7 +223,7 @@ class ChangeKind(NamedTuple):
 
     @property
     def set_fields(self) -> tuple[str, ...]:
-        """The fields of an existing bullet that such a change sets."""
+        """The fields of an existing bullet that such a change sets: `fields` and `constants`."""
         return () if self.makes_bullet else (*self.fields, *self.constants)
 
     @property

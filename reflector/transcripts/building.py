@@ -66,8 +66,8 @@ _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
 
 
 class Kept(NamedTuple):
-    """A folder in which an agent keeps its sessions: `~/.qwen/projects` for `Kept("QWEN_HOME",
-    ".qwen", "projects")`.
+    """A folder in which an agent keeps its sessions: `~/.heron/projects` for `Kept("HERON_HOME",
+    ".heron", "projects")`.
 
     variable  the environment variable that names the agent's own folder
     default   the agent's own folder below the home folder, if the variable is not set
@@ -145,27 +145,27 @@ class Loads(NamedTuple):
 
 
 class Conversation(ABC):
-    """A reading of one file. It turns records into messages and remembers earlier records.
+    """A reading of one file. It turns records into messages and remembers earlier records. The
+    docstring of a built-in reader describes its records for docs/agents.md.
 
     agent        the agent's name in records of its sessions
     name         the agent's name for users
     writers      the programs that write the format, if there is more than one
     option       the agent's name in `--agent`, if it is not `agent`
-    reads        the form of its files, for the table in docs/agents.md
     kept         the folders in which the agent keeps its sessions
     loads        the instruction files that the agent loads, as far as they are known
     session_id, agent_id, version   of the file, as far as it was read; "" if no record has it
     model        the name of the current model; "" if no record names it
     heard        texts of our hook, until the next message of the model takes them
     brief        whether calls may come without their arguments, and results without their text
-    rested_at    the offset of the last line that can be read without the lines before it
+    rested_at    the offset of the last line at which the conversation was `is_at_rest`, where a
+                 later reading can begin; -1 for none. `reading` sets it
     """
 
     agent: ClassVar[str]
     name: ClassVar[str]
     writers: ClassVar[str] = ""
     option: ClassVar[str] = ""
-    reads: ClassVar[str] = "JSON Lines"
     kept: ClassVar[tuple[Kept, ...]] = ()
     loads: ClassVar[Loads] = Loads()
     brief = False
@@ -211,7 +211,7 @@ class Conversation(ABC):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether a reading can begin here, because later records can be read without earlier
+        """Whether a reading can begin at the next record, because it does not need the earlier
         ones.
         """
         return False

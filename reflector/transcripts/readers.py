@@ -50,8 +50,10 @@ def readers() -> tuple[Reader, ...]:
 
 
 def readers_in_use() -> tuple[Reader, ...]:
-    """Return the readers of the agents that the user has worked with. Return all readers if there
-    are none, or if one of them does not know which files its agent loads.
+    """Return the readers of the agents that have a folder of sessions here.
+
+    Return all readers if no agent has one, or if the files that one of these agents loads are not
+    known (`loads`), because the agent may load any file.
     """
     used = [reader for reader in readers() if any(kept.folder.is_dir() for kept in reader.kept)]
     is_known = used and all(reader.loads.project for reader in used)

@@ -445,8 +445,7 @@ class _Beginning:
 
     head         the first bytes
     recognised   the reader of the first record that decides; None without one
-    is_document  whether the first line is not a JSON object, as in a document on many lines; None
-                 without a line
+    is_document  whether the first line is not a JSON object, as in a document on many lines
     has_envelope whether a record has the envelope of Claude Code, but no words
     is_foreign   whether a record of the user or the model has an unknown format
     """
@@ -454,7 +453,7 @@ class _Beginning:
     head: bytes
     tally: Tally = field(default_factory=Tally)
     recognised: _Recognised | None = None
-    is_document: bool | None = None
+    is_document: bool = False
     has_envelope: bool = False
     is_foreign: bool = False
 
@@ -465,10 +464,10 @@ def _recognise_open(file: FileIO) -> _Recognised:
     Raises: UnknownTranscript
     """
     beginning = _search_beginning(file, _built_in_reader_of)
-    recognised = _decide(file, beginning, _built_in_reader_of)
+    recognised = _reader_by(file, beginning, _built_in_reader_of)
     if recognised is None and listed_readers():
         file.seek(0)
-        recognised = _decide(
+        recognised = _reader_by(
             file, _search_beginning(file, _extension_reader_of), _extension_reader_of
         )
     if recognised is None:
@@ -476,8 +475,10 @@ def _recognise_open(file: FileIO) -> _Recognised:
     return recognised
 
 
-def _decide(file: FileIO, beginning: _Beginning, reader_of: _ReaderOf) -> _Recognised | None:
-    """Return the reader of a file by its beginning, or by the document that the whole file is."""
+def _reader_by(file: FileIO, beginning: _Beginning, reader_of: _ReaderOf) -> _Recognised | None:
+    """Return the reader of a file by a record at its beginning, or, if there is none, by the JSON
+    document that the whole file is. Return None for any other file.
+    """
     if beginning.recognised is not None:
         return beginning.recognised
     if beginning.has_envelope and not beginning.is_foreign:
@@ -505,12 +506,12 @@ def _search_beginning(file: FileIO, reader_of: _ReaderOf) -> _Beginning:
     beginning = _Beginning(buffered.peek(64)[:64])
     tally = beginning.tally
     try:
-        for line in read_lines(buffered, _SNIFF_BYTES, tally):
+        for number, line in enumerate(read_lines(buffered, _SNIFF_BYTES, tally)):
             records = parse_line(line.text, tally)
-            if beginning.is_document is None:
+            if number == 0:
                 beginning.is_document = not records
             for record in records:
-                _examine(record.value, beginning, reader_of)
+                _note_record(record.value, beginning, reader_of)
                 if beginning.recognised is not None:
                     return beginning
             if tally.lines >= _SNIFF_LINES:
@@ -520,8 +521,8 @@ def _search_beginning(file: FileIO, reader_of: _ReaderOf) -> _Beginning:
     return beginning
 
 
-def _examine(value: dict[str, Any], beginning: _Beginning, reader_of: _ReaderOf) -> None:
-    """Note whether a record determines the reader of its file."""
+def _note_record(value: dict[str, Any], beginning: _Beginning, reader_of: _ReaderOf) -> None:
+    """Note in `beginning` the reader of a record, or why the record does not determine it."""
     reader = reader_of(value)
     has_words = _may_have_words(value)
     if reader is None:

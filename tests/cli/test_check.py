@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from reflector.sessions.found_transcripts import project_hash
+from reflector.transcripts.readers import built_in_readers
 from tests.judges.api import Api, Asked, Behaviour, error, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -399,23 +400,14 @@ def test_machines_that_checked_equal_lines_merge_without_renaming(
 
 
 def test_sessions_of_other_agents_are_found(fresh: Agent, api: Api) -> None:
-    kinds = (
-        agents.Codex,
-        agents.Gemini,
-        agents.GeminiDocument,
-        agents.Copilot,
-        agents.OpenCode,
-        agents.Pi,
-    )
-    for number, kind in enumerate(kinds):
-        leave_anothers(fresh, kind(f"{number}{agents.SESSION[1:]}"))
-    assert sum(fresh.json("check", "--dry-run")["sessions"].values()) == 10
+    for number, begin in enumerate(agents.EVERY.values()):
+        leave_anothers(fresh, begin(f"{number}{agents.SESSION[1:]}"))
+    every = 4 + len(agents.EVERY)
+    assert sum(fresh.json("check", "--dry-run")["sessions"].values()) == every
     for _ in range(2):
         fresh.call("check", "--yes")
-        assert (lines(fresh)["Never mock the database"]["followed"]["no"], len(api.asked)) == (
-            10,
-            10,
-        )
+        found = lines(fresh)["Never mock the database"]["followed"]["no"]
+        assert (found, len(api.asked)) == (every, every)
 
 
 def leave_anothers(agent: Agent, made: agents.Session) -> None:
@@ -424,14 +416,10 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
     # no two sessions say the same at the same time
     text = text.replace(b"00.000Z", f"00.00{made.id[0]}Z".encode())
     text = text.replace(b"ab" * 32, project_hash(agent.project).encode())
-    places = {
-        "codex": f".codex/sessions/2026/09/01/rollout-x-{made.id}.jsonl",
-        "gemini-cli": f".gemini/tmp/shop/chats/{made.file_name}",
-        "copilot-cli": f".copilot/session-state/{made.id}/events.jsonl",
-        "opencode": ".local/share/opencode/reflector/ses_1.json",
-        "pi": ".pi/agent/sessions/shop/x.jsonl",
-    }
-    path = agent.home / places[made.agent]
+    reader = next(reader for reader in built_in_readers() if reader.agent == made.agent)
+    kept = reader.kept[0]
+    folder = agent.home / kept.default / kept.below / made.id / Path(kept.pattern).parent
+    path = folder / made.file_name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
 

@@ -254,8 +254,8 @@ def test_agent_narrows_history(agent: Agent) -> None:
 
 
 def test_unknown_agent_names_the_setting_readers(agent: Agent) -> None:
-    told = agent.call("history", "--agent", "qwen-code", code=2).err
-    assert "'qwen-code' is not one of claude, codex" in told
+    told = agent.call("history", "--agent", "heron", code=2).err
+    assert "'heron' is not one of claude, codex" in told
     assert "the setting `readers`" in told
 
 

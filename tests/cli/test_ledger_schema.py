@@ -35,7 +35,7 @@ def test_looking_leaves_the_journal_mode(older: Agent) -> None:
         connection.execute("PRAGMA journal_mode=DELETE")
     before = older.ledger.read_bytes()
     older.call("ledger", "revisions")
-    older.call("ledger", "upgrade", "--sql")
+    older.call("ledger", "upgrade", "--dry-run")
     assert older.ledger.read_bytes() == before
 
 
@@ -46,7 +46,7 @@ def test_looking_makes_no_ledger(agent: Agent) -> None:
 
 
 def test_printed_upgrade_changes_nothing(older: Agent) -> None:
-    printed = older.call("ledger", "upgrade", "--sql").out
+    printed = older.call("ledger", "upgrade", "--dry-run").out
     assert "DROP TABLE IF EXISTS bullet_status" in printed
     assert revision(older) == "0009"
 

@@ -141,12 +141,6 @@ def test_recorded_answers_are_used_again(
     )
 
 
-def test_the_language_of_the_prompts_is_chosen(agent: Agent, api: Api) -> None:
-    lab(agent, "--language", "ja", write("t.json", GOOD))
-    assert "正解のある課題" in api.asked[0].text
-    assert "--language" in lab(agent, "--language", "fr", write("t.json", GOOD), code=2).err
-
-
 def test_dataset_of_the_lab_takes_all_trajectories(agent: Agent) -> None:
     agent.call("lab", "--dataset", "other", "trajectory", write("t.json", GOOD))
     types = [event["type"] for event in agent.json("lab", "--dataset", "other", "log")]

@@ -14,14 +14,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import pytest_httpserver
 from werkzeug import Request, Response
 
-from reflector.judges.api import ApiSettings, Ask
+from reflector.config import Config
+from reflector.judges.api import Api as ApiFacts, ApiSettings, Ask
 from reflector.judges.backends.anthropic import ANTHROPIC
 
 if TYPE_CHECKING:
     from reflector.judges.http_api import HttpClient
+    from reflector.judges.kind import JudgeKind
+    from reflector.judges.model import ModelBackend
 
 KEY = "key-of-the-tests-0001"
 MODEL = "claude-sonnet-5-5"
@@ -166,6 +170,19 @@ class Api:
             self.waits.append(seconds)
 
         return self._client(settings, ask or ask_once, sleep, lambda: self.jitter)
+
+    def judge(
+        self, kind: JudgeKind, facts: ApiFacts, monkeypatch: pytest.MonkeyPatch
+    ) -> ModelBackend:
+        """The judge of an API with these facts, which asks this stand-in."""
+        from reflector.judges.model import ModelBackend
+
+        monkeypatch.setenv(facts.keys[-1], KEY)
+        monkeypatch.setenv(facts.urls[-1], self.url)
+        monkeypatch.setattr("reflector.judges.http_api.HttpClient", self.hurried)
+        backend = kind.build(Config(backend=kind.name), None)
+        assert isinstance(backend, ModelBackend)
+        return backend
 
     def environ(self, **more: str) -> dict[str, str]:
         """The variables by which a process finds it."""

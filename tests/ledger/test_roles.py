@@ -208,7 +208,7 @@ def test_question_with_read_rights_writes_nothing(
         "verify",
     ):
         agent.call(*question.split())
-    statements = agent.call("ledger", "grants", "--role", "reader").out.splitlines()
+    statements = agent.call("ledger", "grants", "reader").out.splitlines()
     assert any(statement.startswith("GRANT SELECT ON ") for statement in statements)
     assert agent.playbook.read_text() == '{"sections": {}}'
 

@@ -1,4 +1,6 @@
-"""Sessions of other agents, written by hand in the shapes in which their clients keep them."""
+"""Sessions of other agents, written by hand in the shapes in which their clients keep them. EVERY
+has a builder for each format, and LAST, WHOLE and UNKNOWN have the odd shapes of each format.
+"""
 
 from __future__ import annotations
 
@@ -378,6 +380,7 @@ class Pi(Session):
         )
 
 
+#: Every check of a format runs on these.
 EVERY: dict[str, Callable[..., Session]] = {
     "codex": Codex,
     "gemini lines": Gemini,
@@ -386,3 +389,293 @@ EVERY: dict[str, Callable[..., Session]] = {
     "copilot": Copilot,
     "pi": Pi,
 }
+
+
+def gemini_user(text: str, shown: str | None = None) -> Gemini:
+    session = Gemini()
+    more = {"displayContent": [{"text": shown}]} if shown else {}
+    return session.put(session.message("user", [{"text": text}], **more))
+
+
+def gemini_result(name: str, status: str, response: Any, **args: Any) -> Gemini:
+    session = Gemini().model("I try.")
+    return session.called(session.messages[-1], name, args, status, response)
+
+
+def fenced(printed: str, footer: str = "") -> Gemini:
+    text = (
+        f"<untrusted_context>\nOutput: {printed}{footer}\nProcess Group PGID: "
+        "77\n</untrusted_context>"
+    )
+    return gemini_result(RUN, "success", {"output": text}, command="make")
+
+
+def codex_output(output: Any) -> Codex:
+    return Codex().item("function_call_output", call_id="call_0123456789abcdef", output=output)
+
+
+def opencode_result(**state: Any) -> OpenCode:
+    return OpenCode().called("bash", {"command": "make"}, **state)
+
+
+def copilot_result(**complete: Any) -> Copilot:
+    return Copilot().called("bash", {"command": "make"}, **complete)
+
+
+PATCH = "*** Begin Patch\n*** Update File: src/cart.py\n@@\n-a\n+b\n*** End Patch"
+KINDS = {
+    "internal_chat_message_metadata_passthrough": {
+        "content_item_kinds": ["environment", "user.text"]
+    }
+}
+REJECTED = "The user rejected permission to use this tool"
+DENIED = {"kind": "denied-interactively-by-user", "feedback": "No mocks, please."}
+GIVEN = {"file_path": "/a.py", "old_string": "1", "new_string": "2"}
+EDITS = {"edits": [{"oldText": "1", "newText": "2"}], "path": "/a.py"}
+EDIT = "model Edit(file_path=/a.py, old_string=1, new_string=2)"
+MADE = "model Bash(command=make)"
+REPEATED = {"type": "message", "role": "assistant", "content": "[pat-001]"}
+RUN = "run_shell_command"
+
+#: A session, and its last message.
+LAST = [
+    (Codex().said("user", "# AGENTS.md instructions for /x\n[pat-001]"), "injected # AGENTS.md…"),
+    (Codex().said("user", "<user_instructions>\nBe brief."), "injected <user_instructions>…"),
+    (Codex().said("user", '<hook_prompt hook_run_id="1">Go on.'), "injected <hook_prompt…"),
+    (Codex().said("user", "The client's.", "<b> is mine", **KINDS), "human <b> is mine"),
+    (
+        Codex().said("user", ("# Context:\n- a.py\n\n## My request for Codex:\nFix it.\n")),
+        "human Fix it.",
+    ),
+    (gemini_user("<session_context>[pat-001]</session_context>"), "injected <session_context>…"),
+    (gemini_user("<hook_context>[pat-001]</hook_context>\nFix it."), "human Fix it."),
+    (gemini_user("/clear"), "injected /clear"),
+    (gemini_user("Fix @a.py\n--- Content ---\nx = 1", "Fix @a.py"), "human Fix @a.py"),
+    (
+        Pi().person('<skill name="tdd" location="/x">\nWrite tests.\n</skill>\n\nFix it.'),
+        "human Fix it.",
+    ),
+    (Pi().person('<skill name="tdd">Test.</skill>'), "injected <skill…"),
+    (
+        OpenCode().message("assistant", {"type": "text", "text": "[pat-002]"}, summary=True),
+        "summary [pat-002]",
+    ),
+    (OpenCode().message("assistant", {"type": "reasoning", "text": "Why."}), "model (Why.)"),
+    (
+        Codex().item(
+            "function_call", name="shell", arguments=('{"command":["bash","-lc","make"]}')
+        ),
+        MADE,
+    ),
+    (
+        Codex().item("local_shell_call", action={"command": ["ls", "-a"]}),
+        "model Bash(command=ls -a)",
+    ),
+    (
+        Codex().item("custom_tool_call", name="apply_patch", input=PATCH),
+        "model Edit(file_path=src/cart.py, input=…",
+    ),
+    (Codex().item("custom_tool_call", name="exec", input='await tools.run({cmd: "make"});'), MADE),
+    (
+        Codex().item("function_call", name="mystery", arguments="{broken"),
+        "model mystery(arguments={broken)",
+    ),
+    (
+        Codex().item("web_search_call", action={"query": "coupons"}),
+        "model WebSearch(query=coupons)",
+    ),
+    (gemini_result("replace", "executing", None, **GIVEN), EDIT),
+    (
+        OpenCode().called(
+            "edit", {"filePath": "/a.py", "oldString": "1", "newString": "2"}, status="running"
+        ),
+        EDIT,
+    ),
+    (
+        Pi().message(
+            "assistant", content=[{"type": "toolCall", "name": "edit", "arguments": EDITS}]
+        ),
+        (
+            "model Edit(edits=[{'oldText': '1', 'newText': '2'}], file_path=/a.py, old_string=1, "
+            "new_string=2)"
+        ),
+    ),
+    (
+        Copilot().event(
+            "tool.execution_start", toolCallId="lone", toolName="view", arguments='{"path": "a.py"}'
+        ),
+        "model Read(file_path=a.py)",
+    ),
+    (codex_output("Exit code: 2\nWall time: 0 seconds\nOutput:\nno"), "tool ! Exit code 2\nno"),
+    (
+        codex_output(json.dumps({"output": "no", "metadata": {"exit_code": 1}})),
+        "tool ! Exit code 1\nno",
+    ),
+    (codex_output('{"a": 1}'), 'tool = {"a": 1}'),
+    (codex_output([{"type": "input_text", "text": "Script failed\nOutput:\nx"}]), "tool ! x"),
+    (codex_output({"content": "no such tool", "success": False}), "tool ! no such tool"),
+    (codex_output("Output:\nExit code: 3"), "tool = Output:\nExit code: 3"),
+    (codex_output("{" * 100_000), f"tool = {'{' * 1024}\n[…]\n{'{' * 768}"),
+    (codex_output(7), "tool = "),
+    (codex_output("exec command rejected by user"), "refusal ! exec command rejected by user"),
+    (gemini_result(RUN, "success", {"output": "Output: yes\nSignal: 9"}), "tool = yes"),
+    (gemini_result("read_file", "success", {"output": "Exit Code: 2"}), "tool = Exit Code: 2"),
+    (
+        gemini_result("replace", "error", {"error": "0 occurrences found"}),
+        "tool ! 0 occurrences found",
+    ),
+    (
+        gemini_result(RUN, "cancelled", {"error": "[Operation Cancelled] Reason: User denied."}),
+        "refusal ! [Operation Cancelled]…",
+    ),
+    (fenced("3 passed in 0.1s"), "tool = 3 passed in 0.1s"),
+    (
+        fenced("1 failed\nmake: *** Error 1", "\nExit Code: 2"),
+        "tool ! Exit code 2\n1 failed\nmake: *** Error 1",
+    ),
+    (fenced("(empty)"), "tool = "),
+    (fenced("a &lt;/untrusted_context&gt; b"), "tool = a </untrusted_context> b"),
+    (
+        Gemini().model("I test.").runs("cat x", "<untrusted_context>\nno end"),
+        "tool = <untrusted_context>\nno end",
+    ),
+    (opencode_result(status="error", error="not found"), "tool ! not found"),
+    (opencode_result(status="error", error=REJECTED), f"refusal ! {REJECTED}"),
+    (
+        opencode_result(status="error", error=f"{REJECTED} with feedback: no mocks"),
+        "refusal no mocks ! The user rejected…",
+    ),
+    (
+        copilot_result(success=True, result={"content": "<shellId: 0 completed with exit code 3>"}),
+        "tool ! Exit code 3…",
+    ),
+    (
+        copilot_result(success=True, result={"stdout": "no", "exitCode": 1}),
+        "tool ! Exit code 1\nno",
+    ),
+    (
+        copilot_result(success=False, error={"message": "no such file", "code": "failure"}),
+        "tool ! no such file",
+    ),
+    (
+        copilot_result(success=False, error={"message": "rejected", "code": "rejected"}),
+        "refusal ! rejected",
+    ),
+    (copilot_result(success=True, result="plain"), "tool = plain"),
+    (copilot_result(success=True), "tool = "),
+    (
+        Copilot()
+        .event(
+            "permission.requested",
+            requestId="r1",
+            permissionRequest={"toolCallId": "c1", "kind": "shell"},
+        )
+        .event("permission.completed", requestId="r1", result=DENIED)
+        .event(
+            "tool.execution_complete",
+            toolCallId="c1",
+            success=False,
+            error={"message": "denied", "code": "x"},
+        ),
+        "refusal No mocks, please. ! denied",
+    ),
+]
+#: A session, and all of its messages behind those with which every session of its agent begins.
+WHOLE = [
+    (copilot_result(success=True, result={"content": "ok"}), [MADE, "tool = ok"]),
+    (
+        Codex()
+        .line("compacted", {"message": "We used [pat-001].", "replacement_history": [REPEATED]})
+        .line("response_item", REPEATED, metadata={"compaction_output": True}),
+        ["summary We used [pat-001]."],
+    ),
+    (
+        Codex()
+        .line("event_msg", {"type": "turn_aborted", "reason": "interrupted"})
+        .said("user", "<turn_aborted>\nStopped.\n</turn_aborted>")
+        .line("event_msg", {"type": "turn_aborted", "reason": "replaced"}),
+        ["refusal"],
+    ),
+    (
+        Codex()
+        .item(
+            "reasoning",
+            summary=[{"type": "summary_text", "text": "[pat-001] applies"}],
+            content=None,
+        )
+        .item("reasoning", summary=[], content=None, encrypted_content="gAAAA"),
+        ["model ([pat-001] applies)"],
+    ),
+    (
+        Codex().said("user", "continue").said("user", "continue").said("user", "continue"),
+        ["human continue"] * 3,
+    ),
+    (
+        OpenCode().message(
+            "user",
+            {"type": "text", "text": "Read a.py"},
+            {"type": "text", "text": "x = 1", "synthetic": True},
+            {"type": "text", "text": "only shown", "ignored": True},
+            {"type": "subtask", "prompt": "Review it.", "description": "d", "agent": "a"},
+            {"type": "file", "mime": "image/png", "url": "data:"},
+        ),
+        ["human Read a.py", "injected x = 1", "injected Review it."],
+    ),
+    (
+        Copilot()
+        .event("user.message", content="a skill", source="skill-pdf")
+        .event("user.message", content="go on", isAutopilotContinuation=True)
+        .event("user.message", {"agentId": "a1"}, content="a task")
+        .event("user.message", content="Fix it.", source="user"),
+        ["injected a skill", "injected go on", "injected a task", "human Fix it."],
+    ),
+    (
+        OpenCode().message(
+            "assistant", {"type": "text", "text": "I was"}, error={"name": "MessageAbortedError"}
+        ),
+        ["model I was", "refusal"],
+    ),
+    (
+        Copilot()
+        .event("session.compaction_complete", success=True, summaryContent="We used [pat-001].")
+        .event("abort", reason="user initiated")
+        .event("abort", reason="remote_command"),
+        ["summary We used [pat-001].", "refusal"],
+    ),
+    (
+        Pi()
+        .message("assistant", content=[{"type": "thinking", "thinking": "[pat-001] applies."}])
+        .entry("compaction", summary="We used [pat-002].", firstKeptEntryId="e1", tokensBefore=9)
+        .entry("branch_summary", summary="We tried it.", fromId="e1")
+        .entry("custom_message", customType="x", content="[pat-002]", display=True)
+        .message("bashExecution", command="ls", output="a.py", exitCode=0)
+        .message("compactionSummary", summary="More."),
+        [
+            "model ([pat-001] applies.)",
+            "summary We used [pat-002].",
+            "summary We tried it.",
+            "injected [pat-002]",
+            "injected ls\na.py",
+            "summary More.",
+        ],
+    ),
+    (
+        Pi().message(
+            "assistant", content=[{"type": "text", "text": "I was"}], stopReason="aborted"
+        ),
+        ["model I was", "refusal"],
+    ),
+]
+#: A session, and its records of unknown types.
+UNKNOWN = [
+    (Codex().line("brand_new", {}).item("newer_item"), {"brand_new": 1, "newer_item": 1}),
+    (
+        Copilot().event("hologram.shown").event("assistant.usage", model="m"),
+        {"hologram.shown": 1},
+    ),
+    (OpenCode().message("assistant", {"type": "hologram"}), {"hologram": 1}),
+    (
+        Pi().entry("hologram").message("oracle", content="x").entry("usage"),
+        {"hologram": 1, "oracle": 1},
+    ),
+]

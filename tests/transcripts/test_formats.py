@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from reflector.locate import agent_folders
 from reflector.sessions.found_transcripts import find_transcripts, look_at
 from reflector.sessions.intake import find_transcript
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message
-from reflector.transcripts.readers import built_in_readers
+from reflector.transcripts.readers import Reader, built_in_readers
 from reflector.transcripts.reading import (
     DOCUMENT_LIMIT,
     UnknownTranscript,
@@ -36,6 +37,16 @@ every_agent = pytest.mark.parametrize("begin", ALL.values(), ids=ALL.keys())
 
 def messages(path: Path, limit: int | None = None) -> list[Message]:
     return list(read_messages(path, limit=limit))
+
+
+@pytest.mark.parametrize(
+    "reader", [reader for reader in built_in_readers() if reader.loads.project]
+)
+def test_folder_of_sessions_is_the_agents_own(reader: Reader) -> None:
+    """`check` follows imports into the own folders of the agents whose files it reads."""
+    own = [Path(folder) for folder in agent_folders()]
+    known = any(reader.kept[0].folder.is_relative_to(folder) for folder in own)
+    assert known, "name its folder in `agent_folders` of reflector/locate.py"
 
 
 def written(session: Session, folder: Path) -> Path:

@@ -206,7 +206,13 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """`quote` is the decisive line as printed, at most 240 characters."""
+    """The end of a call.
+
+    ending  passes or fails; `silent` if the output shows neither, for example if an edit succeeded;
+            `mechanics` for a slip of the agent's own tool, which is not a failure of the work
+    quote   the decisive line as printed, at most 240 characters
+    rule    the id of the wording that matches it
+    """
 
     ending: Ending
     quote: str
@@ -221,7 +227,11 @@ _HAS_WORD = re.compile(r"\w{2}")
 
 
 def read_result(step: Step, text: str, is_error: bool) -> RunEnd:
-    """Return how a call with this output ended."""
+    """Return how a call with this output ended.
+
+    Only the output of checks and commands is read. Another call (an edit, a revert, a tool of an
+    MCP server) is silent, unless its result is flagged as an error.
+    """
     is_silent = step.kind not in _TELLING or step.is_mcp
     if is_silent and not is_error:
         return _SILENT
@@ -254,7 +264,11 @@ def _goes_on(text: str) -> bool:
 
 
 def _read_error(step: Step, text: str) -> RunEnd:
-    """Return how a call ended, if its result is flagged as an error."""
+    """Return how a call ended whose result is flagged as an error.
+
+    A slip of the tool is not a failure of the work, unless a check found it. Another error is a
+    failure, quoted by the line that reports it, else by the last line.
+    """
     slip = first(wordings("mechanics"), text)
     if slip is not None and not _is_finding(step, slip[0], text):
         return RunEnd("mechanics", "", slip[0].id)

@@ -2,7 +2,8 @@
 
 Invariant: a citation is bounded. It keeps small facts (a kind, a quote of 200 characters), never a
 message, and it is complete after `_MAX_WORDS` messages. So a transcript of any length is judged in
-constant memory. `follow.py` fills it, and `findings.py` judges it.
+constant memory. `follow.py` passes calls, results and messages to `take_call`, `take_result` and
+`take_word`, which record the facts. `findings.py` judges them.
 """
 
 from __future__ import annotations
@@ -106,7 +107,11 @@ class Citation:
             self.changes += step.kind == "change"
 
     def take_result(self, call_id: str, step: Step, end: RunEnd) -> None:
-        """Record the end of a call, until a user has spoken on the step."""
+        """Record the end of a call, until a user has spoken on the step.
+
+        The call may belong to the step (`step_calls`), be later, or be up to `BEFORE` records
+        earlier than the citation.
+        """
         if not self.words and len(self.results) < _MAX_RESULTS:
             is_own = call_id in self.step_calls
             self.results.append(Result(step.kind, check_of(step), end, is_own, self.changes))

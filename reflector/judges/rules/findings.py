@@ -67,8 +67,10 @@ def _names_fault(citation: Citation, remark: Remark) -> bool:
 
 
 def _opposed(citation: Citation) -> Evidence | None:
-    """Find an objection against the advice: it speaks against a word that the advice supports, and
-    agrees with no word of the advice.
+    """Return the evidence that the user wants the opposite.
+
+    Condition: your first word on the step is an objection against a word that the advice supports,
+    and your message does not support any word of the advice
     """
     remark = _first_word(citation)
     if remark is None or remark.kind != "objects":
@@ -81,7 +83,12 @@ def _opposed(citation: Citation) -> Evidence | None:
 
 
 def _faulty(citation: Citation) -> Evidence | None:
-    """Find a fault that a user reported: of "this" in the first word, of the advice in any."""
+    """Return the evidence of a fault that a user reported.
+
+    Condition: one of your first five messages reports a fault in a clause with a word of the
+    advice, or your first word reports a fault of "this" and contains a word of the advice. Not for
+    advice that forbids
+    """
     if citation.forbids:
         return None
     first = _first_word(citation)
@@ -99,6 +106,11 @@ def _faults_this(citation: Citation, remark: Remark) -> bool:
 
 
 def _undone(citation: Citation) -> Evidence | None:
+    """Return the evidence that the user wants the step undone.
+
+    Condition: your first word asks the agent to undo the step. It names the advice, or the step
+    cites no other rule. Not for advice that forbids
+    """
     remark = _first_word(citation)
     if remark is None or remark.kind != "objects" or "undoes" not in remark.signs:
         return None
@@ -107,6 +119,11 @@ def _undone(citation: Citation) -> Evidence | None:
 
 
 def _refused(citation: Citation) -> Evidence | None:
+    """Return the evidence that the user refused the step.
+
+    Condition: you refused a call of the step, and gave a reason that does not repeat the advice.
+    Not for advice that forbids
+    """
     remark = _first_word(citation)
     if remark is None or "refused" not in remark.signs or citation.words[0].between > 1:
         return None
@@ -114,8 +131,10 @@ def _refused(citation: Citation) -> Evidence | None:
 
 
 def _accepted(citation: Citation) -> Evidence | None:
-    """Find the message that accepts the step. There is none if another bullet was cited too, a
-    fault is reported, or the first check after the citation failed.
+    """Return the evidence that the user accepted the step.
+
+    Condition: your first message that is neither a question nor a go-ahead accepts the work. The
+    agent cited no other rule with this rule, and nothing failed before your message
     """
     if _faulty(citation) is not None or not citation.is_alone:
         return None
@@ -144,6 +163,11 @@ def _is_near(result: Result) -> bool:
 
 
 def _mended(citation: Citation) -> Evidence | None:
+    """Return the evidence that the step repaired a failure.
+
+    Condition: a check or command that failed before passes at its first run after the citation, or
+    at its last run in the step. The step changed something, and all results at the end are green
+    """
     first = {ran.check: ran for ran in reversed(citation.results) if _tells(ran)}
     last_of_step = {ran.check: ran for ran in citation.results if ran.is_own}
     passed = [ran for ran in (*first.values(), *last_of_step.values()) if ran.passed]
@@ -154,8 +178,12 @@ def _mended(citation: Citation) -> Evidence | None:
 
 
 def _went_through(citation: Citation) -> Evidence | None:
-    """Find a step in which every command passed, if you wrote nothing after it. A commit or a push
-    alone shows something only if a check failed before.
+    """Return the evidence that all commands of the step ran without an error.
+
+    Condition: the step consists only of commands, each command ended without an error, all results
+    at the end are green, and you write nothing afterwards. Commits and pushes alone count only if
+    something failed before. Fetching a page does not count, and neither does a check that prints
+    more than its result
     """
     step_results = [ran for ran in citation.results if ran.is_own]
     is_whole = len(step_results) >= max(len(citation.step_calls), 1)
@@ -190,7 +218,8 @@ def _first_word(citation: Citation) -> Remark | None:
     return citation.words[0].remark
 
 
-#: Every finding, in the order of docs/judging.md: a verdict quotes the first that it has.
+#: Every finding, in the order of docs/judging.md: a verdict quotes the first that it has. The
+#: docstring of a finding's function has its condition, in the words of that page.
 FINDINGS: dict[str, Finding] = {
     "opposed": Finding("harmful", "the user wants the opposite", _opposed),
     "faulty": Finding("harmful", "the user reported a fault in it", _faulty),

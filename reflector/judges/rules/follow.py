@@ -87,8 +87,10 @@ class _Chain:
     last_text: str = ""
 
     def release(self, *, at_once: bool = False) -> Iterator[Citation]:
-        """Yield each citation that is complete or must be completed at once, and forget those whose
-        step is over. A citation whose step continues stays, so its repetition opens no other.
+        """Yield, once, each citation that no later message can affect. With `at_once`, yield all.
+
+        A yielded citation stays while its step continues, so that its repetition does not open
+        another one.
         """
         for citation in [*self.citations]:
             is_far = self.at - citation.at > FOLLOWED
@@ -101,8 +103,8 @@ class _Chain:
                 self.citations.remove(citation)
 
     def end(self, ended: _Ended) -> None:
-        """Pass the end of a call to the citations of this chain, except those more than `BEFORE`
-        records after the call.
+        """Record the end of a call: in each citation at most `BEFORE` records after the call, and
+        in `runs` if the output shows how a check or command ended.
         """
         began = ended.began
         if began.step.kind == "poll":

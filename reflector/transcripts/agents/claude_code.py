@@ -108,12 +108,21 @@ _BEFORE_AGENTS = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 
 
 class ClaudeCode(Conversation):
-    """Remembers the chains and queued prompts of earlier records."""
+    """The records of Claude Code, as docs/agents.md describes them. An object of it remembers the
+    chains and queued prompts of earlier records.
+
+    reads     JSON Lines of 1.0.98 and later; subagents have files of their own
+    words     `user` records without the tags and notes that the client writes
+    refusal   `The user doesn't want to proceed …` and similar results with the given reason,
+              `[Request interrupted by user]`
+    failure   `is_error`
+    ignored   `progress`, `system`, `summary` and other metadata
+    identity  the record's `uuid`
+    """
 
     agent = "claude-code"
     name = "Claude Code"
     option = "claude"
-    reads = "JSON Lines of 1.0.98 and later; subagents have files of their own"
     kept = (Kept("CLAUDE_CONFIG_DIR", ".claude", "projects"),)
     loads = Loads(
         version="2.1.332",

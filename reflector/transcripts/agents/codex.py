@@ -68,9 +68,21 @@ _SCRIPTED = re.compile(
 
 
 class Codex(Conversation):
+    """The records of Codex CLI, as docs/agents.md describes them.
+
+    reads     rollouts, also from before September 2025; `.jsonl.zst` files are counted, not read
+    words     `user` items that the agent's program did not write. `content_item_kinds` shows this,
+              or the item's first words if this field is missing
+    refusal   `rejected by user`, `turn_aborted`
+    failure   an exit code in the output's header or envelope, or `success: false`
+    ignored   events that repeat items, `developer` items, replaced histories, encrypted reasoning
+    identity  the record's id and words. If the id is missing, the identity is the original
+              conversation, the record's words and the words before it. It does not include the
+              time, because forks and subagents copy records with new times
+    """
+
     agent = "codex"
     name = "Codex CLI"
-    reads = "rollouts, also from before September 2025; `.jsonl.zst` files are counted, not read"
     kept = (
         Kept("CODEX_HOME", ".codex", "sessions"),
         Kept("CODEX_HOME", ".codex", "archived_sessions"),

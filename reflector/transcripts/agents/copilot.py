@@ -45,6 +45,16 @@ _MAX_REMEMBERED = 4096
 
 
 class Copilot(Conversation):
+    """The records of Copilot CLI, as docs/agents.md describes them.
+
+    reads     JSON Lines
+    words     `user.message` from a person (`source`)
+    refusal   permission `denied-interactively-by-user` with its feedback, `abort`
+    failure   `success: false`, `exit code N` at the output's end
+    ignored   `transformedContent`, `system.*`, `hook.*`
+    identity  the event's id
+    """
+
     agent = "copilot-cli"
     name = "Copilot CLI"
     option = "copilot"

@@ -58,10 +58,20 @@ _FOOTER = re.compile(
 
 
 class Gemini(Conversation):
+    """The records of Gemini CLI, as docs/agents.md describes them.
+
+    reads     one JSON document, or JSON Lines since 0.58
+    words     `user`, without `<hook_context>`, file contents and commands
+    refusal   status `cancelled` by the user, `Request cancelled.`
+    failure   status `error`, `Exit Code:` of a shell
+    ignored   `info`, `warning`, `error`
+    identity  the message's id, and the call's id for each call and each final result. So if a
+              message grows, reflector adds only the new parts
+    """
+
     agent = "gemini-cli"
     name = "Gemini CLI"
     option = "gemini"
-    reads = "one JSON document, or JSON Lines since 0.58"
     kept = (Kept("GEMINI_CLI_HOME", "", ".gemini/tmp", "chats/*.json*"),)
     loads = Loads(
         version="0.61.0",

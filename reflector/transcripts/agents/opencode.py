@@ -38,9 +38,18 @@ _FEEDBACK = re.compile(r"feedback: ?")
 
 
 class OpenCode(Conversation):
+    """The records of OpenCode, as docs/agents.md describes them.
+
+    reads     files of the plugin or of `opencode export`; not the database
+    words     `text` parts that are not `synthetic`
+    refusal   `The user rejected permission …` with its feedback, `MessageAbortedError`
+    failure   status `error`, `metadata.exit`
+    ignored   parts that are still being written, files, steps
+    identity  the part's id. A call and its result are two records
+    """
+
     agent = "opencode"
     name = "OpenCode"
-    reads = "files of the plugin or of `opencode export`; not the database"
     kept = (Kept("XDG_DATA_HOME", ".local/share", "opencode/reflector", "*.json"),)
     loads = Loads(
         version="1.18.33",

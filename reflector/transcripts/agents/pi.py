@@ -47,10 +47,19 @@ _CONTEXT_FILES = (
 
 
 class Pi(Conversation):
+    """The records of pi, as docs/agents.md describes them.
+
+    reads     JSON Lines, versions 1 to 3
+    words     role `user`, without a skill's text
+    refusal   `stopReason: aborted`
+    failure   `isError`
+    ignored   extensions' state, labels
+    identity  the record's time and words, because pi changes the ids when it migrates an old file
+    """
+
     agent = "pi"
     name = "pi"
     writers = "pi or OpenClaw"
-    reads = "JSON Lines, versions 1 to 3"
     kept = (Kept("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),)
     loads = Loads(
         version="1.6.0",

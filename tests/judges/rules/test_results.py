@@ -1,17 +1,14 @@
 """What a call does, by its name and command line, and how it ended, by what it printed."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from reflector.judges.reading.steps import Step, is_run, read_call, read_result
 from reflector.judges.reading.wordings import Wording, all_wordings
-from reflector.judges.rules.findings import FINDINGS, VERSION
 from reflector.transcripts.message import ToolCall
 from tests.conftest import assert_linear
-from tests.reading import section
 
 #: How a call ended, whether its result was flagged as an error, its command, and what it printed.
 _TABLE = Path(__file__).with_name("outcomes.tsv").read_text("utf-8").split("\n")[1:-1]
@@ -134,39 +131,6 @@ def test_row_matches_its_example_but_no_counterexample(row: Wording) -> None:
     assert row.expression.search(row.example)
     assert not row.expression.search(row.counter)
     assert [one.id for one in all_wordings()].count(row.id) == 1
-
-
-def pieces() -> Iterator[str]:
-    """Yield each table and list of the page, as far as the code knows it."""
-    yield f"`{VERSION}`"
-    for name, finding in FINDINGS.items():
-        yield f"\n| `{name}` | {finding.side} | "
-    for kind in ("sign", "person", "agent"):
-        yield _listed(kind)
-    yield _listed("counted", "check", "line", examples=False)
-    yield _listed("mechanics", examples=False)
-
-
-def _listed(*kinds: str, examples: bool = True) -> str:
-    """Rows by id, with an example where it is short; what fails and what passes of one runner
-    make one entry.
-    """
-    shown: dict[str, str] = {}
-    for row in all_wordings():
-        if row.kind in kinds:
-            name = row.id if examples else row.id.removesuffix("-failed").removesuffix("-passed")
-            shown.setdefault(
-                name, f'`{name}` ("{" ".join(row.example.split())}")' if examples else f"`{name}`"
-            )
-    return ", ".join(shown.values())
-
-
-PAGE = section("judging.md", "The rules")
-
-
-@pytest.mark.parametrize("piece", list(pieces()), ids=lambda piece: piece[:30])
-def test_the_page_in_docs_is_current(piece: str) -> None:
-    assert piece in PAGE
 
 
 @pytest.mark.slow

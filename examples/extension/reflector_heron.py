@@ -1,4 +1,5 @@
-"""An example of an extension: a reader of Qwen Code's sessions, and a judge that needs no model.
+"""An example of an extension: a reader of the sessions of Heron, an invented agent, and a judge
+that needs no model.
 
 `docs/extending.md` of reflector explains both contracts.
 """
@@ -28,12 +29,12 @@ from reflector.transcripts.records import count_type, record_uuid
 from reflector.transcripts.speakers import spoken
 
 
-class Qwen(Conversation):
+class Heron(Conversation):
     """Reads `{uuid, sessionId, timestamp, type, cwd, message: {parts}}` on each line."""
 
-    agent = "qwen-code"
-    name = "Qwen Code"
-    kept = (Kept("QWEN_HOME", ".qwen", "projects"),)
+    agent = "heron"
+    name = "Heron"
+    kept = (Kept("HERON_HOME", ".heron", "projects"),)
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:
