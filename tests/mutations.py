@@ -245,7 +245,7 @@ MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = o
 MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES, MEMORY_GIT = of(
     "memory", "restoring lines bytes answers changes git_changes"
 )
-MEMORY_AUTHORS = "reflector/memory/authors.py"
+MEMORY_AUTHORS, AUTHORSHIP = "reflector/memory/authors.py", "reflector/authorship.py"
 MEMORY_PLACES, MEMORY_DRAINED = "reflector/memory/places.py", ("tests/memory/test_drain.py",)
 DRAINING_MEMORY, HANDED_OVER = "reflector/sessions/memory_drain.py", "reflector/handover.py"
 MEMORY_WRITERS = ("tests/memory/test_writers.py",)
@@ -344,7 +344,7 @@ MUTATIONS = [
     Mutation(MEMORY_RESTORING, "    looks.events.append(event)\n", "", MEMORY_UNDONE),
     Mutation(
         "reflector/memory/looks.py",
-        "            looks.files[file] = Look(UNSEEN, now)\n",
+        "            looks.files[file] = Look(UNSEEN, time.time())\n",
         "            pass\n",
         ("tests/memory/test_edges.py",),
     ),
@@ -428,18 +428,8 @@ MUTATIONS = [
     ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
-    Mutation(
-        "reflector/authorship.py",
-        "is_own_command and MERGED not in event.meta",
-        "is_own_command",
-        ("tests/memory/test_machines.py",),
-    ),
-    Mutation(
-        "reflector/authorship.py",
-        "is_own(tx) if tx is not None else",
-        "",
-        ("tests/memory/test_machines.py",),
-    ),
+    Mutation(AUTHORSHIP, "is_own_command and MERGED", "MERGED", ("tests/memory/test_machines.py",)),
+    Mutation(AUTHORSHIP, "and MERGED not in event.meta", "", ("tests/memory/test_machines.py",)),
     # The free counts of rules.
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
     Mutation(COUNT, "return number > number_before", "return number > 0", COUNTED),
@@ -1507,8 +1497,8 @@ MUTATIONS = [
     Mutation(TAKEBACK, 'if change.kind == "remove"', 'if change.kind == "add"', UNDO),
     Mutation(MERGE_TEXT, "if not all(alike(text, rule)", "if not any(alike(text, rule)", UNDO),
     Mutation(DRIFT, 'kind in ("missing", "written")', 'kind == "missing"', ERRORS),
-    Mutation(ACTS, "is_own_kind and MERGED not in event.meta", "is_own_kind", UNDO),
-    Mutation(ACTS, "and authorship.is_own(tx)", "and bool(tx)", UNDO),
+    Mutation(AUTHORSHIP, " and MERGED not in event.meta", "", UNDO),
+    Mutation(AUTHORSHIP, "is_own(tx) if tx is not None else", "", UNDO),
     Mutation(
         ACTS,
         "if event.event_id in undone_at or _tag_id(event) in undone_at:",
