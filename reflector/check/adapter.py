@@ -57,9 +57,10 @@ _MOST_QUOTED = 300
 def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted:
     """Return the free counts of the lines of a project."""
     lines_by_key = {counted_rule(line).key: line for line in lines if line.is_rule}
+    births = look.births.as_written(lines)
 
     def standing(rule: Rule, began: datetime) -> str:
-        return look.births.standing(lines_by_key[rule.key], began).value
+        return births.standing(lines_by_key[rule.key], began).value
 
     return counts_of(project, rules_to_count(lines), look.sessions, standing, look.typed)
 
