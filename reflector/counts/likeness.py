@@ -14,9 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from reflector.judges.reading.aims import aims_of
 from reflector.judges.reading.people import stance
-from reflector.judges.reading.wordings import wordings, words_of
-from reflector.text.synonyms import usual_word
 from reflector.text.words import grams, is_unspaced
 
 #: The least share of the weight of a text, and of that of a sentence, that their common words have.
@@ -34,36 +33,6 @@ _USUALS = frozenset(
 _USUAL = 0.5
 _AGAINST_UNSPACED = re.compile(r"不|别|別|勿|禁止|避免|ない(?!と|け|なら)|ません|なしで|ห้าม|อย่า|ไม่")
 _HIRAGANA = re.compile(r"[ぁ-ゖ]+")
-#: Words for the same thing that mean something else in other texts.
-_SAME_THING = {"body": "description", "reply": "answer", "response": "answer", "emojis": "emoji"}
-
-
-def aims_of(text: str) -> set[str]:
-    """Return the aims of a text, such as "no comment" or "rg, not grep". An aim has a space, which
-    a word does not have.
-    """
-    plain = text.replace("’", "'")
-    return {
-        row.says.format_map({name: _thing(words) for name, words in match.groupdict().items()})
-        for row in wordings("aim")
-        for match in row.expression.finditer(plain)
-        if not any(map(_is_common, match.groups()))
-    }
-
-
-def is_choice(aim: str) -> bool:
-    """Return whether an aim names a thing to use and one to avoid."""
-    return ", not " in aim
-
-
-def _is_common(words: str) -> bool:
-    return words_of("common").issuperset(words.lower().split())
-
-
-def _thing(words: str) -> str:
-    """Return the name of a thing, with one word for all that mean the same."""
-    name = words.lower().replace("pull request", "pr").removesuffix("()").lstrip(".")
-    return " ".join(usual_word(_SAME_THING.get(word, word)) for word in name.split())
 
 
 def features_of(text: str) -> dict[str, bool]:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from reflector.counts.likeness import Likeness, aims_of, features_of, is_choice
+from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.sentences import topics_of
+from reflector.judges.reading.aims import aims_of, is_choice
 
 _FEWEST_SESSIONS = 3
 #: The fewest sessions with "use this, not that", which is clear enough.

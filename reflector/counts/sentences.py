@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from reflector.counts.likeness import aims_of
 from reflector.counts.tokens import tokens_of
+from reflector.judges.reading.aims import aims_of
 from reflector.judges.reading.wordings import expression, matches_in, wordings
 from reflector.transcripts.message import Message
 from reflector.transcripts.speakers import own_sentences
