@@ -56,9 +56,10 @@ _PIECES = {
 class Wording:
     """One row.
 
-    kind  the name of its list: sign (of an objection), person, agent, reading (how words are
-          split), part (how commands and other texts are split), counted, check, line, mechanics,
-          command, wish, ask (of a user, over sessions), aim (of a wish, in other words)
+    kind  the name of its list: sign (of an objection), correction (in an outcome only), person,
+          agent, reading (how words are split), part (how commands and other texts are split),
+          counted, check, line, mechanics, command, wish, ask (of a user, over sessions), aim (of a
+          wish, in other words)
     says  passes, fails or expected; the purpose of a command; the kind, section and first word of a
           wish; the subject of an ask; or the form of an aim. Empty if the list itself shows it
     """
