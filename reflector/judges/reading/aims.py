@@ -7,6 +7,8 @@ same aim ask for the same, so an aim names its thing, and a word of the trade al
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from reflector.judges.reading.wordings import wordings, words_of
 from reflector.text.synonyms import usual_word
 
@@ -14,17 +16,18 @@ from reflector.text.synonyms import usual_word
 _SAME_THING = {"body": "description", "reply": "answer", "response": "answer", "emojis": "emoji"}
 
 
-def aims_of(text: str) -> set[str]:
+@lru_cache(maxsize=1024)
+def aims_of(text: str) -> frozenset[str]:
     """Return the aims of a text, such as "no comment" or "rg, not grep". An aim has a space, which
     a word does not have.
     """
     plain = text.replace("’", "'")
-    return {
+    return frozenset(
         row.says.format_map({name: _thing(words) for name, words in match.groupdict().items()})
         for row in wordings("aim")
         for match in row.expression.finditer(plain)
         if not any(map(_is_common, match.groups()))
-    }
+    )
 
 
 def is_choice(aim: str) -> bool:
