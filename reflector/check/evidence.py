@@ -255,18 +255,16 @@ def _all_deeds(
     without such a session has the deeds of earlier ones.
     """
     key = counting.rule.key
-    worked = {
-        session_id: session
+    worked = [
+        (session_id, session, began)
         for session_id, session in sessions.items()
-        if session.counts.steps and time_of(session.counts.began)
-    }
-    knew = {
-        session_id: session
-        for session_id, session in worked.items()
-        if not line.is_rule
-        or births.standing(line, time_of(session.counts.began)) is not Standing.BEFORE
-    }
-    for session_id, session in reversed((knew or worked).items()):
+        if session.counts.steps and (began := time_of(session.counts.began))
+    ]
+    is_fact = not line.is_rule
+    knew = [
+        each for each in worked if is_fact or births.standing(line, each[2]) is not Standing.BEFORE
+    ]
+    for session_id, session, _ in reversed(knew or worked):
         alone = RuleCount(counting)
         alone.add("since", session.counts.marks.get(key, Marks()))
         for deed, words in [*_deeds(alone, session)] or [("", _Words())]:

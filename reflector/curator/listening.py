@@ -33,7 +33,7 @@ from reflector.events import event as ev
 from reflector.events.bullets import PROMOTED
 from reflector.events.event import Event, NewEvent, identity
 from reflector.judges.reading.aims import aims_of
-from reflector.judges.reading.wordings import expression, wordings
+from reflector.judges.reading.wordings import Wording, expression, wordings
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
@@ -151,23 +151,16 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
     """Propose a wish unless a rule contains it. Return whether a proposal waits."""
     rows = ledger.rows()
     live = [row.bullet for row in rows if row.status == "live"]
-    if any(alike(event.data["text"], bullet) for bullet in live):
-        return False
-    before: Sequence[Event] = ()
-    reason = "the user asked for it"
-    if event.data["kind"] != "standing":
-        before = _said_before(ledger, event)
-        reason = "the user said the same in two sessions"
-        if not before:
-            return False
-    rules = chain((bullet.text for bullet in live), in_files())
-    if any(_has_same_aim(rule, event.data["quote"]) for rule in rules):
+    is_standing = event.data["kind"] == "standing"
+    before = [] if is_standing else _said_before(ledger, event)
+    if not (is_standing or before) or _is_covered(event.data, live, in_files):
         return False
     said = [*(earlier.data or {} for earlier in before), event.data]
     wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
     if wish is None:
         return False
     text = wish["text"]
+    reason = "the user asked for it" if is_standing else "the user said the same in two sessions"
     change = Change("add", section=wish["section"], text=text)
     removed = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
     row = next((row for row in removed if alike(text, row.bullet)), None)
@@ -187,6 +180,16 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
         )
         return proposal.state == "waiting"
     return False
+
+
+def _is_covered(
+    wish: Mapping[str, Any], live: Sequence[Bullet], in_files: Callable[[], Iterable[str]]
+) -> bool:
+    """Return whether a rule of the playbook or of a file contains a wish."""
+    if any(alike(wish["text"], bullet) for bullet in live):
+        return True
+    rules = chain((bullet.text for bullet in live), in_files())
+    return any(_has_same_aim(rule, wish["quote"]) for rule in rules)
 
 
 def _has_same_aim(text: str, other: str) -> bool:
@@ -396,23 +399,29 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
         return None
     for row in wordings("wish"):
         match = row.expression.fullmatch(sentence.rstrip())
-        if match is None:
-            continue
-        if row.id == "no-use" and not expression("corrects").match(sentence):
-            continue
-        if row.id in _NEED_AIM and not aims_of(sentence):
-            continue
-        kind, section, *before = row.says.split()
-        form = Form(row.id, cast(Kind, kind), section, "".join(before))
-        wish = match["wish"].strip(" .!,;\"'。！、，")
-        names_its_thing = kind == "correction" and bool(aims_of(sentence))
-        if not (names_its_thing or _means_something(wish)):
-            return None
-        text = f"{form.before} {wish}" if form.before else wish[0].upper() + wish[1:]
-        if text[-1].isalnum() or text[-1] in "`\"')":
-            text += "."
-        return None if text_fault(text) else (form, text)
+        if match is not None and _is_meant(row.id, sentence):
+            return _read_wish(row, match["wish"].strip(" .!,;\"'。！、，"), sentence)
     return None
+
+
+def _is_meant(form: str, sentence: str) -> bool:
+    """Return whether a sentence of a form is a wish, as far as the form does not show it."""
+    if form == "no-use":
+        return expression("corrects").match(sentence) is not None
+    return form not in _NEED_AIM or bool(aims_of(sentence))
+
+
+def _read_wish(row: Wording, wish: str, sentence: str) -> tuple[Form, str] | None:
+    """Return the form and the text of a wish; None if it is not complete or cannot be a rule."""
+    kind, section, *before = row.says.split()
+    form = Form(row.id, cast(Kind, kind), section, "".join(before))
+    names_its_thing = kind == "correction" and bool(aims_of(sentence))
+    if not (names_its_thing or _means_something(wish)):
+        return None
+    text = f"{form.before} {wish}" if form.before else wish[0].upper() + wish[1:]
+    if text[-1].isalnum() or text[-1] in "`\"')":
+        text += "."
+    return None if text_fault(text) else (form, text)
 
 
 def _means_something(wish: str) -> bool:

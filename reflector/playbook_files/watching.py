@@ -160,6 +160,11 @@ def loaded_advice(root: Path, named: Sequence[Path] = ()) -> Advice:
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread), clients)
 
 
+def rules_in_files(root: Path) -> list[str]:
+    """Return the texts of the rules in the files that the user's agents load in a project."""
+    return [line.text for line in loaded_advice(root).rules]
+
+
 def advice_digest(root: Path) -> str:
     """Return the SHA-256 over the files that agents load in a project. It changes when their advice
     changes.

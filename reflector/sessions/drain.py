@@ -468,12 +468,6 @@ class Pipeline:
         users = self.users.asks_model if self.users is not None else None
         return projects if users is None else [*projects, users]
 
-    def _rules_in_files(self) -> list[str]:
-        """Return the rules of the files that agents load in the project."""
-        from reflector.playbook_files.watching import loaded_advice
-
-        return [line.text for line in loaded_advice(self.project.root).rules]
-
     def finish(self, *, retry: Retry = "due") -> None:
         """Finish pending work, and add the results to `reflected`. Questions to a model wait for
         `ask_model`, which does not hold the project's lock.
@@ -482,16 +476,16 @@ class Pipeline:
         while a window is open.
         """
         from reflector.curator import listening
+        from reflector.playbook_files.watching import rules_in_files
 
         fresh = [window.event_id for window in self.ledger.open_windows() if not window.attempts]
         if fresh and self.has_lessons:
             from reflector.sessions.crediting import record_test_outcomes
 
             record_test_outcomes(self.ledger, fresh)
-        config = self.project.config
-        self.note(
-            listening.hear(config, self.ledger, fresh, self.people_messages, self._rules_in_files)
-        )
+        in_files = partial(rules_in_files, self.project.root)
+        said = self.people_messages
+        self.note(listening.hear(self.project.config, self.ledger, fresh, said, in_files))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
             if self.project.config.curate:
