@@ -474,6 +474,7 @@ MUTATIONS = [
     Mutation(CALLS, "if not asked.is_refused:", "if True:", COUNTED),
     Mutation(OCCASIONS, "if all(kinds) else None", "", COUNTED),
     Mutation(COUNT, 'message.origin in ("human", "refusal")', 'message.role == "user"', COUNTED),
+    Mutation(COUNT, "instructs(sentence) or is_reminder(sentence)", "instructs(sentence)", COUNTED),
     Mutation(COUNT, "        if may_repeat(sentence):", "        if True:", COUNTED),
     Mutation(TOKENS, 'return cues[-1]["against"] is not None', "return False", COUNTED),
     Mutation(
@@ -627,7 +628,9 @@ MUTATIONS = [
         LAB,
     ),
     # Trials.
-    Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
+    Mutation(OUTCOME, "_CORRECTS.intersection(remark.signs)", "{*remark.signs}", TRIALS),
+    Mutation(OUTCOME, 'signs == {"starts-with-no"} and', "False and", TRIALS),
+    Mutation(OUTCOME, "is_short and not is_task and", "is_short and", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
     Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),
     Mutation(DRAWN, 'root, b"") * MILLION <', 'root, b"") * MILLION >', PLACEBO),
@@ -734,6 +737,7 @@ MUTATIONS = [
         DIVIDED,
     ),
     Mutation(CHECKED, "if followed.is_high and before.is_high:", "if followed.is_high:", LINED),
+    Mutation(BIRTHS, "births.added_at(line, time_of(line.added_at))", "births", BORN),
     Mutation(BIRTHS, "not has_line and past.is_coming(time)", "False", BORN),
     Mutation(BIRTHS, "elif is_uncommitted and", "elif False and", BORN),
     Mutation(LINE_HISTORY, 'is_back or before not in (b"", heads[-1].commit)', "is_back", BORN),

@@ -22,6 +22,7 @@ from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
 from reflector.events.folds import fold_ledger
 from reflector.events.registry import WINDOW_TYPES
+from reflector.events.sessions import tells_more
 from reflector.events.windows import WindowFold
 from reflector.ledger.answers import Group, take_out
 from reflector.ledger.as_of import Past
@@ -97,7 +98,7 @@ class OneSession:
     """A session with its verdicts that count.
 
     corrections  the number of times that the user corrected the agent; 0 without an outcome
-    known        whether its outcome is recorded
+    known        whether its recorded outcome shows more than its length
     """
 
     session_id: str | None
@@ -156,7 +157,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
         counted = sessions.get(event.session_id or event.target_id)
         if counted is not None:
             counted.corrections += event.facts.get("corrections", 0)
-            counted.known = True
+            counted.known |= tells_more(event.facts)
     return list(_without_gaps(by_monday))
 
 

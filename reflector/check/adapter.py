@@ -7,15 +7,11 @@ made.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reflector.audit.checked import Checked, CheckedLine, checked_lines
 from reflector.check.counting import Counted, RuleCount, counts_of
@@ -46,10 +42,8 @@ from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.secrets import quote
 from reflector.text.words import context_tokens
+from reflector.transcripts.heads import branch_in
 
-#: The number of first records of a transcript that are searched for its branch.
-_HEAD_RECORDS = 50
-_MOST_HEAD_BYTES = 1 << 20
 #: The most characters of a sentence that are shown.
 _MOST_QUOTED = 300
 
@@ -57,9 +51,10 @@ _MOST_QUOTED = 300
 def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted:
     """Return the free counts of the lines of a project."""
     lines_by_key = {counted_rule(line).key: line for line in lines if line.is_rule}
+    births = look.births.as_written(lines)
 
     def standing(rule: Rule, began: datetime) -> str:
-        return look.births.standing(lines_by_key[rule.key], began).value
+        return births.standing(lines_by_key[rule.key], began).value
 
     return counts_of(project, rules_to_count(lines), look.sessions, standing, look.typed)
 
@@ -131,17 +126,6 @@ def _began(
         if began is not None:
             starts[session_id] = min(began, starts.get(session_id, began))
     return {session: Began(branches.get(session, ""), at) for session, at in starts.items()}
-
-
-def branch_in(path: Path) -> str:
-    """Return the git branch in the first records of a transcript; "" if they contain none."""
-    with suppress(OSError), path.open("rb") as file:
-        for line in islice(file, _HEAD_RECORDS):
-            with suppress(ValueError, RecursionError):
-                record: Any = json.loads(line[:_MOST_HEAD_BYTES])
-                if isinstance(record, dict) and isinstance(record.get("gitBranch"), str):
-                    return str(record["gitBranch"])
-    return ""
 
 
 def page_facts(

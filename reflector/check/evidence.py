@@ -102,10 +102,11 @@ class _Session:
 
 
 def evidence_of(
-    project: Project, file: str, number: int, today: date, added_at: datetime | None = None
+    project: Project, place: str, today: date, added_at: datetime | None = None
 ) -> LineEvidence | None:
-    """Return the counts of a line of a file; None if no rule, fact or command begins there.
+    """Return the counts of a line; None if no rule, fact or command begins there.
 
+    place     FILE:LINE, or the name of a rule of the playbook
     added_at  the time at which the line was added, if it is recorded. The session that wrote the
               line is not evidence
 
@@ -113,10 +114,11 @@ def evidence_of(
         LedgerError: the ledger cannot be read.
     """
     advice = advice_to_check(project, [])
-    if not any(line.file == file for line in advice.lines):
+    file = place.rpartition(":")[0]
+    if file and not any(line.file == file for line in advice.lines):
         advice = advice_to_check(project, [project.root / file])
     lines = advice.lines
-    line = next((each for each in lines if (each.file, each.number) == (file, number)), None)
+    line = next((each for each in lines if each.place == place), None)
     if line is None:
         return None
     with checks.open_or_empty(project) as ledger:
@@ -129,7 +131,7 @@ def evidence_of(
     sessions = _sessions(rules, counted.key, found)
     alone = rules.rules[counted.key]
     deeds = sorted(
-        _all_deeds(line, alone, sessions, births),
+        _all_deeds(line, alone, sessions, births.as_written([line])),
         key=lambda each: (not each.deed, each.deed not in _TO_LOOK_AT),
     )
     kept = gone_counts(project, sessions.keys(), look.typed).values()
@@ -249,14 +251,20 @@ def _holds(token: Token, line: str, act: Act) -> bool:
 def _all_deeds(
     line: Line, counting: Counting, sessions: dict[str, _Session], births: Births
 ) -> Iterator[SessionDeed]:
-    """Yield the deeds of each session that could know a rule or use a fact, newest first."""
+    """Yield the deeds of each session that could know a rule or use a fact, newest first. A rule
+    without such a session has the deeds of earlier ones.
+    """
     key = counting.rule.key
-    for session_id, session in reversed(sessions.items()):
-        began = time_of(session.counts.began)
-        if not began or not session.counts.steps:
-            continue
-        if line.is_rule and births.standing(line, began) is Standing.BEFORE:
-            continue
+    worked = [
+        (session_id, session, began)
+        for session_id, session in sessions.items()
+        if session.counts.steps and (began := time_of(session.counts.began))
+    ]
+    is_fact = not line.is_rule
+    knew = [
+        each for each in worked if is_fact or births.standing(line, each[2]) is not Standing.BEFORE
+    ]
+    for session_id, session, _ in reversed(knew or worked):
         alone = RuleCount(counting)
         alone.add("since", session.counts.marks.get(key, Marks()))
         for deed, words in [*_deeds(alone, session)] or [("", _Words())]:

@@ -205,7 +205,8 @@ def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
         earlier = rule.earlier()
         signals = [signal.words(earlier, speech) for signal in signals_of(earlier)]
         yield from (
-            f"before the rule: {words}" for words in signals or known_words(earlier, speech)
+            f"before the rule: {words.replace('said it again', 'said it')}"
+            for words in signals or known_words(earlier, speech)
         )
     elif rule.counts.ran:
         yield _share_words("run in", (rule.counts.ran, rule.counts.sessions))

@@ -413,7 +413,8 @@ def print_blame(
     if number is not None and moment is None and not file.startswith(("~", "/")):
         from reflector.check.evidence import evidence_of  # imported only for this question
 
-        evidence = evidence_of(place.project(), file, number, date.today(), _added_at(lines[0]))
+        added_at = _added_at(lines[0])
+        evidence = evidence_of(place.project(), f"{file}:{number}", date.today(), added_at)
     if as_json:
         shown: dict[str, MemoryJson] = {}
         print_json([_line_json(place, line, evidence, shown) for line in lines])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import date
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -240,7 +241,8 @@ def _cost(of: SessionStory | Reflection) -> str:
 def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool) -> None:
     """Explain counts of a rule, or changes of a file.
 
-    For a rule, each row shows a session, the verdict, the new total and the reason.
+    For a rule, `blame` lists the sessions that `check` counted. Then each row shows a session, the
+    verdict, the new total and the reason.
 
     For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows the author and the
     time. It also shows your words before the change, and the earlier line. Then it lists the
@@ -284,6 +286,17 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         note(f"For its verdicts: {place.command('blame', row.name)}")
 
 
+def _print_sessions(place: Place, row: BulletRow) -> None:
+    """Print the sessions that `check` counted for a rule of the playbook, if it counted any."""
+    from reflector.check.evidence import evidence_lines, evidence_of
+
+    evidence = evidence_of(place.project(), row.name, date.today())
+    if evidence is None or not any(each.deed for each in evidence.sessions):
+        return
+    for text in evidence_lines(evidence):
+        say(text)
+
+
 def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[str]:
     """Return the use and the votes of a rule, in lines."""
     uses = Uses.of(asked)
@@ -301,6 +314,8 @@ def _blame_rule(asked: Question, name: str) -> None:
         say(state)
     for line in _worth(asked, row, steps):
         prose(line)
+    if row.status == "live" and asked.then is None:
+        _print_sessions(asked.place, row)
     if steps:
         say()
     first = int(all(step.name == row.name for step in steps))  # without the same name in each row

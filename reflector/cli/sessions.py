@@ -199,8 +199,10 @@ def history(
 
     `history` records the oldest session first and counts no session twice, so you can stop the
     command and run it again. Sessions from before your playbook do not cite rules. However,
-    requests that you made in these sessions, such as "always run the linter", become proposals.
-    Claude Code deletes a session after a month.
+    requests that you made in these sessions become proposals. A request for all sessions, such as
+    "always run the linter", is proposed at once. A correction, such as "no, use rg, not grep", is
+    proposed if you made it in two sessions and no rule contains it. Claude Code deletes a session
+    after a month.
     """
     from reflector.sessions.history import plan_history
 
@@ -347,13 +349,13 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
     counts = (
         counted(sum(file.records for file in new), "record"),
         f"{counted(sum(len(file.cited) for file in new), 'rule')} cited",
-        f"{counted(recorded.wishes, 'change')} asked for",
+        f"{recorded.proposed} of {counted(recorded.heard, 'request')} proposed",
     )
     files = counted(len(plan.files), "file")
     note(f"{root.name}: {len(new)} of {files} had new records; {', '.join(counts)}")
     if new:
         step = first_step(root) if recorded.is_empty else place.command("list")
-        note(f"Next: {place.command('review') if recorded.wishes else step}")
+        note(f"Next: {place.command('review') if recorded.proposed else step}")
     return recorded
 
 

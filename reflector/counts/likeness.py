@@ -1,5 +1,5 @@
 """Sentences that are alike: they share their rarer words, and both speak for a thing or both
-against it.
+against it. Sentences with the same aim, such as "no comments", are alike in any words.
 
 Invariant: the result depends only on the two texts and on the list of all texts, so a repeated
 count gives the same result. Words are compared as `people.stance` reads them. Scripts without
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from reflector.judges.reading.aims import aims_of
 from reflector.judges.reading.people import stance
 from reflector.text.words import grams, is_unspaced
 
@@ -35,9 +36,13 @@ _HIRAGANA = re.compile(r"[ぁ-ゖ]+")
 
 
 def features_of(text: str) -> dict[str, bool]:
-    """Return the words of a text by which it is compared, each with whether the text speaks against
-    it.
+    """Return the words and the aims of a text by which it is compared, each with whether the text
+    speaks against it.
     """
+    return _words_in(text) | dict.fromkeys(aims_of(text), False)
+
+
+def _words_in(text: str) -> dict[str, bool]:
     features = stance(text)
     if is_unspaced(text):
         is_against = _AGAINST_UNSPACED.search(text) is not None
@@ -64,19 +69,22 @@ class Likeness:
             for word in words:
                 self._places.setdefault(word, []).append(place)
 
-    def _weight_of(self, words: Mapping[str, bool]) -> float:
+    def _weight_of(self, features: Mapping[str, bool]) -> float:
+        words = (feature for feature in features if not _is_aim(feature))
         return math.fsum(self._weights.get(word, self._rarest) for word in words)
 
-    def places_like(self, sentence: str) -> list[int]:
+    def places_like(self, sentence: str) -> set[int]:
         """Return the places of the texts that are like a sentence."""
         features = features_of(sentence)
         total = self._weight_of(features)
+        aims = filter(_is_aim, features)
         shared = Counter(place for word in features for place in self._places.get(word, ()))
-        return [
+        same_aim = {place for aim in aims for place in self._places.get(aim, ())}
+        return same_aim | {
             place
             for place, count in shared.items()
             if count >= _FEWEST_SHARED and self._is_like(place, features, total)
-        ]
+        }
 
     def _is_like(self, place: int, features: Mapping[str, bool], total: float) -> bool:
         own = self._features[place]
@@ -86,3 +94,7 @@ class Likeness:
         weight = math.fsum(self._weights[word] for word in shared)
         least = _OF_TEXT if len(shared) >= _MANY_SHARED else _OF_TEXT_WITH_FEW
         return weight >= least * self._totals[place] and weight >= _OF_SENTENCE * total
+
+
+def _is_aim(feature: str) -> bool:
+    return " " in feature

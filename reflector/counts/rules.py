@@ -21,7 +21,14 @@ from reflector.counts.calls import Act, Waiting
 from reflector.counts.code import uses_as_code, without_comments
 from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import Occasion, is_before, occasion_of, place_in_act, scope_of
-from reflector.counts.sentences import instructs, is_against, may_repeat, sentences_of, topics_of
+from reflector.counts.sentences import (
+    instructs,
+    is_reminder,
+    may_repeat,
+    requests,
+    sentences_of,
+    speaks_against,
+)
 from reflector.counts.tokens import Token, are_all_asked_for, tokens_of
 from reflector.text.words import words_of
 from reflector.transcripts.message import Message
@@ -29,7 +36,7 @@ from reflector.transcripts.records import record_key
 
 #: The version of the reading of tokens, occasions and likeness. It changes if any count would
 #: change.
-VERSION = "counts/6"
+VERSION = "counts/7"
 #: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session.
@@ -324,16 +331,17 @@ class RuleSet:
             keys = self.said_in(sentence)
             for key in keys:
                 counts.add(key, Marks(said=AGAIN))
-            if keys or instructs(sentence) or topics_of(sentence):
+            if keys or requests(sentence):
                 remark = Remark(message.key, message.offset, number, tuple(keys))
                 counts.remarks.append(remark)
 
     def said_in(self, sentence: str) -> list[int]:
         """Return the keys of the rules that a sentence repeats."""
         keys: set[int] = set()
-        if instructs(sentence):
-            for sought in self._named_in(sentence):
-                if sought.token.is_distinct and sought.token.negated == is_against(sentence):
+        if instructs(sentence) or is_reminder(sentence):
+            named = [each for each in self._named_in(sentence) if each.token.is_distinct]
+            for sought in named:
+                if sought.token.negated == speaks_against(sentence, sought.token.text):
                     keys.add(sought.key)
         if may_repeat(sentence):
             all_keys = list(self.rules)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-from reflector.judges.reading.wordings import matches_in, wordings
+from reflector.counts.tokens import tokens_of
+from reflector.judges.reading.aims import aims_of
+from reflector.judges.reading.wordings import expression, matches_in, wordings
 from reflector.transcripts.message import Message
 from reflector.transcripts.speakers import own_sentences
 
@@ -62,21 +64,37 @@ def instructs(sentence: str) -> bool:
     return not sentence.endswith(_OPEN) and _INSTRUCTS.match(sentence) is not None
 
 
+def requests(sentence: str) -> bool:
+    """Return whether a sentence asks for something that you may ask for again."""
+    has_aim = bool(aims_of(sentence)) and may_repeat(sentence)
+    return instructs(sentence) or bool(topics_of(sentence)) or has_aim
+
+
 def topics_of(sentence: str) -> list[str]:
     """Return the topics of the frequent requests in a sentence, such as "tests"."""
     plain = sentence.replace("’", "'")
     return [row.says for row, _ in matches_in(wordings("ask"), plain)]
 
 
+def is_reminder(sentence: str) -> bool:
+    """Return whether a sentence says that something was asked for and not done."""
+    return expression("omits").search(sentence.replace("’", "'")) is not None
+
+
 def may_repeat(sentence: str) -> bool:
     """Return whether a sentence may repeat a rule. A question, a report or a lead-in does not; a
-    complaint, such as "why did you …?", does.
+    complaint, such as "why did you …?", does, and so does a report with an aim.
     """
     if _COMPLAINS.match(sentence):
         return True
-    return not sentence.endswith(_OPEN) and _REPORTS.match(sentence) is None
+    if sentence.endswith(_OPEN):
+        return False
+    return _REPORTS.match(sentence) is None or bool(aims_of(sentence))
 
 
-def is_against(sentence: str) -> bool:
-    """Return whether a sentence speaks against something."""
-    return _AGAINST.search(sentence) is not None
+def speaks_against(sentence: str, token: str) -> bool:
+    """Return whether a sentence speaks against a token. A reminder speaks for it."""
+    if is_reminder(sentence):
+        return False
+    negated = {each.text: each.negated for each in tokens_of(sentence)}
+    return negated.get(token, _AGAINST.search(sentence) is not None)

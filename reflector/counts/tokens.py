@@ -25,7 +25,6 @@ _PATH = (
 _IDENTIFIER = (
     r"[A-Za-z]\w*_\w+|[a-z][a-z\d]+[A-Z]\w+|(?:[A-Z][a-z\d]+){2,}\b|[a-zA-Z]\w+(?:\.\w+)*\(\)"
 )
-_TOKEN = re.compile(rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{_PATH}|{_IDENTIFIER})")
 #: Programs that a shell runs. A rule about one is about commands, not about code.
 _PROGRAMS = frozenset(
     "apt awk brew bun bundle bunx cargo cat cmake conda cp curl deno docker dotnet find"
@@ -34,6 +33,18 @@ _PROGRAMS = frozenset(
     " python python2 python3 rake rg rm rsync ruby ruff rustc sed ssh sudo svn tail task tee"
     " terraform tox tsc tsx uv uvx vitest wget yarn".split()
 )
+#: Programs whose names are also English words, so that only backquotes make them tokens.
+_WORDS = frozenset("find go just kubectl less make mise node rake tail task tee".split())
+_PROGRAM = "|".join(sorted(_PROGRAMS - _WORDS, key=len, reverse=True))
+#: Between a program to use and one to avoid.
+_CHOICE = r",? (?:(?:and |but )?(?:not|never)|instead of|rather than) "
+#: Programs without backquotes, as in "use rg, not grep".
+_CHOSEN = (
+    rf"(?:{_PROGRAM})(?={_CHOICE}`?(?:{_PROGRAM})\b)"
+    r"|(?:(?<=not )|(?<=never )|(?<=instead of )|(?<=rather than ))"
+    rf"(?:{_PROGRAM})(?=\W*\Z|[,;:)]|\.(?!\w)| (?:in|for|to|when|here)\b)"
+)
+_TOKEN = re.compile(rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{_PATH}|{_IDENTIFIER}|{_CHOSEN})")
 #: First words of code that looks like a command, as in `pub use`.
 _KEYWORDS = frozenset(
     "abstract async await class const def enum export extends fn for from func if impl import"

@@ -2,15 +2,16 @@
 the gaps that models find, and makes proposals from both.
 
 Invariant: only the user's own words in the main conversation are read, without quotations, code and
-pasted text. A wish is at the beginning of its sentence and is complete in itself. Questions,
-reports and references ("never do that") are skipped, because a missed wish is better than a useless
+pasted text. A wish is at the beginning of its sentence and is complete in itself. Questions
+and references ("never do that") are skipped, because a missed wish is better than a useless
 proposal. The record that contains a wish identifies it, so a window that is read again, a fork or a
 second machine adds nothing. A wish and its proposal are one transaction, so a killed process finds
 the wish again.
 
 A wish for later sessions is proposed at once. A correction is proposed when a second session
-contains the same one. If a wish repeats the text of a removed bullet, the bullet's return is
-proposed.
+contains the same one, or one with the same aim in other words. A rule that has the aim, in the
+playbook or in a file, answers the wish, so nothing is proposed. If a wish repeats the text of a
+removed bullet, the bullet's return is proposed.
 
 Gaps that judges found in the last month are proposed once for each reading. Gaps that are alike
 become one proposal with the quotes of all their sessions. A user's words come first, then the gaps
@@ -19,10 +20,11 @@ of the most sessions. If one quote is a user's, the proposal is the user's, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from reflector.changes.apply import BulletRefused
@@ -30,7 +32,8 @@ from reflector.changes.propose import Quote, propose
 from reflector.events import event as ev
 from reflector.events.bullets import PROMOTED
 from reflector.events.event import Event, NewEvent, identity
-from reflector.judges.reading.wordings import expression, wordings
+from reflector.judges.reading.aims import aims_of
+from reflector.judges.reading.wordings import Wording, expression, wordings
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
@@ -60,6 +63,10 @@ _MAX_CHARACTERS = 1_200
 _MAX_LINES = 12
 _MAX_SENTENCE = 300
 _LEAST_WORDS = 3
+#: The form of a wish that is not a rule in itself. It can only repeat a wish of another form.
+_NOT_A_RULE = "has-aim"
+#: Forms that are wishes only with an aim, because other sentences have them too.
+_NEED_AIM = frozenset(("wants-none", "wants-short", _NOT_A_RULE))
 
 
 class Form(NamedTuple):
@@ -76,13 +83,14 @@ def hear(
     ledger: Ledger,
     window_ids: Iterable[str],
     said: Mapping[str, Sequence[Message] | None],
+    in_files: Callable[[], Iterable[str]] = tuple,
 ) -> str:
     """Record and propose the wishes of users in recorded windows. Return the text to print; "" for
     nothing.
 
     The playbook's lock must be held. `said` contains the users' messages of windows that were read
     before. The other windows are read from their transcripts. A transcript that cannot be read has
-    no wishes.
+    no wishes. `in_files` returns the rules of the files that agents load.
 
     Raises: LedgerError.
     """
@@ -98,7 +106,7 @@ def hear(
         for wish in heard:
             event = _heard(window, wish)
             if ledger.event(event.event_id) is None:
-                proposed += _propose(ledger, event)
+                proposed += _propose(ledger, event, in_files)
                 ledger.append([event])  # if nothing was proposed
     return _waiting(proposed)
 
@@ -139,21 +147,20 @@ def _heard(window: Event, wish: Wish) -> NewEvent:
     )
 
 
-def _propose(ledger: Ledger, event: NewEvent) -> bool:
-    """Propose a wish unless the playbook contains it. Return whether a proposal waits."""
-    wish = event.data
-    text = wish["text"]
+def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[str]]) -> bool:
+    """Propose a wish unless a rule contains it. Return whether a proposal waits."""
     rows = ledger.rows()
     live = [row.bullet for row in rows if row.status == "live"]
-    if any(alike(text, bullet) for bullet in live):
+    is_standing = event.data["kind"] == "standing"
+    before = [] if is_standing else _said_before(ledger, event)
+    if not (is_standing or before) or _is_covered(event.data, live, in_files):
         return False
-    before: Sequence[Event] = ()
-    reason = "the user asked for it"
-    if wish["kind"] != "standing":
-        before = _said_before(ledger, event)
-        reason = "the user said the same in two sessions"
-        if not before:
-            return False
+    said = [*(earlier.data or {} for earlier in before), event.data]
+    wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
+    if wish is None:
+        return False
+    text = wish["text"]
+    reason = "the user asked for it" if is_standing else "the user said the same in two sessions"
     change = Change("add", section=wish["section"], text=text)
     removed = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
     row = next((row for row in removed if alike(text, row.bullet)), None)
@@ -175,23 +182,41 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     return False
 
 
+def _is_covered(
+    wish: Mapping[str, Any], live: Sequence[Bullet], in_files: Callable[[], Iterable[str]]
+) -> bool:
+    """Return whether a rule of the playbook or of a file contains a wish."""
+    if any(alike(wish["text"], bullet) for bullet in live):
+        return True
+    rules = chain((bullet.text for bullet in live), in_files())
+    return any(_has_same_aim(rule, wish["quote"]) for rule in rules)
+
+
+def _has_same_aim(text: str, other: str) -> bool:
+    return not aims_of(text).isdisjoint(aims_of(other))
+
+
 def _quote_of(event: Event | NewEvent) -> Quote:
     return Quote((event.data or {})["quote"], "person", event.session_id, event.target_id)
 
 
 def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
-    """Return the newest wish of another session that means the same; an empty list if there is
-    none.
-    """
-    text = event.data["text"]
-    for earlier in reversed(list(ledger.events(types=[ev.WISH_HEARD]))):
-        wish = earlier.data
-        if wish is None or earlier.session_id in (None, event.session_id):
-            continue
-        bullet = Bullet("", wish["section"], wish["text"])
-        if alike(text, bullet) and not ledger.retracted(earlier.target_id or ""):
-            return [earlier]
-    return []
+    """Return the wishes of other sessions that mean the same, the oldest first."""
+    return [
+        earlier
+        for earlier in ledger.events(types=[ev.WISH_HEARD])
+        if earlier.session_id not in (None, event.session_id)
+        and _means_same(earlier, event)
+        and not ledger.retracted(earlier.target_id or "")
+    ]
+
+
+def _means_same(earlier: Event, event: NewEvent) -> bool:
+    wish = earlier.data
+    if wish is None:
+        return False
+    bullet = Bullet("", wish["section"], wish["text"])
+    return alike(event.data["text"], bullet) or _has_same_aim(wish["quote"], event.data["quote"])
 
 
 @dataclass(slots=True)
@@ -374,20 +399,29 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
         return None
     for row in wordings("wish"):
         match = row.expression.fullmatch(sentence.rstrip())
-        if match is None:
-            continue
-        if row.id == "no-use" and not expression("corrects").match(sentence):
-            continue
-        kind, section, *before = row.says.split()
-        form = Form(row.id, cast(Kind, kind), section, "".join(before))
-        wish = match["wish"].strip(" .!,;\"'。！、，")
-        if not _means_something(wish):
-            return None
-        text = f"{form.before} {wish}" if form.before else wish[0].upper() + wish[1:]
-        if text[-1].isalnum() or text[-1] in "`\"')":
-            text += "."
-        return None if text_fault(text) else (form, text)
+        if match is not None and _is_meant(row.id, sentence):
+            return _read_wish(row, match["wish"].strip(" .!,;\"'。！、，"), sentence)
     return None
+
+
+def _is_meant(form: str, sentence: str) -> bool:
+    """Return whether a sentence of a form is a wish, as far as the form does not show it."""
+    if form == "no-use":
+        return expression("corrects").match(sentence) is not None
+    return form not in _NEED_AIM or bool(aims_of(sentence))
+
+
+def _read_wish(row: Wording, wish: str, sentence: str) -> tuple[Form, str] | None:
+    """Return the form and the text of a wish; None if it is not complete or cannot be a rule."""
+    kind, section, *before = row.says.split()
+    form = Form(row.id, cast(Kind, kind), section, "".join(before))
+    names_its_thing = kind == "correction" and bool(aims_of(sentence))
+    if not (names_its_thing or _means_something(wish)):
+        return None
+    text = f"{form.before} {wish}" if form.before else wish[0].upper() + wish[1:]
+    if text[-1].isalnum() or text[-1] in "`\"')":
+        text += "."
+    return None if text_fault(text) else (form, text)
 
 
 def _means_something(wish: str) -> bool:

@@ -8,6 +8,7 @@ accepts a value of any type.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,12 @@ _COUNTS = (
 )
 _ENDING = f.one_of("passes", "fails", None)
 _ARM = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
+
+
+def tells_more(outcome: Mapping[str, Any]) -> bool:
+    """Return whether an outcome shows more than the length of a session."""
+    names = ("words", "refusals", "interruptions", "tests", "build")
+    return any(outcome.get(name) for name in names)
 
 
 def _window(facts: Any) -> str:

@@ -20,6 +20,7 @@ from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
+from reflector.text.synonyms import stem, usual_word
 from reflector.text.words import clusters, is_unspaced
 
 Kind = Literal["exact", "normalised", "near", "contradiction"]
@@ -124,26 +125,6 @@ _LIMITS = frozenset(
     "might can could "
     "but some most first last again instead optional optionally where once just off out up "
     "down".split()
-)
-_GROUPS = (
-    "use utilize utilise employ leverage prefer favor favour implement",
-    "with using via",
-    "run execute",
-    "remove delete",
-    "check verify confirm double-check",
-    "folder directory",
-    "repo repository",
-    "docs documentation",
-    "config configuration",
-    "database db",
-    "change modify edit alter",
-    "start begin",
-    "keep maintain",
-    "large big",
-    "descriptive meaningful",
-    "dependency dep",
-    "parameter param",
-    "app application",
 )
 _PLACES = frozenset("in inside within on at for by".split())
 _NUMBERS = {
@@ -426,7 +407,7 @@ def _read(text: str) -> _Read:
         written=tuple(_tokens(folded)),
         listed=tuple(words),
         names=names,
-        proper=frozenset(_stem(word.casefold()) for word in re.findall(_CAPITALISED, plain)),
+        proper=frozenset(stem(word.casefold()) for word in re.findall(_CAPITALISED, plain)),
         asks=plain.rstrip(_EDGES.replace("?", "")).endswith("?"),
     )
 
@@ -510,37 +491,11 @@ def _add(words: list[str], token: str, is_name: bool) -> None:
         return
     if not is_name and token in _EMPTY:
         return
-    word = token if is_name else _SAME.get(_stem(token), _stem(token))
+    word = token if is_name else usual_word(token)
     if words and word in _USES and words[-1] in (_NO, *_USES):
         return
     words.append(word)
 
 
-#: Endings of number or tense, and their replacements.
-_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ied", "y"), ("ed", ""), ("s", ""))
-
-
-def _stem(word: str) -> str:
-    """Return a word without the ending of its number or tense. No other ending is cut, so
-    `important` does not become `import`.
-    """
-    if len(word) < 4 or not word.isascii() or not word.isalpha():
-        return word
-    for ending, new in _ENDINGS:
-        root = word.removesuffix(ending)
-        if root != word and _is_root(root) and not word.endswith(("ss", "us", "is")):
-            word = root + new
-            is_doubled = word[-1] == word[-2] and word[-1] not in "lsz"
-            if is_doubled and ending in ("ing", "ed"):
-                word = word[:-1]
-            break
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
-
-
-def _is_root(root: str) -> bool:
-    return len(root) >= 3 and not set(root).isdisjoint("aeiouy")
-
-
-_SAME = {_stem(word): _stem(group.split()[0]) for group in _GROUPS for word in group.split()}
-_USES = frozenset((_stem("use"), "with"))
-_LIMITED = {_stem(word) for word in _LIMITS} | {_NO}
+_USES = frozenset((stem("use"), "with"))
+_LIMITED = {stem(word) for word in _LIMITS} | {_NO}

@@ -23,6 +23,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from reflector.events.event import time_of
 from reflector.files import read_bounded
 from reflector.playbook.admissible import same_words
 from reflector.playbook_files.line_history import MAX_BYTES, Past, pasts_of, texts_in
@@ -74,10 +75,17 @@ class Births:
         later = [(max(each[0], time), each[1]) for each in course]
         return Births({**self.courses, text: [(-inf, Standing.BEFORE), *later]})
 
+    def as_written(self, lines: Iterable[Line]) -> Births:
+        """Return a copy in which each rule of the playbook begins when it was written there."""
+        births = self
+        for line in lines:
+            births = births.added_at(line, time_of(line.added_at))
+        return births
+
 
 def births_of(root: Path, lines: Iterable[Line], own: Path | None = None) -> Births:
     """Return the times at which each of these lines of a project was in force. Rules of the
-    playbook were in force in each session.
+    playbook were in force in each session, because a new playbook is judged by earlier ones.
 
     own  the user's own folder of the project, which keeps the answer of git
     """

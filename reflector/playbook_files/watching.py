@@ -26,6 +26,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
+from reflector.changes.acts import IMPORT
 from reflector.changes.apply import advice_fault, bullet_event
 from reflector.events import event as ev
 from reflector.files import read_bounded
@@ -75,6 +76,8 @@ class Line(NamedTuple):
     name     the name in the file; None without one
     heading  the nearest heading above it, "" for none
     lead_in  the words that introduce it, "" for none
+    added_at  for a rule of the playbook, the time at which it was written there; "" if it came
+              from a file
     """
 
     file: str
@@ -85,6 +88,7 @@ class Line(NamedTuple):
     kind: Kind = Kind.RULE
     heading: str = ""
     lead_in: str = ""
+    added_at: str = ""
 
     @property
     def place(self) -> str:
@@ -154,6 +158,11 @@ def loaded_advice(root: Path, named: Sequence[Path] = ()) -> Advice:
             clients[file.shown] = file.clients
         omitted += _add_lines(lines, file.shown, text)
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread), clients)
+
+
+def rules_in_files(root: Path) -> list[str]:
+    """Return the texts of the rules in the files that the user's agents load in a project."""
+    return [line.text for line in loaded_advice(root).rules]
 
 
 def advice_digest(root: Path) -> str:
@@ -506,8 +515,16 @@ def playbook_lines(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> 
     """
     in_files = watching(ledger, lines, first=first).lines
     live = [row for row in ledger.rows() if row.status == "live"]
+    added_at = {
+        str(event.data["name"]): event.occurred_at
+        for event in ledger.events(types=[ev.BULLET_ADDED])
+        if event.data and event.actor != IMPORT
+    }
     return [
-        Line(PLAYBOOK, index, row.section, row.text, row.name)
+        Line(
+            *(PLAYBOOK, index, row.section, row.text, row.name),
+            added_at=added_at.get(row.name, ""),
+        )
         for index, row in enumerate(live, start=1)
         if row.name not in in_files
     ]

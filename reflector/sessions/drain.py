@@ -476,13 +476,16 @@ class Pipeline:
         while a window is open.
         """
         from reflector.curator import listening
+        from reflector.playbook_files.watching import rules_in_files
 
         fresh = [window.event_id for window in self.ledger.open_windows() if not window.attempts]
         if fresh and self.has_lessons:
             from reflector.sessions.crediting import record_test_outcomes
 
             record_test_outcomes(self.ledger, fresh)
-        self.note(listening.hear(self.project.config, self.ledger, fresh, self.people_messages))
+        in_files = partial(rules_in_files, self.project.root)
+        said = self.people_messages
+        self.note(listening.hear(self.project.config, self.ledger, fresh, said, in_files))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
             if self.project.config.curate:

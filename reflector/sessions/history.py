@@ -7,6 +7,7 @@ module.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -130,13 +131,15 @@ class Recorded:
 
     files     each file that could be read
     failed    each other file, with its error
-    wishes    the number of changes that you asked for in these sessions
+    heard     the number of your lasting requests in these sessions
+    proposed  the number of proposals that they became
     is_empty  whether the playbook has no rule
     """
 
     files: list[RecordedFile] = field(default_factory=list)
     failed: list[tuple[Path, OSError | ValueError]] = field(default_factory=list)
-    wishes: int = 0
+    heard: int = 0
+    proposed: int = 0
     is_empty: bool = False
 
     @property
@@ -166,8 +169,10 @@ def record_history(plan: HistoryPlan, advance: Callable[[FoundTranscript], objec
                 paths = [file.path for file in files]
                 pipeline.note(*fill_memory(plan.project, ledger, paths))
                 ledger.append([missing.outcome for missing in missing_outcomes(ledger)])
-            proposed = ledger.events(types=[ev.CHANGE_PROPOSED], after=before)
-            recorded.wishes += len(list(proposed))
+            events = ledger.events(types=[ev.WISH_HEARD, ev.CHANGE_PROPOSED], after=before)
+            kinds = Counter(event.type for event in events)
+            recorded.heard += kinds[ev.WISH_HEARD]
+            recorded.proposed += kinds[ev.CHANGE_PROPOSED]
             pipeline.write()
             recorded.is_empty = not ledger.rows()
     if is_model:

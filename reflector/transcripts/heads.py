@@ -1,11 +1,12 @@
-"""The head of a transcript (the folder of its session, and its beginning), and the time of its last
-record.
+"""The head of a transcript (the folder, the branch and the beginning of its session), and the time
+of its last record.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,15 @@ def read_head(path: Path) -> Head:
         if folder and started_at:
             break
     return Head(folder, started_at)
+
+
+def branch_in(path: Path) -> str:
+    """Return the git branch in the first records of a transcript; "" if they contain none."""
+    with suppress(OSError):
+        for record in _first_records(path):
+            if isinstance(branch := record.get("gitBranch"), str):
+                return branch
+    return ""
 
 
 def _first_records(path: Path) -> Iterator[dict[str, Any]]:

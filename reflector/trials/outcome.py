@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from reflector.events.event import SESSION_OUTCOME, Event, NewEvent, identity, time_of
-from reflector.judges.reading.people import read_remark
+from reflector.judges.reading.aims import aims_of
+from reflector.judges.reading.people import Remark, read_remark
 from reflector.judges.reading.steps import Step, read_call, read_result
+from reflector.judges.reading.wordings import expression, first, wordings
 from reflector.playbook.names import SECTIONS
 from reflector.transcripts.message import Message, ToolResult
 
@@ -25,7 +27,7 @@ Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
 #: the earlier.
 _JOIN: Final[Mapping[str, Callable[[str, str], str]]] = {"began": min, "ended": max}
 #: The definition in docs/value.md; the number changes if any outcome changes.
-RULES = "outcome/1"
+RULES = "outcome/2"
 #: The outcomes that a trial may compare, each with the test of a session.
 OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "correction-free": lambda facts: not facts.get("corrections"),
@@ -42,6 +44,9 @@ _NAME = re.compile(
     r"wrong\b[^\]\n]*)?\]?"
 )
 _ASKS = re.compile(r"\?\W*\Z")
+_FIRST = re.compile(r"[.!?]\s")
+#: In words: a longer message with an aim is a new task, not a correction.
+_MOST_WORDS_OF_AIM = 15
 
 
 @dataclass(slots=True)
@@ -140,15 +145,42 @@ class _Reading:
         if not self._answered or not text.strip():
             return
         remark = read_remark(text, refuses=refuses, answers=self._asks)
+        is_correction = corrects(remark, answers=self._asks)
         self._asks = False
         facts.words += remark.kind != "unread"
         facts.unread += remark.kind == "unread"
         facts.approvals += remark.kind == "approves"
-        if remark.kind == "objects" and not _CORRECTS.isdisjoint(remark.signs):
+        if is_correction:
             facts.corrections += 1
             facts.last = "objects"
         else:
             facts.last = remark.kind if remark.kind in ("approves", "unread") else "other"
+
+
+def corrects(remark: Remark, *, answers: bool = False) -> bool:
+    """Return whether a message corrects earlier work. `answers` is whether the agent had asked
+    something.
+    """
+    if remark.kind in ("unread", "approves"):
+        return False
+    signs = _CORRECTS.intersection(remark.signs)
+    if signs == {"starts-with-no"} and expression("content-no").search(remark.quote):
+        return False
+    if signs:
+        return remark.kind == "objects"
+    if answers:
+        return False
+    plain = remark.quote.replace("’", "'")
+    if _ASKS.search(plain):
+        return False
+    return _asks_otherwise(plain) or first(wordings("correction"), plain) is not None
+
+
+def _asks_otherwise(remark: str) -> bool:
+    """Return whether a short message with an aim is about earlier work, not about a new task."""
+    is_task = expression("begins-task").match(remark) is not None
+    is_short = len(remark.split()) <= _MOST_WORDS_OF_AIM
+    return is_short and not is_task and bool(aims_of(_FIRST.split(remark, 1)[0]))
 
 
 def outcome_event(window: NewEvent | Event, root: str | None, outcome: Outcome) -> NewEvent:

@@ -7,13 +7,14 @@ starts nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
+from reflector.events.sessions import tells_more
 from reflector.reflection.window import window_names
 from reflector.trials.draw import MILLION, PLACEBO_SHARE
 from reflector.trials.outcome import OUTCOMES
@@ -100,7 +101,7 @@ def plan(
     weekly = n / max(days / 7, 1.0)
     facts = [session.facts for session in last]
     rate = sum(map(OUTCOMES[outcome], facts)) / n if last else 0.5
-    known = sum(map(_is_known, facts)) / n if last else 0.0
+    known = sum(map(tells_more, facts)) / n if last else 0.0
     used = _used(ledger, last, bullets) if bullets else 1.0
     most = min(_MOST, ceil(weekly * WEEKS))
     return Plan(
@@ -113,12 +114,6 @@ def plan(
         outcome=outcome,
         lengths=[_length(points, used, rate, most, weekly) for points in POINTS],
     )
-
-
-def _is_known(facts: Mapping[str, Any]) -> bool:
-    """Return whether more than the length of a session is known."""
-    names = ("words", "refusals", "interruptions", "tests", "build")
-    return any(facts.get(name) for name in names)
 
 
 def _length(points: int, used: float, rate: float, most: int, weekly: float) -> Length:

@@ -40,7 +40,7 @@ def _lines(agent: Agent, number: int, *sessions: Session) -> list[str]:
         for record in session.records:
             record["cwd"] = str(agent.project)
         session.write(agent.home / ".claude/projects/-shop" / f"{session.id}.jsonl")
-    evidence = evidence_of(Project.at(agent.project), "CLAUDE.md", number, date(2026, 11, 29))
+    evidence = evidence_of(Project.at(agent.project), f"CLAUDE.md:{number}", date(2026, 11, 29))
     return [*evidence_lines(evidence)] if evidence else []
 
 
@@ -280,3 +280,12 @@ def test_long_line_is_cut_around_the_match(agent_here: Agent, call: str) -> None
     [_, row] = _lines(agent_here, LINT, _command(call))
     assert "make lint" in row
     assert len(row) <= 80
+
+
+def test_rule_of_playbook_shows_its_sessions(agent_here: Agent) -> None:
+    agent_here.call("add", "pat", "Use rg, not grep")
+    _lines(agent_here, LINT, Session("s-1").user("No, use rg, not grep.").runs("grep x a", "x"))
+    shown = agent_here.call("blame", "pat-001").out
+    assert "before the rule: you said it in 1 of 1 session" in shown
+    assert "before the rule: Claude used `grep` in 1 of 1 session" in shown
+    assert 'you said  "No, use rg, not grep."' in shown

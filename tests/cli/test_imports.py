@@ -50,7 +50,6 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Agent:
         ("log", "reflector.changes"),
         ("show pat-001", "hashlib reflector.audit.blame"),
         ("show s-1", "decimal"),
-        ("blame pat-001", "hashlib reflector.audit.blame"),
         ("status", _OF_STATUS),
         ("add pat 'Name each test after its behaviour.'", _OF_ADD),
     ],

@@ -19,13 +19,54 @@ def _rows(*words: str, sessions: int = 3) -> list[tuple[str, int]]:
 
 
 def test_sentence_of_three_sessions_is_row() -> None:
-    rows = _rows("Use pnpm, not npm.", "please use pnpm, not npm", "use pnpm, not npm!")
-    assert rows == [("use pnpm, not npm!", 3)]
+    rows = _rows("Use the old port.", "please use the old port", "use the old port!")
+    assert rows == [("use the old port!", 3)]
 
 
 @pytest.mark.parametrize("sessions", [1, 2])
 def test_sentence_of_fewer_sessions_is_none(sessions: int) -> None:
-    assert _rows(*["Use pnpm, not npm."] * 5, sessions=sessions) == []
+    assert _rows(*["Use the old port."] * 5, sessions=sessions) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sessions"),
+    [
+        (("Use pnpm, not npm.", "pnpm instead of npm please, I said that before"), 2),
+        (
+            (
+                "please don't add comments that restate the code",
+                "Stop adding comments that only repeat what the code says.",
+                "no comments that just describe the next line",
+            ),
+            3,
+        ),
+        (
+            (
+                "Please keep the PR description short, two sentences at most.",
+                "The PR body is too long again.",
+                "Please write shorter PR descriptions, I keep saying this.",
+            ),
+            3,
+        ),
+        (("no emojis in commits", "never use emojis", "and without emoji please"), 3),
+        (("stop mocking the store", "never mock the store", "don't mock the store in tests"), 3),
+    ],
+)
+def test_same_aim_in_other_words_is_row(words: tuple[str, ...], sessions: int) -> None:
+    assert _rows(*words, sessions=sessions) == [(words[-1], sessions)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("no comments in tests", "no emojis in tests", "no mocks in tests"),
+        ("don't touch the parser", "don't rename the parser", "don't split the parser"),
+        ("if no comments exist, go on", "it has no comments", "no longer needed"),
+        ("Open a PR when done", "commit and push", "open a pull request"),
+    ],
+)
+def test_other_aims_and_orders_are_no_row(words: tuple[str, ...]) -> None:
+    assert _rows(*words) == []
 
 
 def test_sentences_that_differ_are_not_joined() -> None:
@@ -59,7 +100,10 @@ def test_sentences_that_differ_are_not_joined() -> None:
                 "That is, this section is duplicated.",
             ),
         ),
-        ("a commit", ("commit", "ok, push it", "can you commit everything?")),
+        (
+            "a question first",
+            ("ask me before you add one", "not without asking", "please ask first next time"),
+        ),
     ],
 )
 def test_requests_of_one_topic_are_one_row(topic: str, words: tuple[str, ...]) -> None:

@@ -85,6 +85,46 @@ def test_correction_is_proposed_after_a_second_session(agent: Agent) -> None:
     assert [quote["session"] for quote in proposal["evidence"]] == ["s-1", "s-2"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        ("No, use rg, not grep.", "rg instead of grep please, I said so", "Use rg, not grep."),
+        (
+            "please don't add comments that restate the code",
+            "again: no comments that describe the next line",
+            "Don't add comments that restate the code.",
+        ),
+        (
+            "The PR body is too long again.",
+            "Please keep the PR description short.",
+            "Keep the PR description short.",
+        ),
+    ],
+)
+def test_wish_in_other_words_is_proposed(agent: Agent, first: str, second: str, text: str) -> None:
+    take(agent, Session("s-1").user("Fix it.").agent("Done.").user(first).agent("Ok."))
+    assert waiting(agent) == []
+    take(agent, Session("s-2").user("Fix it.").agent("Done.").user(second).agent("Ok."))
+    assert waiting(agent) == [("rules", text)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("Use rg, not grep", ("No, use rg, not grep.", "rg instead of grep please")),
+        ("Be brief.", ("The PR body is too long again.", "your PR body is too long")),
+    ],
+)
+def test_answered_or_unfit_wish_is_not_proposed(
+    agent: Agent, rule: str, said: tuple[str, str]
+) -> None:
+    agent.call("add", "pat", rule)
+    for number, words in enumerate(said):
+        take(agent, Session(f"s-{number}").user(words).agent("Done."))
+    assert waiting(agent) == []
+    assert len(agent.events("wish.heard")) == 2
+
+
 def test_wish_that_the_playbook_has_is_not_proposed(agent: Agent) -> None:
     agent.call("add", "pref", "Make sure that you always run the linter before you push")
     take(agent, Session("s-1").user(WISH).agent("Done."))

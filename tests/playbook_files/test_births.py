@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reflector.playbook_files.births import Standing, births_of
-from reflector.playbook_files.watching import advice_of
+from reflector.playbook_files.watching import PLAYBOOK, Line, advice_of
 from tests.conftest import first_fast
 
 _FIRST = datetime(2025, 3, 1, tzinfo=UTC)
@@ -460,3 +460,18 @@ def test_reflog_that_ended_is_unknown(work: Path) -> None:
         save(work, _DAYS[day])
     reflog.write_text(before)
     assert standings(work, _DAYS[3]) == {line[2:-1]: [Standing.UNKNOWN]}
+
+
+@pytest.mark.parametrize(
+    ("added_at", "expected"),
+    [
+        ("", [Standing.SINCE, Standing.SINCE]),
+        (_DAYS[1].isoformat(), [Standing.BEFORE, Standing.SINCE]),
+    ],
+)
+def test_rule_of_playbook_counts_since_it_was_written(
+    tmp_path: Path, added_at: str, expected: list[Standing]
+) -> None:
+    line = Line(PLAYBOOK, 1, "pat", "Use rg, not grep", "pat-001", added_at=added_at)
+    births = births_of(tmp_path, [line]).as_written([line])
+    assert [births.standing(line, day) for day in (_DAYS[0], _DAYS[2])] == expected

@@ -125,6 +125,50 @@ def test_citations_and_names_do_not_change_an_outcome(case: str) -> None:
     assert came(*cited) == facts
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "please don't add comments that restate the code",
+        "again: no comments that describe the next line",
+        "No, use the service account, not my own.",
+        "actually, use rg rather than grep",
+        "use uv, not pip",
+        "Please keep the PR description short.",
+        "Please write shorter PR descriptions, I keep saying this.",
+        "Move that import to the top of the file, please.",
+        "roll that back, the migration is not idempotent",
+        "you changed the public API, I didn't ask for that",
+        "this should have been a warning, not an error",
+        "you committed without the linter again",
+        "hmm, still seeing the popup",
+    ],
+)
+def test_words_about_the_work_correct_it(words: str) -> None:
+    assert came(*BEGUN, person(words))["corrections"] == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "no, go ahead",
+        "ok, no more changes, open a PR",
+        "not sure, I think so",
+        "don't worry about the warnings",
+        "Run it again, please.",
+        "can you remove the popup again?",
+        "let's use redis instead of memcached for the sessions",
+        "Please update the readme. Show what the program does. Avoid jargon.",
+    ],
+)
+def test_consent_and_new_task_correct_nothing(words: str) -> None:
+    assert "corrections" not in came(*BEGUN, person(words))
+
+
+def test_aim_that_answers_a_question_corrects_nothing() -> None:
+    facts = came(*BEGUN, says("Which one shall I use?"), person("use uv, not pip"))
+    assert "corrections" not in facts
+
+
 def test_session_is_good_by_the_trials_rule() -> None:
     good = {
         name: [

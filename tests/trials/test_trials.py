@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from reflector.audit.stats import weeks
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported as lines_of, load_ledger
+from reflector.ledger.as_of import Past
 from reflector.ledger.canonical import genesis, next_chain, sealed
 from reflector.ledger.rows import Anchor, Stored
 from reflector.ledger.store import Ledger
@@ -431,6 +433,16 @@ def test_chosen_key_of_an_own_trial_is_found(ledger: Ledger) -> None:
     chosen = ev.NewEvent(ev.TRIAL_OPENED, "c" * 32, {**trial.data, "key": KEY}, ev.HUMAN)
     ledger.append([chosen], tx=ledger.draw())
     assert [finding.position for finding in trial_findings(ledger)] == [2]
+
+
+def test_plan_and_report_know_the_same_sessions(ledger: Ledger) -> None:
+    now = datetime.now(UTC)
+    ledger.append(ended(1, began=now))
+    silent = window(2, "s-2", keys=[2])
+    outcome = Outcome(began=now.isoformat(), ended=now.isoformat(), turns=1)
+    ledger.append([silent, outcome_event(silent, "s-2", outcome)])
+    known = sum(week.sum("known") for week in weeks(ledger, Past(ledger)))
+    assert (plan(ledger).known, known) == (0.5, 1)
 
 
 def test_plan_uses_own_sessions_and_dilutes_rare_bullets(

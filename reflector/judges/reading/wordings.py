@@ -32,6 +32,23 @@ _PIECES = {
         r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start"
         r"|prefer|do|be|look)"
     ),
+    "{word}": (
+        r"(?!(?:the|an?|it|its|this|that|these|those|not|my|your|use|them|one|sure)\b)"
+        r"[\w.+/-]*\w"
+    ),
+    "{thing}": (
+        r"(?:{det} )*`?(?P<thing>\.?(?!(?:{det}|\w+ing|longer|need|one|this|that|it)\b)[a-z]"
+        r"(?:[\w.-]*\w)?(?:\(\))?(?: (?!(?:{stop}|found|needed|required|left)\b)[a-z][\w-]+)?)`?"
+        r"(?=\W*\Z|[^\w\s.-]|\.(?!\w)|\s+{stop}\b)"
+    ),
+    "{det}": (
+        r"(?:any|the|an?|new|more|such|your|these|those|so many|too many|extra|unnecessary"
+        r"|redundant|useless|obvious|code|plain)"
+    ),
+    "{stop}": (
+        r"(?:in|on|at|for|to|from|with|of|that|which|when|if|unless|because|here|please|and|or"
+        r"|again|any ?more|this|the|is|are|without|inside|outside|by|as|just)"
+    ),
 }
 
 
@@ -39,11 +56,12 @@ _PIECES = {
 class Wording:
     """One row.
 
-    kind  the name of its list: sign (of an objection), person, agent, reading (how words are
-          split), part (how commands and other texts are split), counted, check, line, mechanics,
-          command, wish, ask (of a user, over sessions)
+    kind  the name of its list: sign (of an objection), correction (in an outcome only), person,
+          agent, reading (how words are split), part (how commands and other texts are split),
+          counted, check, line, mechanics, command, wish, ask (of a user, over sessions), aim (of a
+          wish, in other words)
     says  passes, fails or expected; the purpose of a command; the kind, section and first word of a
-          wish; or the subject of an ask. Empty if the list itself shows it
+          wish; the subject of an ask; or the form of an aim. Empty if the list itself shows it
     """
 
     kind: str
