@@ -117,6 +117,11 @@ def has_condition(text: str) -> bool:
     return bool(conditions_of(text)) or _FOR.match(text) is not None
 
 
+def is_for_a_case(text: str) -> bool:
+    """Return whether a rule begins with its case: "For type errors only: …"."""
+    return re.match(r"\W*for\b[^.;`]*[,:]", text, re.IGNORECASE) is not None
+
+
 def asks_to_read(text: str) -> bool:
     """Return whether a rule asks to read something."""
     return _READ.search(text) is not None

@@ -23,7 +23,8 @@ _EDIT = re.compile(rf"\b(?:{_EDITS})\b", re.IGNORECASE)
 _ANY_PART = re.compile(r"\b(?:anything|under|inside|within|below|in|to|generated)\b", re.IGNORECASE)
 #: A rule against changes by hand, with the files between the words.
 _BY_HAND = re.compile(
-    rf"\b(?:never|not|don['’]?t)(?:[ \t]+(?:manually|directly|ever|hand[- ]?))*[ \t]*(?:{_EDITS})\b"
+    r"\b(?:never|not|don['’]?t)(?:[ \t]+(?:manually|directly|ever|hand[- ]?))*[ \t]*"
+    rf"(?:{_EDITS})\b"
     r"(?P<files>[^.:;`]*)",
     re.IGNORECASE,
 )

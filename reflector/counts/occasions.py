@@ -98,7 +98,8 @@ _OCCASIONS = (
 )
 #: An order about an occasion: "commit with `git commit -s`", "for each pull request".
 _ORDERED = (
-    r"\A\W*(?:\w+\W+){{0,2}}(?:{0})|\b(?:each|every|for|open(?:ing)?|creat(?:e|ing)|submit(?:ting)?)\b"
+    r"\A\W*(?:\w+\W+){{0,2}}(?:{0})"
+    r"|\b(?:each|every|for|open(?:ing)?|creat(?:e|ing)|submit(?:ting)?)\b"
     r"(?:\W+\w+){{0,2}}?\W+(?:{0})"
 )
 _TESTS = Occasion(

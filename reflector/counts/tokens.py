@@ -16,6 +16,7 @@ from reflector.counts.clauses import (
     conditions_of,
     is_asked_for,
     is_example,
+    is_for_a_case,
     reaches,
     without_code,
 )
@@ -84,11 +85,12 @@ _AVOID = (
 )
 #: The last cue before a token decides; a negation includes the two words after it.
 _CUE = re.compile(
-    rf"(?P<against>(?<![\w-])(?:never|{_NOT}|don['’]?t|{_AVOID}|no|nunca|jam[aá]s|evit[ae]r?|não|nao"
+    rf"(?P<against>(?<![\w-])(?:never|{_NOT}|don['’]?t|{_AVOID}|no|nunca|jam[aá]s|evit[ae]r?"
+    r"|não|nao"
     r"|(?:prefer(?:red)?|favou?r|choose)\b[^.;]*?\bover"
     r"|instead of|rather than|in favou?r of not|en vez de|en lugar de|em vez de"
     r"|forbid\w*|prohibit\w*|banned)\b"
-    r"(?:[ \t]+(?!without|until|unless|before)[\w'’]+){0,2}"
+    r"(?:[ \t*_]+(?!without|until|unless|before)[\w'’]+){0,2}"
     r"|n['’]t\b(?:[ \t]+[\w'’]+){0,1}|不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是)"
     r"|\b(?:use|using|prefer|run|running|search|grep|but|without|until|unless|before|always|usa"
     r"|utiliza|use"
@@ -246,6 +248,7 @@ def _token(text: str, match: re.Match[str], written: str, conditions: Sequence[C
         return token._replace(scope="part")
     scope = _scope_of(token, before, text[match.end() :])
     is_edited = negated and (token.is_path or token.is_pattern) and edits(reach)
+    scope = "" if is_edited and scope == "place" else scope
     if negated and form != NAME and not reaches(without_edits(reach) if is_edited else reach):
         scope = scope or "part"
     is_in_example = is_example(before) and not (negated and is_example(reach))
@@ -259,7 +262,7 @@ def _is_in_case(text: str, start: int, before: str, conditions: Sequence[Clause]
     "when you review, never use `sed`".
     """
     begin = start - len(before)
-    return any(
+    return is_for_a_case(text) or any(
         begin <= clause.start
         and clause.end <= start
         and "`" not in text[clause.end : start].strip("`")

@@ -409,6 +409,7 @@ IMPORTS = "Imports go to the top of the file, never locally in functions."
         ("Don't touch lockfiles directly.", "/app/uv.lock", "x"),
         ("Do not manually modify `docs/api/**`.", "/app/docs/api/a.md", "x"),
         ("Never edit `package.json`.", "/app/package.json", "x"),
+        ("Do not edit files in `generated/`.", "/app/generated/a.py", "x"),
         (PREFIX, "/app/a.rs", "#[test]\nfn test_sorted() {"),
         (IMPORTS, "/app/a.rs", "pub(crate) fn a() {\n    x();\n\n    use std::b;\n}"),
         (IMPORTS, "/app/a.py", "def a():\n    if b:\n        from c import d"),
