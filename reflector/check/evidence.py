@@ -228,7 +228,7 @@ def _words_of(
         first = text.count("\n", 0, place)
         parts = (act._replace(added=line, command=line * bool(act.command)) for line in lines)
         holding = (index for index, part in enumerate(parts) if sought.is_in(part))
-        line = shown[next(holding, first)]
+        line = shown[min(next(holding, first), len(shown) - 1)]
         word = word if word in line else word.partition(" ")[0]
         yield f"{_RAN if act.command else _WROTE} {deed}", _Words(line, word)
     occasion = counting.occasion

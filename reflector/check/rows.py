@@ -246,7 +246,8 @@ def _never_came_up(rule: RuleFacts) -> bool:
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
     is_due = rule.names_command and not (rule.occasion or rule.forbids)
-    is_unknown = is_due or rule.lacks_start or rule.may_apply
+    is_known = rule.names_command and rule.occasion != ""
+    is_unknown = is_due or rule.lacks_start or (rule.may_apply and not is_known)
     is_counted = rule.has_words and counts.sessions > 0 and not is_unknown
     return is_counted and not (counts.came_up or counts.run or counts.written)
 
