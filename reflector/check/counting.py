@@ -23,6 +23,7 @@ from reflector.counts.rules import (
     CAME_UP,
     IN_TIME,
     LATE,
+    MENTIONED,
     UNKNOWN,
     VERSION,
     Counting,
@@ -59,7 +60,7 @@ class RuleCount:
     occasion   such as "sessions that committed"; "" if it is unknown
     last_said  your newest sentence that repeats the rule; None without one
     breaches   the bits of the tokens that the rule forbids and that the agent ran or wrote
-    lacks_start  as in `RuleFacts`
+    lacks_start, may_apply  as in `RuleFacts`
     """
 
     counting: Counting
@@ -69,13 +70,13 @@ class RuleCount:
     last_said: Sentence | None = None
     breaches: int = 0
     lacks_start: bool = False
+    may_apply: bool = False
 
     @property
     def breached(self) -> str:
         """The forbidden tokens that the agent ran or wrote, in words."""
         tokens = enumerate(self.counting.tokens)
-        broken = (token for place, token in tokens if self.breaches >> place & 1)
-        return " or ".join(f"`{token.text}`" for token in broken)
+        return " or ".join(token.shown for place, token in tokens if self.breaches >> place & 1)
 
     @property
     def has_words(self) -> bool:
@@ -116,6 +117,8 @@ class RuleCount:
         )
         is_run_in_time = is_run and not is_late
         is_asked_for = came_up or self.forbids
+        signs = acts | marks.came_up & MENTIONED
+        self.may_apply |= self.counting.is_open or signs > 0
         period.sessions += 1
         period.came_up += came_up and self.occasion != ""
         period.ran += is_run and self.counting.named > 0

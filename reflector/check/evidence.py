@@ -20,11 +20,9 @@ from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, repeated_row, signals_of
 from reflector.check.source import advice_to_check
 from reflector.counts.calls import Act, acts_of, readable
-from reflector.counts.code import uses_as_code
 from reflector.counts.occasions import place_in_act
 from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_set
 from reflector.counts.sentences import sentences_of
-from reflector.counts.tokens import Token
 from reflector.events.event import time_of
 from reflector.playbook_files.births import Births, Standing, births_of
 from reflector.playbook_files.watching import Line
@@ -206,46 +204,40 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
         if call.id not in refused:
             for act in acts_of(call):
                 command = readable(plain_text(call.whole.get("command"))) if act.command else ""
-                session.words = dict(_words_of(counting, act, command)) | session.words
+                session.words = dict(_words_of(alone, counting, act, command)) | session.words
 
 
 def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
     return bool(alone.count([message._replace(calls=(call,), results=())]).marks)
 
 
-def _words_of(counting: Counting, act: Act, command: str) -> Iterator[tuple[str, _Words]]:
+def _words_of(
+    alone: RuleSet, counting: Counting, act: Act, command: str
+) -> Iterator[tuple[str, _Words]]:
     """Yield the lines of an act with a token of the rule, a forbidden token, or its occasion.
 
     command  the command of the act in the form for display
     """
-    did = _RAN if act.command else _WROTE
-    lines = (act.command or act.added).split("\n")
+    text = act.command or act.added
+    lines = text.split("\n")
     shown = command.split("\n") if command else lines
-    deeds = {"named": counting.named, "against": counting.negated}
-    for place, token in enumerate(counting.tokens):
-        for deed, bits in deeds.items():
-            if not bits >> place & 1:
-                continue
-            for line, shown_line in zip(lines, shown, strict=False):
-                if _holds(token, line, act):
-                    is_shown = token.text in shown_line
-                    word = token.text if is_shown else token.text.partition(" ")[0]
-                    yield f"{did} {deed}", _Words(shown_line, word)
-            if token.is_path and token.text in act.file:
-                yield f"{_WROTE} {deed}", _Words(act.file, token.text)
+    for sought, place in alone.deeds_in(act):
+        deed = "named" if sought.bit & counting.named else "against"
+        word = sought.token.text
+        if act.file and sought.is_file_of(act):
+            yield f"{_WROTE} {deed}", _Words(act.file, word.strip("*"))
+            continue
+        first = text.count("\n", 0, place)
+        parts = (act._replace(added=line, command=line * bool(act.command)) for line in lines)
+        holding = (index for index, part in enumerate(parts) if sought.is_in(part))
+        line = shown[min(next(holding, first), len(shown) - 1)]
+        word = word if word in line else word.partition(" ")[0]
+        yield f"{_RAN if act.command else _WROTE} {deed}", _Words(line, word)
     occasion = counting.occasion
     at = place_in_act(occasion, act) if occasion else -1
     if at >= 0:
         line = shown[act.command.count("\n", 0, at)] if command else act.file
         yield "occasion", _Words(line, (act.command or act.file)[at:][:_MOST_WORD])
-
-
-def _holds(token: Token, line: str, act: Act) -> bool:
-    if act.command:
-        return all(word in line for word in token.text.split())
-    if token.is_plain:
-        return uses_as_code(token.text, line, act.file) > 0
-    return token.text in line
 
 
 def _all_deeds(

@@ -83,11 +83,13 @@ class RuleFacts:
     has_words  whether calls can contain a command, a path or an identifier of the rule. It is
               false below a heading that names a case, as in "When you release"
     names_command  whether the rule names a command to run
+    is_choice  whether it names tokens to use and tokens to avoid, as in "use `pnpm`, not `npm`"
     occasion  the sessions in which the rule came up, as in "sessions that committed"; "" if unknown
     is_before  whether the rule asks for a command before the occasion
     breached  the forbidden tokens that the agent ran or wrote, in words; "" if there are none
     lacks_start  whether the occasion came up in a transcript that begins in mid-session, so that
               the command before the occasion may be missing
+    may_apply  whether a session may have been able to follow the rule, although no call shows it
     missing   a path of the rule that is no longer in the project; "" if all exist
     last_said  None if you never said it
     result    of judges, only if chance is an unlikely explanation; "" without a result
@@ -102,10 +104,12 @@ class RuleFacts:
     forbids: bool = False
     has_words: bool = False
     names_command: bool = False
+    is_choice: bool = False
     occasion: str = ""
     is_before: bool = False
     breached: str = ""
     lacks_start: bool = False
+    may_apply: bool = False
     missing: str = ""
     last_said: Reminder | None = None
     since: Counts = field(default_factory=Counts)

@@ -231,11 +231,9 @@ def _followed(rule: RuleFacts, *, before: bool = False) -> tuple[int, int]:
     if answers.followed:
         return sum(answers.followed.values()), len(answers.followed)
     counts = rule.before if before else rule.counts
-    if rule.forbids or not rule.has_words:
+    if rule.forbids or not (rule.has_words and (rule.names_command or rule.is_choice)):
         return 0, 0
-    if rule.occasion:
-        return min(counts.done, counts.came_up), counts.came_up
-    return counts.done, counts.sessions if counts.done else 0
+    return min(counts.done, counts.came_up), counts.came_up
 
 
 def _is_followed(rule: RuleFacts) -> bool:
@@ -249,7 +247,9 @@ def _never_came_up(rule: RuleFacts) -> bool:
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
     is_due = rule.names_command and not (rule.occasion or rule.forbids)
-    is_counted = rule.has_words and counts.sessions > 0 and not (is_due or rule.lacks_start)
+    is_known = rule.names_command and rule.occasion != ""
+    is_unknown = is_due or rule.lacks_start or (rule.may_apply and not is_known)
+    is_counted = rule.has_words and counts.sessions > 0 and not is_unknown
     return is_counted and not (counts.came_up or counts.run or counts.written)
 
 

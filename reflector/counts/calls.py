@@ -21,6 +21,7 @@ _ADDED = ("new_string", "newText", "content", "new_source")
 _REMOVED = ("old_string", "oldText")
 _PATCHES = ("input", "patch")
 _FILES = ("file_path", "notebook_path", "path")
+_READ = ("file_path", "path", "pattern", "glob", "skill")
 _HEREDOC = re.compile(
     r"^(?P<line>.*<<-?\s*(['\"]?)(?P<end>\w+)\2.*)\n(?P<body>(?s:.*?))^\s*(?P=end)\b", re.M
 )
@@ -48,12 +49,14 @@ class Act(NamedTuple):
 
     command  "" for a change of a file
     file     its path, "" if it is not known
+    read     words of a call that only reads, such as the path of a file
     """
 
     command: str = ""
     file: str = ""
     added: str = ""
     removed: str = ""
+    read: str = ""
 
 
 @dataclass(slots=True)
@@ -101,6 +104,8 @@ def acts_of(call: ToolCall) -> Iterator[Act]:
         yield from _acts_of_shell(plain_text(call.whole.get("command")))
     elif call.name in _EDITORS:
         yield from _acts_of_editor(call.whole)
+    else:
+        yield Act(read=" ".join(plain_text(call.whole.get(name)) for name in _READ))
 
 
 def _acts_of_shell(command: str) -> Iterator[Act]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-_COMMENT = r"/\*(?s:.*?)\*/|<!--(?s:.*?)-->|(?<![:\w])//.*|(?:^|(?<=\s))#(?!include\b).*"
+_COMMENT = r"/\*(?s:.*?)\*/|<!--(?s:.*?)-->|(?<![:\w])//.*|(?:^|(?<=\s))#(?!include\b|!?\[).*"
 _LONG_STRING = r"\"\"\"(?s:.*?)\"\"\"|'''(?s:.*?)'''|`(?s:[^`]*)`"
 _STRING = r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
 _NOT_CODE = re.compile(f"(?P<comment>{_COMMENT})|{_LONG_STRING}|(?P<line>{_STRING})", re.M)

@@ -8,10 +8,18 @@ nothing is claimed about it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from reflector.counts.calls import Act
+from reflector.counts.clauses import (
+    conditions_of,
+    purposes_in,
+    restricts,
+    sentences_in,
+    without_code,
+)
 from reflector.counts.tokens import Token
 
 
@@ -32,6 +40,18 @@ class Occasion(NamedTuple):
 
 #: git with its own options, before one of its commands.
 _GIT = r"\bgit(?: +-\S+(?: +[^-\s]\S*)??)*?"
+#: The end of a task or of a change, if the words are about every task or change.
+_DONE = (
+    r"\bend of (?:an?|each|every|the|your|any) (?:\w+ )?(?:task|session|turn|change|work)\b"
+    r"|\b(?:after|once|when|before|upon)\b(?: you(?:'re| are|'ve| have)?)?"
+    r" (?:finish(?:ed|ing)?|complet(?:ed?|ing)|done|making|ma[dk]e|handing off)"
+    r"(?: (?:with |an? |the |your |each |any |all |every )?(?:\w+ )?"
+    r"(?:tasks?|work|changes?|edits?|implementation))?{end}"
+    r"|\b(?:after|on) (?:each|every|any|all|your)? ?(?:code )?"
+    r"(?:changes?|edits?|modifications?){end}"
+    r"|\bif you (?:have )?(?:changed|edited|modified|touched) (?:any )?files?{end}"
+    r"|(?:任务完成|完成任务|每次修改|修改代码|改完)(?:之)?后|作業完了時|変更後"
+).format(end=r"(?=\s*(?:$|[*_,.;:)(—–]|(?:in|to) (?:the|this|your) (?:repo\w*|code\w*|project)\b))")
 #: In the order of the search: a rule has the first occasion that it names.
 _OCCASIONS = (
     Occasion(
@@ -69,6 +89,18 @@ _OCCASIONS = (
         r"|\bgo get\b",
         r"(?:^|/)(?:package\.json|Cargo\.toml|pyproject\.toml|go\.mod|requirements\w*\.txt)$",
     ),
+    Occasion(
+        "sessions that changed files",
+        _DONE,
+        rf"{_GIT} commit(?![\w.-])",
+        r"^(?!/(?:private/)?tmp/[^/]+$).",
+    ),
+)
+#: An order about an occasion: "commit with `git commit -s`", "for each pull request".
+_ORDERED = (
+    r"\A\W*(?:\w+\W+){{0,2}}(?:{0})"
+    r"|\b(?:each|every|for|open(?:ing)?|creat(?:e|ing)|submit(?:ting)?)\b"
+    r"(?:\W+\w+){{0,2}}?\W+(?:{0})"
 )
 _TESTS = Occasion(
     "sessions that ran or changed tests",
@@ -138,31 +170,98 @@ def names_case(heading: str) -> bool:
 
 
 def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
-    """Return the occasion of a rule; None if its words name none."""
+    """Return the occasion of a rule; None if its words name none.
+
+    If a rule asks for a command, only the sentence with the command names its occasion, and a
+    condition that is about more leaves the occasion unknown.
+    """
+    commands = [
+        token for token in tokens if token.is_command and not (token.negated or token.scope)
+    ]
+    if not commands:
+        return _occasion_in(text, tokens, [])
+    sentence = _sentence_with(commands[0].text, text)
+    conditions = [sentence[clause.start : clause.end] for clause in conditions_of(sentence)]
+    occasion = _occasion_in(sentence, tokens, conditions, is_order=True)
+    clauses = [*conditions, *purposes_in(sentence)]
+    if occasion is None or any(restricts(clause, occasion.named) for clause in clauses):
+        return None
+    return occasion
+
+
+def _is_meant(occasion: Occasion, order: str) -> bool:
+    """Return whether an order is about an occasion without naming it in a condition. "Install all
+    dependencies" is not about an added dependency.
+    """
+    if occasion.files:
+        return occasion.named == _DONE
+    ordered = _ORDERED.format(occasion.named)
+    return is_before(order, occasion) or re.search(ordered, order, re.IGNORECASE) is not None
+
+
+def _sentence_with(command: str, text: str) -> str:
+    for start, end in sentences_in(without_code(text)):
+        if command in text[start:end]:
+            return text[start:end]
+    return text
+
+
+def _occasion_in(
+    text: str, tokens: Iterable[Token], conditions: Sequence[str], *, is_order: bool = False
+) -> Occasion | None:
+    """Return the first occasion that a text names.
+
+    is_order  whether the rule asks for a command. Then files are its occasion only if a condition
+              names them
+    """
     prose = _CODE.sub(" ", text)
+    place = " ".join(conditions) if is_order else text
     for occasion in _OCCASIONS:
         if re.search(occasion.named, prose, re.IGNORECASE):
             is_at_place = _AT_PLACE.format(named=occasion.named)
             is_unknown = _is_deed_of(occasion, tokens) or re.search(is_at_place, text, re.I)
-            return None if is_unknown else occasion
-    paths = [_path_expression(token.text) for token in tokens if token.is_path]
+            is_meant = _is_meant(occasion, prose) or re.search(occasion.named, place, re.I)
+            return occasion if is_meant and not is_unknown else None
+    files = _files_of(place, tokens, is_order=is_order)
+    if files is not None:
+        return files
+    if not re.search(_TESTS.named, prose, re.IGNORECASE):
+        return None
+    tests = _tests_of(prose)
+    if tests is _TESTS and is_order and _is_deed_of(_TESTS, tokens):
+        is_change = re.search(_TESTS.named, place, re.IGNORECASE)
+        return (
+            _TESTS._replace(label="sessions that changed tests", commands="") if is_change else None
+        )
+    return tests
+
+
+def _files_of(text: str, tokens: Iterable[Token], *, is_order: bool) -> Occasion | None:
+    """Return the occasion of a rule about files, by a path or a language; None without one."""
     asked_for = [token for token in tokens if not token.scope]
     is_only_path = asked_for != [] and all(
         token.is_path and not token.is_pattern for token in asked_for
     )
-    if paths and not is_only_path:
-        return Occasion(_SUCH_FILES, "", files="|".join(paths))
-    endings = [ending for name, ending in _LANGUAGES.items() if re.search(name, prose)]
-    if endings:
-        return Occasion(_SUCH_FILES, "", files="|".join(endings))
-    return _tests_of(prose) if re.search(_TESTS.named, prose, re.IGNORECASE) else None
+    paths = {token.text for token in tokens if token.is_path and token.text in text}
+    if paths and (is_order or not is_only_path):
+        named = "|".join(map(re.escape, sorted(paths)))
+        return Occasion(_SUCH_FILES, named, files="|".join(map(path_expression, sorted(paths))))
+    prose = _CODE.sub(" ", text)
+    languages = {name: ending for name, ending in _LANGUAGES.items() if re.search(name, prose)}
+    if languages:
+        return Occasion(_SUCH_FILES, "|".join(languages), files="|".join(languages.values()))
+    return None
 
 
 def _is_deed_of(occasion: Occasion, tokens: Iterable[Token]) -> bool:
     """Return whether a command that a rule asks for is also its occasion. Then the occasion shows
     nothing.
     """
-    asked_for = (token.text for token in tokens if token.is_command and not token.negated)
+    asked_for = (
+        token.text
+        for token in tokens
+        if token.is_command and not token.negated and token.scope != "condition"
+    )
     return occasion.commands != "" and any(
         re.search(occasion.commands, f"{command} x") for command in asked_for
     )
@@ -195,20 +294,11 @@ def scope_of(text: str, tokens: Iterable[Token]) -> str:
     if not places and re.search(_IN_TESTS, _CODE.sub(" ", text), re.IGNORECASE):
         return _TESTS.files
     return "|".join(
-        _path_expression(token.text)
+        path_expression(token.text)
         if token.is_path or token.is_pattern
         else rf"(?:^|/){re.escape(token.text)}(?:/[^/]+|\.\w+)$"
         for token in places
     )
-
-
-def _path_expression(path: str) -> str:
-    """Return an expression for the files that a rule's path or pattern describes."""
-    end = r"/" if path.endswith("/") else r"(?:/|$)"
-    expression = re.escape(path.removeprefix("./").rstrip("/"))
-    for written, meant in _PATTERN.items():
-        expression = expression.replace(written, meant)
-    return rf"(?:^|/){expression}{end}"
 
 
 def place_in_act(occasion: Occasion, act: Act) -> int:
@@ -218,3 +308,13 @@ def place_in_act(occasion: Occasion, act: Act) -> int:
     expression = occasion.commands if act.command else occasion.files
     match = re.search(expression, act.command or act.file) if expression else None
     return match.start() if match else -1
+
+
+@cache
+def path_expression(path: str) -> str:
+    """Return an expression for the files that a rule's path or pattern describes."""
+    end = r"/" if path.endswith("/") else r"(?:/|$)"
+    expression = re.escape(path.removeprefix("./").rstrip("/"))
+    for written, meant in _PATTERN.items():
+        expression = expression.replace(written, meant)
+    return rf"(?:^|/){expression}{end}"

@@ -12,15 +12,24 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
 from reflector.counts.calls import Act, Waiting
+from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.code import uses_as_code, without_comments
+from reflector.counts.forms import BEFORE_FILE, FILE, IMPORT, NAME, places_of
 from reflector.counts.likeness import Likeness, features_of
-from reflector.counts.occasions import Occasion, is_before, occasion_of, place_in_act, scope_of
+from reflector.counts.occasions import (
+    Occasion,
+    is_before,
+    occasion_of,
+    path_expression,
+    place_in_act,
+    scope_of,
+)
 from reflector.counts.sentences import (
     instructs,
     is_reminder,
@@ -29,7 +38,7 @@ from reflector.counts.sentences import (
     sentences_of,
     speaks_against,
 )
-from reflector.counts.tokens import Token, are_all_asked_for, tokens_of
+from reflector.counts.tokens import Token, are_all_asked_for, tokens_of, words_mentioned
 from reflector.text.words import words_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
@@ -39,8 +48,10 @@ from reflector.transcripts.records import record_key
 VERSION = "counts/7"
 #: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
-#: UNKNOWN: the transcript lacks the beginning of the session.
-CAME_UP, LATE, IN_TIME, UNKNOWN = 1, 2, 4, 8
+#: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of
+#: the rule, without following or breaking the rule.
+CAME_UP, LATE, IN_TIME, UNKNOWN, MENTIONED = 1, 2, 4, 8, 16
+_ORDER = LATE | IN_TIME | UNKNOWN
 #: In `said`, the bit of a sentence that repeats the rule; the bits of the tokens follow it.
 AGAIN = 1
 _WORDS = re.compile(r"\w+")
@@ -48,6 +59,8 @@ _WORDS = re.compile(r"\w+")
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: Options between a program and its first argument, each with or without a value.
 _OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
+#: A file as the argument of a program.
+_FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
 _OPEN_ENDS = frozenset("(/=:-")
 #: The characters before a command in a line of a shell.
@@ -75,7 +88,7 @@ class Marks(NamedTuple):
 
     run, written  one bit for each of the rule's tokens
     said          a bit for a sentence that repeats the rule, then one for each token that you name
-    came_up       CAME_UP if the occasion came up, and LATE, IN_TIME or UNKNOWN
+    came_up       CAME_UP if the occasion came up, and LATE, IN_TIME or UNKNOWN; MENTIONED
     """
 
     run: int = 0
@@ -87,12 +100,12 @@ class Marks(NamedTuple):
         """Return the marks of both. `other` is later, so the first order of a command and the
         occasion remains.
         """
-        order = self.came_up & ~CAME_UP or other.came_up & ~CAME_UP
+        order = self.came_up & _ORDER or other.came_up & _ORDER
         return Marks(
             self.run | other.run,
             self.written | other.written,
             self.said | other.said,
-            (self.came_up | other.came_up) & CAME_UP | order,
+            (self.came_up | other.came_up) & ~_ORDER | order,
         )
 
 
@@ -147,7 +160,10 @@ class Counting(NamedTuple):
     named, negated  the bits of the tokens that it speaks for, and against
     is_before       whether it asks for a command before its occasion
     needs_all       whether it asks for all of its commands, not only for one of them
+    is_open         whether a session may have been able to follow it without a sign of it, because
+                    its condition is unknown or because it asks to read a file
     scope           an expression for the files to which it is restricted; "" for all
+    mentions        the words of its tokens and the keywords in it
     features        the words by which it is compared, as `features_of` returns them
     """
 
@@ -158,7 +174,9 @@ class Counting(NamedTuple):
     negated: int
     is_before: bool
     needs_all: bool
+    is_open: bool
     scope: str
+    mentions: str
     features: Mapping[str, bool]
 
 
@@ -177,6 +195,23 @@ class _Sought(NamedTuple):
         match = self.token.text.partition(" ")[0] in text and _command(self.token).search(text)
         return match.start() if match else -1
 
+    def _places_in(self, text: str, file: str) -> list[int]:
+        return places_of(self.token.form, self.token.text, text, file)
+
+    def place_in_act(self, act: Act) -> int:
+        """Return the index of the token in the command or in the added text of an act; 0 if it is
+        not there word for word.
+        """
+        text = act.command or act.added
+        formed = self._places_in(text, act.file) if self.token.form in (NAME, IMPORT) else []
+        return max(0, *formed[:1], self.place_in(text))
+
+    def is_in(self, act: Act) -> bool:
+        """Return whether the command or the added text of an act shows the token."""
+        if act.command:
+            return self.place_in(act.command) >= 0
+        return self.is_added_by(act._replace(removed=""))
+
     def is_run_by(self, command: str) -> bool:
         """Return whether a command runs the token. Arguments do not count for a rule against a
         word.
@@ -185,12 +220,22 @@ class _Sought(NamedTuple):
             return True
         return self.token.is_program and _program(self.token.text).search(command) is not None
 
+    def is_file_of(self, act: Act) -> bool:
+        """Return whether an act changes the file that the token names."""
+        if self.token.form == FILE:
+            return re.search(path_expression(self.token.text), act.file) is not None
+        is_named = self.token.is_path and not self.token.negated
+        return is_named and self.place_in(act.file) >= 0
+
     def is_added_by(self, act: Act) -> bool:
         """Return whether a change of a file adds the token. Comments and prose do not count for a
         rule against an identifier.
         """
         if self.token.is_program and self.token.negated:
             return False
+        if self.token.form:
+            removed = self._places_in(act.removed, act.file)
+            return len(self._places_in(act.added, act.file)) > len(removed)
         if self.token.is_plain:
             word = self.token.text
             added = uses_as_code(word, act.added, act.file)
@@ -215,16 +260,24 @@ class RuleSet:
         self.rules = {counting.rule.key: counting for counting in rules}
         #: By the longest word of the token.
         self._sought: dict[str, list[_Sought]] = {}
+        #: Those whose words are not in a call.
+        self._formed: list[_Sought] = []
+        self._mentions: dict[str, list[int]] = {}
         self._occasions: dict[Occasion, list[int]] = {}
         for key, counting in self.rules.items():
+            for word in counting.mentions.split():
+                self._mentions.setdefault(word, []).append(key)
             if counting.occasion:
                 self._occasions.setdefault(counting.occasion, []).append(key)
             deeds = counting.named | counting.negated
             for place, token in enumerate(counting.tokens):
                 if deeds >> place & 1:
-                    anchor = max(_WORDS.findall(token.text), key=len)
                     sought = _Sought(token, key, 1 << place)
-                    self._sought.setdefault(anchor, []).append(sought)
+                    if token.form in (FILE, NAME, IMPORT):
+                        self._formed.append(sought)
+                    else:
+                        anchor = max(_WORDS.findall(token.text), key=len)
+                        self._sought.setdefault(anchor, []).append(sought)
 
     @cached_property
     def digest(self) -> str:
@@ -267,21 +320,38 @@ class RuleSet:
         The place of a rule's first token in the command shows whether it ran before its occasion.
         """
         places: dict[int, int] = {}
-        for sought in self._held_by(act.command):
-            if not sought.is_run_by(act.command):
+        shown: set[int] = set()
+        for sought, place in self.deeds_in(act):
+            shown.add(sought.key)
+            if not act.command:
+                counts.add(sought.key, Marks(written=sought.bit))
                 continue
             counts.add(sought.key, Marks(run=sought.bit))
             if sought.bit & self.rules[sought.key].named:
-                places[sought.key] = min(
-                    sought.place_in(act.command), places.get(sought.key, len(act.command))
-                )
-        for sought in self._held_by(act.file):
-            if sought.token.is_path and self._applies(sought.key, act):
-                counts.add(sought.key, Marks(written=sought.bit))
-        for sought in self._held_by(act.added):
-            if sought.is_added_by(act) and self._applies(sought.key, act):
-                counts.add(sought.key, Marks(written=sought.bit))
+                places[sought.key] = min(place, places.get(sought.key, place))
+        for key in self._mentioned_in(act) - shown:
+            counts.add(key, Marks(came_up=MENTIONED))
         self._count_occasions(act, places, counts, occasions)
+
+    def deeds_in(self, act: Act) -> Iterator[tuple[_Sought, int]]:
+        """Yield the tokens that an act runs or writes, each with its index in the command or in the
+        added text.
+        """
+        for sought in self._held_by(act.command):
+            if sought.is_run_by(act.command):
+                yield sought, sought.place_in_act(act)
+        for sought in chain(self._formed, self._held_by(act.file)) if act.file else ():
+            if sought.is_file_of(act) and self._applies(sought.key, act):
+                yield sought, 0
+        formed = (each for each in self._formed if each.token.form != FILE)
+        for sought in chain(formed, self._held_by(act.added)) if act.added else ():
+            if sought.is_added_by(act) and self._applies(sought.key, act):
+                yield sought, sought.place_in_act(act)
+
+    def _mentioned_in(self, act: Act) -> set[int]:
+        """Return the keys of the rules of which an act contains a word."""
+        words = chain.from_iterable(self._mentions.keys() & _words_in(text) for text in act)
+        return set(chain.from_iterable(self._mentions[word] for word in words))
 
     def _count_occasions(
         self,
@@ -316,7 +386,7 @@ class RuleSet:
 
     def _held_by(self, text: str) -> list[_Sought]:
         """Return the tokens that a text contains."""
-        words = self._sought.keys() & _WORDS.findall(text) if text else ()
+        words = self._sought.keys() & _words_in(text)
         candidates = chain.from_iterable(self._sought[word] for word in words)
         return [sought for sought in candidates if sought.place_in(text) >= 0]
 
@@ -375,19 +445,33 @@ def _counting(rule: Rule) -> Counting:
     tokens = tokens_of(rule.text)
     if rule.is_fact:
         every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
-        return Counting(rule, tokens, None, every, 0, False, False, "", {})
+        return Counting(rule, tokens, None, every, 0, False, False, False, "", "", {})
     bits = {False: 0, True: 0}
     for place, token in enumerate(tokens):
         bits[token.negated] |= 1 << place if _is_deed(token, tokens) else 0
-    if any(token.scope == "part" for token in tokens):
+    is_of_files = any(token.is_pattern and not (token.scope or token.form) for token in tokens)
+    if is_of_files or any(token.scope == "part" for token in tokens):
         bits[True] = 0  # the forbidden act has more than one part
+    named = [token for place, token in enumerate(tokens) if bits[False] >> place & 1]
+    is_only_path = named != [] and all(token.is_path for token in named)
+    is_to_read = is_only_path and asks_to_read(rule.text)
+    if bits[True] and is_only_path:
+        bits[False] = 0  # a path only shows where the rule applies
     occasion = occasion_of(rule.text, tokens)
     asks_before = bits[False] > 0 and occasion is not None and is_before(rule.text, occasion)
-    scope = scope_of(rule.text, tokens)
-    features = features_of(rule.text)
     needs_all = are_all_asked_for(rule.text, tokens)
     return Counting(
-        rule, tokens, occasion, bits[False], bits[True], asks_before, needs_all, scope, features
+        rule,
+        tokens,
+        occasion,
+        bits[False],
+        bits[True],
+        asks_before,
+        needs_all,
+        is_to_read or (occasion is None and has_condition(rule.text)),
+        scope_of(rule.text, tokens),
+        " ".join(words_mentioned(rule.text, tokens)),
+        features_of(rule.text),
     )
 
 
@@ -397,12 +481,21 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
     such as `DELETE`, has too many uses to be evidence.
     """
     is_capitals = token.text.isalpha() and token.text.isupper()
-    if token.is_pattern or token.scope or (token.negated and is_capitals):
+    is_pattern = token.is_pattern and token.form != FILE
+    if is_pattern or token.scope or (token.negated and is_capitals):
+        return False
+    opposite = (other.text for other in tokens if other.negated != token.negated)
+    if any(re.match(rf"{re.escape(token.text)}(?![\w-])", other) for other in opposite):
         return False
     if token.negated and token.is_program:
         return True
     others = (other for other in tokens if other.negated == token.negated and not other.scope)
     return not token.is_plain or not any(other.is_distinct for other in others)
+
+
+@lru_cache(maxsize=8)
+def _words_in(text: str) -> frozenset[str]:
+    return frozenset(_WORDS.findall(text))
 
 
 @cache
@@ -423,7 +516,9 @@ def _command(token: Token) -> re.Pattern[str]:
         return exact
     first, *words = exact.pattern.split(r"\ ")
     script = r"(?:run +)?" if token.text.partition(" ")[0] in _RUNNERS else ""
-    return re.compile(f"{first}{_OPTIONS} +{script}" + rf"{_OPTIONS} +".join(words))
+    words += [_FILE] if token.form == BEFORE_FILE else []
+    end = r"(?![:./=]\w)" if words[-1][-1] == ")" else ""
+    return re.compile(f"{first}{_OPTIONS} +{script}" + rf"{_OPTIONS} +".join(words) + end)
 
 
 @cache

@@ -11,6 +11,26 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from reflector.counts.clauses import (
+    Clause,
+    conditions_of,
+    is_asked_for,
+    is_example,
+    is_for_a_case,
+    reaches,
+    without_code,
+)
+from reflector.counts.forms import (
+    BEFORE_FILE,
+    FILE,
+    IMPORT,
+    NAME,
+    edits,
+    forms_of,
+    names,
+    without_edits,
+)
+
 #: Events have one bit for each token.
 MOST_TOKENS = 16
 _MIN_CHARACTERS = 3
@@ -47,10 +67,13 @@ _CHOSEN = (
 _TOKEN = re.compile(rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{_PATH}|{_IDENTIFIER}|{_CHOSEN})")
 #: First words of code that looks like a command, as in `pub use`.
 _KEYWORDS = frozenset(
-    "abstract async await class const def enum export extends fn for from func if impl import"
-    " interface let mod new private protected pub public return static struct trait type use var"
-    " while with".split()
+    "abstract as async await case catch class const def delete elif else enum export extends fn"
+    " for from func if impl import in insert interface is let match mod mut new not or private"
+    " protected pub public raise record return select static struct switch throw trait try type"
+    " update use var while with yield".split()
 )
+#: Keywords that are not frequent words of English.
+_NOUNS = frozenset("async await const enum impl struct trait typedef".split())
 #: Names with a capital inside that are not identifiers.
 _NAMES = frozenset(
     "GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MongoDB GraphQL DevOps YouTube"
@@ -59,24 +82,41 @@ _NAMES = frozenset(
 )
 #: An ending of file names, not a file such as `.env`.
 _ENDING = re.compile(r"\.(?!env|git)[a-z]{1,5}")
-#: The beginning of a part for you to fill in, as in `fix/<issue>`.
-_PLACEHOLDER = re.compile(r"[<{\[…$]|\.\.\.")
+#: The beginning of a part for you to fill in, as in `fix/<issue>`. An attribute such as
+#: `#[expect()]` is not one.
+_PLACEHOLDER = re.compile(r"[<{…$]|(?<!#)(?<!#!)\[(?!\w+\()|\.\.\.")
+#: A file for you to fill in, as in `uv run <script>`.
+_FILE_PLACEHOLDER = re.compile(r"\s*<[\w -]*(?:script|file|path)[\w. -]*>", re.IGNORECASE)
 
+#: "A is not B" only describes.
+_NOT = r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bbe )not"
+#: In "use A to avoid B", the words only name the reason.
+_AVOID = (
+    r"(?:(?<!to )|(?<=\btry to )|(?<=\bhard to )|(?<=\bsure to )|(?<=\bcareful to ))avoid(?:ing)?"
+)
 #: The last cue before a token decides; a negation includes the two words after it.
 _CUE = re.compile(
-    r"(?P<against>(?<![\w-])(?:never|not|don['’]?t|avoid|no|nunca|jam[aá]s|evit[ae]r?|não|nao"
+    rf"(?P<against>(?<![\w-])(?:never|{_NOT}|don['’]?t|{_AVOID}|no|nunca|jam[aá]s|evit[ae]r?"
+    r"|não|nao"
+    r"|(?:prefer(?:red)?|favou?r|choose)\b[^.;]*?\bover"
     r"|instead of|rather than|in favou?r of not|en vez de|en lugar de|em vez de"
     r"|forbid\w*|prohibit\w*|banned)\b"
-    r"(?:[ \t]+(?!without|until|unless|before)[\w'’]+){0,2}"
+    r"(?:[ \t*_]+(?!without|until|unless|before)[\w'’]+){0,2}"
     r"|n['’]t\b(?:[ \t]+[\w'’]+){0,1}|不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是)"
     r"|\b(?:use|using|prefer|run|running|search|grep|but|without|until|unless|before|always|usa"
     r"|utiliza|use"
     r"|prefiere|prefira|sin|sem)\b|改用|请|必须|应",
     re.IGNORECASE,
 )
+#: Words after the token that a rule prefers to another one.
+_PREFERRED = re.compile(r"`?[ \t]*(?:instead of|rather than|over)\b", re.IGNORECASE)
 #: A remark in parentheses that ends before a token.
 _ASIDE = re.compile(r"\([^()`]*\)")
-_BOUNDARY = re.compile(r"[.!?:;][\s]|[。！？；：\n]")
+_BOUNDARY = re.compile(
+    r"(?<!e\.g)(?<!i\.e)[.!?:;][\s]|[。！？；：\n]"
+    r"|,[ \t]+(?:it|they|this|that|these|we|there|because|since|as|so|which)\b",
+    re.IGNORECASE,
+)
 _ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
 _FOLDER = (
     r"package|module|folder|directory|crate|workspace|repo(?:sitory)?|project|app|service|layer"
@@ -97,7 +137,8 @@ _FOLDER_AFTER_UNSPACED = re.compile(
 )
 #: In Japanese and Korean, a negation follows its token.
 _AGAINST_AFTER = re.compile(
-    r"[^。．\n`]{0,24}?(?:(?<!なければなら)(?<!なければいけ)ない|ません|禁止|避け|하지 ?마|금지|않)"
+    r"[^。．、，(（)）\n`]{0,24}?"
+    r"(?:(?<!なければなら)(?<!なければいけ)ない|ません|禁止|避け|하지 ?마|금지|않)"
 )
 #: After these words, a token of a forbidden act is only a part of it: "never commit to `main`",
 #: "never store a key in `localStorage`". The token alone does not break the rule.
@@ -107,6 +148,8 @@ _PART = re.compile(
 #: Words after a forbidden token that restrict the ban.
 _CONDITION = re.compile(
     r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|when|if|until|on"
+    r"|between|during|while|more than|twice"
+    r"|(?:/[ \t]*`[^`\n]*`[ \t]*)*(?:prefix|suffix|trailer|footer|title|message|label|tag|header)"
     r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
     re.IGNORECASE,
 )
@@ -126,7 +169,7 @@ _ASKS_YOU = re.compile(
     re.IGNORECASE,
 )
 #: The words between commands that are all asked for.
-_AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?"
+_AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&&?|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?"
 _AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
 
 
@@ -135,13 +178,18 @@ class Token(NamedTuple):
 
     text      as a call contains it; for a pattern such as `*.ts`, the pattern
     negated   whether the rule speaks against it
-    scope     "place" or "purpose" if it only shows the place or the purpose of the rule, "part" if
-              the token alone does not show whether the rule was broken
+    scope     "place", "purpose" or "condition" if it only shows where, why or when the rule
+              applies, "mention" if the rule does not ask for it, "part" if the token alone does not
+              show whether the rule was broken
+    form      "before a file" if only a command with a file shows it, "file" if only a change of
+              such a file shows it, "name" if only a definition with such a name shows it, "import"
+              for an import inside a function; "" for other tokens
     """
 
     text: str
     negated: bool
     scope: str = ""
+    form: str = ""
 
     @property
     def is_pattern(self) -> bool:
@@ -159,8 +207,15 @@ class Token(NamedTuple):
     @property
     def is_command(self) -> bool:
         """Whether it is a command with its arguments, such as `make lint`."""
+        if self.form:
+            return self.form == BEFORE_FILE
         is_code = self.text.partition(" ")[0] in _KEYWORDS
         return not is_code and re.match(r"(?:\./)?[a-z][\w.-]* +\S", self.text) is not None
+
+    @property
+    def shown(self) -> str:
+        """Its text as a page shows it."""
+        return "an import in a function" if self.form == IMPORT else f"`{self.text}`"
 
     @property
     def is_plain(self) -> bool:
@@ -181,20 +236,63 @@ class Token(NamedTuple):
 def tokens_of(text: str) -> tuple[Token, ...]:
     """Return the tokens of a rule in the order of its text, without duplicates."""
     tokens: dict[str, Token] = {}
+    conditions = conditions_of(text)
     for match in _TOKEN.finditer(text):
-        written = _text_of(match)
-        is_long = len(written) >= _MIN_CHARACTERS or written in _PROGRAMS
-        if is_long and written not in _NAMES:
-            tokens.setdefault(written, _token(text, match, written))
-    return tuple(tokens.values())[:MOST_TOKENS]
+        for written in _texts_of(match):
+            is_long = len(written) >= _MIN_CHARACTERS or written in _PROGRAMS
+            if is_long and written not in _NAMES:
+                token = _token(text, match, written, conditions)
+                tokens.setdefault(written, token)
+    forms = [Token(name, negated=True, form=form) for name, form in forms_of(text)]
+    return (*forms, *tokens.values())[:MOST_TOKENS]
 
 
-def _token(text: str, match: re.Match[str], written: str) -> Token:
-    token = Token(written, _is_negated(text, match))
+def _token(text: str, match: re.Match[str], written: str, conditions: Sequence[Clause]) -> Token:
+    form = _form_of(text, match, written)
+    negated, reach = _negation_of(text, match)
+    token = Token(written, negated, form=form)
+    whole = without_code(text)[: match.start()]
     before = _BOUNDARY.split(text[: match.start()])[-1]
-    if token.negated and _ASKS_YOU.search(text):
+    if any(clause.start <= match.start() < clause.end for clause in conditions):
+        return token._replace(scope="condition")
+    if negated and (_ASKS_YOU.search(text) or _is_in_case(text, match.start(), before, conditions)):
         return token._replace(scope="part")
-    return token._replace(scope=_scope_of(token, before, text[match.end() :]))
+    scope = _scope_of(token, before, text[match.end() :])
+    is_edited = negated and (token.is_path or token.is_pattern) and edits(reach)
+    scope = "" if is_edited and scope == "place" else scope
+    if negated and form != NAME and not reaches(without_edits(reach) if is_edited else reach):
+        scope = scope or "part"
+    is_in_example = is_example(before) and not (negated and is_example(reach))
+    if is_in_example or _is_only_named(token, whole):
+        scope = scope or "mention"
+    return token._replace(scope=scope, form=FILE if is_edited else form)
+
+
+def _is_in_case(text: str, start: int, before: str, conditions: Sequence[Clause]) -> bool:
+    """Return whether an order against something is only for the case that its sentence begins with:
+    "when you review, never use `sed`".
+    """
+    begin = start - len(before)
+    return is_for_a_case(text) or any(
+        begin <= clause.start
+        and clause.end <= start
+        and "`" not in text[clause.end : start].strip("`")
+        for clause in conditions
+    )
+
+
+def _is_only_named(token: Token, before: str) -> bool:
+    """Return whether a rule names a command without asking for it."""
+    return token.is_command and not token.negated and not is_asked_for(before)
+
+
+def _form_of(text: str, match: re.Match[str], written: str) -> str:
+    span = match["span"] or ""
+    placeholder = _PLACEHOLDER.search(span)
+    if placeholder and _FILE_PLACEHOLDER.match(span, placeholder.start()):
+        is_program = written.partition(" ")[0] in _PROGRAMS
+        return BEFORE_FILE if is_program else ""
+    return NAME if re.fullmatch(r"[A-Za-z]\w*_", written) and names(text) else ""
 
 
 def _scope_of(token: Token, before: str, after: str) -> str:
@@ -210,7 +308,8 @@ def _scope_of(token: Token, before: str, after: str) -> str:
     is_file = token.is_path or token.is_pattern
     is_part = not is_file and _PART.search(before.rstrip("`")) is not None
     purpose = None if _is_choice(before) else _PURPOSE.match(after)
-    is_for = purpose is not None and (token.is_program or purpose["word"] == "to")
+    is_run = token.is_program or token.is_command or token.text.startswith("-")
+    is_for = purpose is not None and (is_run or purpose["word"] == "to")
     if token.negated and (is_part or is_for or _CONDITION.match(after)):
         return "part"
     if placed is None:
@@ -233,13 +332,26 @@ def are_all_asked_for(text: str, tokens: Sequence[Token]) -> bool:
     return len(named) > 1 and re.search(joined, text) is not None
 
 
-def _text_of(match: re.Match[str]) -> str:
-    """Return the text of a match without a part to fill in; "" if nothing else is left.
+def words_mentioned(text: str, tokens: Sequence[Token]) -> set[str]:
+    """Return the words of a rule's tokens, and the keywords of programming languages in it."""
+    words = {word for token in tokens for word in re.findall(r"\w+", token.text)}
+    keywords = _NOUNS.intersection(re.findall(r"\w+", text))
+    return {word for word in words if len(word) >= _MIN_CHARACTERS} | keywords
+
+
+def _texts_of(match: re.Match[str]) -> list[str]:
+    """Return the texts of a match: each of the commands that `&&` joins."""
+    return [_text_of(part) for part in (match["bare"] or match["span"]).split(" && ")]
+
+
+def _text_of(written: str) -> str:
+    """Return a text without a part to fill in; "" if nothing else is left.
 
     For a function, only its name and the bracket remain, because calls have arguments.
     """
-    written = match["bare"] or match["span"]
     fixed = _PLACEHOLDER.split(written, maxsplit=1)[0]
+    if fixed.endswith("()]"):
+        fixed = fixed.removesuffix("]")
     token = " ".join(fixed.removesuffix(")").split()).rstrip("\"'=,;-")
     if _ENDING.fullmatch(token):
         return f"*{token}"
@@ -247,13 +359,16 @@ def _text_of(match: re.Match[str]) -> str:
     return token if is_word and len(token) <= _MOST_CHARACTERS else ""
 
 
-def _is_negated(text: str, match: re.Match[str]) -> bool:
+def _negation_of(text: str, match: re.Match[str]) -> tuple[bool, str]:
     """Return whether a rule speaks against a token: in the last cue before it, or in a Japanese or
-    Korean cue after it.
+    Korean cue after it. The words from the cue to the token follow.
     """
     before = _BOUNDARY.split(_ASIDE.sub("", text[: match.start()]))[-1]
-    cues = list(_CUE.finditer(re.sub(r"`[^`\n]*`", "`", before)))
-    if cues:
-        return cues[-1]["against"] is not None
+    before = re.sub(r"`[^`\n]*`", "`", before)
+    cues = list(_CUE.finditer(before))
     rest = text[match.end() :]
-    return _AFTER.match(rest) is not None and _AGAINST_AFTER.match(rest) is not None
+    if cues and not _PREFERRED.match(rest):
+        cue = cues[-1]
+        start = cue.start() + max(0, cue[0].casefold().rfind(" over"))
+        return cue["against"] is not None, before[start:]
+    return _AFTER.match(rest) is not None and _AGAINST_AFTER.match(rest) is not None, ""

@@ -88,7 +88,8 @@ def _lint() -> dict[str, Any]:
 def _test() -> dict[str, Any]:
     return {
         "has_words": True,
-        "occasion": "sessions that changed code",
+        "names_command": True,
+        "occasion": "sessions that changed files",
         "since": counts(came_up=11, run=11, done=11),
         "before": counts(21, came_up=21, run=20, done=20),
     }

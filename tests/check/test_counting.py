@@ -296,3 +296,22 @@ def test_command_in_time_needs_no_begin(project: Project, tmp_path: Path) -> Non
     session.records[0]["parentUuid"] = "earlier"
     count = _counts(project, _found(tmp_path, session), LINT).by_rule[LINT.key]
     assert (count.since, count.lacks_start) == (Counts(1, 1, 1, ran=1, done=1), False)
+
+
+@pytest.mark.parametrize(
+    ("rule", "may_apply"),
+    [
+        ("Prefer `if let` chains.", True),
+        ("Never use `if_let`.", False),
+        ("When you sort, use `sort_by`.", True),
+        ("Read `docs/a.md`.", True),
+        ("Put it into `locales/`.", False),
+    ],
+)
+def test_rule_may_apply_without_a_sign(
+    project: Project, tmp_path: Path, rule: str, *, may_apply: bool
+) -> None:
+    """A word of it occurred, its condition is unknown, or it only names a path."""
+    session = Session("s-1").runs("cat > a.rs <<'E'\nlet a = 1;\nE", "")
+    count = _counts(project, _found(tmp_path, session), rule_of(rule)).by_rule[rule_of(rule).key]
+    assert count.may_apply is may_apply

@@ -84,7 +84,10 @@ def test_rows_have_the_order_of_their_kinds() -> None:
     [
         (rule(since=counts(came_up=9, run=8, done=8), **_RUNS), Part.FOLLOWED),
         (rule(judged_since=answers(3, 0)), Part.FOLLOWED),
-        (rule(since=counts(run=10, done=10), has_words=True), Part.FOLLOWED),
+        (rule(since=counts(run=10, done=10), has_words=True), Part.JUDGE),
+        (rule(since=counts(came_up=9, done=9), has_words=True, is_choice=True), Part.FOLLOWED),
+        (rule(has_words=True, may_apply=True), Part.JUDGE),
+        (rule(may_apply=True, **_RUNS), Part.UNSEEN),
         (rule(since=counts(run=3, done=3), has_words=True), Part.JUDGE),
         (rule(has_words=True), Part.UNSEEN),
         (rule(**_FORBIDS), Part.UNSEEN),

@@ -11,6 +11,7 @@ from reflector.counts.rules import (
     CAME_UP,
     IN_TIME,
     LATE,
+    MENTIONED,
     Marks,
     PartCounts,
     restored,
@@ -25,8 +26,10 @@ CONTAINS = "Never use `strings.Contains` in parsers."
 
 
 def _marks(rule: str, *messages: Message) -> Marks:
+    """The marks of a rule, without mentions of its words."""
     counts = rule_set([rule_of(rule)]).count(messages)
-    return counts.marks.get(rule_of(rule).key, Marks())
+    marks = counts.marks.get(rule_of(rule).key, Marks())
+    return marks._replace(came_up=marks.came_up & ~MENTIONED)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,13 @@ def test_each_token_has_its_bit() -> None:
         ("コミットの前に確認する。", runs("git commit")),
         ("Open a pull request as a draft.", runs("gh pr create --draft")),
         ("Commit to Git often, with `git add -p`.", runs("git commit")),
+        ("Run `make lint` at the end of each task.", edits("x")),
+        ("If you changed files in the repo, run `make lint`.", edits("x")),
+        ("Run `make lint` after each change.", runs("git commit")),
+        ("After making changes, run `make lint`.", edits("x")),
+        ("Run `make e2e` when changing tests.", edits("x", file="/app/tests/a.py")),
+        ("After changes to `src/a/`, run `make a`.", edits("x", file="/app/src/a/b.py")),
+        ("After changing Go code, run `make lint`.", edits("x", file="/app/a.go")),
         ("Keep tests small.", runs("mise run test")),
         ("Keep tests small.", edits("x", file="/app/tests/test_a.py")),
         ("Nunca borres las pruebas.", runs("pytest -q")),
@@ -123,6 +133,18 @@ def test_occasion_comes_up(rule: str, message: Message) -> None:
         ("Never commit to `main`; use `git checkout -b` first.", runs("git commit")),
         ("Don't commit directly to main: use `git switch -c`.", runs("git commit")),
         ("Run `make lint` before you push to the release branch.", runs("git push")),
+        ("Run `make lint` at the end of a task.", runs("ls")),
+        ("Run `make lint` at the end of a task.", edits("x", file="/tmp/a.py")),
+        ("Run `make docs` after changing settings of a page.", edits("x")),
+        ("Run `make lint` before finishing a large change to `a/`.", edits("x")),
+        ("When a change belongs to a commit of someone else, run `make it`.", runs("git commit")),
+        ("When you open a PR that adds a page, run `make docs`.", runs("gh pr create")),
+        ("Never update dependencies. Use `uv lock` for lockfiles.", runs("uv add x")),
+        ("Use `uv lock` to refresh dependencies that are old.", runs("uv add x")),
+        ("Use `uv run` for Python.", edits("x")),
+        ("Install all dependencies with `make install`.", runs("uv add x")),
+        ("Compare it with merged PRs: `gh pr list --all`.", runs("gh pr create")),
+        ("Run the tests with `pytest -q`.", runs("pytest -q")),
     ],
 )
 def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
@@ -374,12 +396,91 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
         ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
         ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
+        ("Never run `npm run test`.", runs("npm run test:unit")),
+        ("Never run `bun <file>`.", runs("bun test")),
+        ("Use `cargo update --precise`, never `cargo update`.", runs("cargo update --precise x")),
+        ("Never edit `package.json`.", runs("git add package.json")),
+        ("Never edit `package.json`.", edits("see package.json", file="/app/a.py")),
+        ("Never import from `src/a.ts`.", edits("x", file="/app/src/a.ts")),
+        ("In `a_*` crates, use `path = 1`, not `b.c`.", edits("b.c = 1")),
+        ("Avoid `[allow()]`.", edits("// [allow(dead_code)]", file="/app/a.rs")),
     ],
 )
 def test_harmless_call_breaks_no_rule(rule: str, message: Message) -> None:
     marks = _marks(rule, message)
     negated = rule_set([rule_of(rule)]).rules[rule_of(rule).key].negated
     assert not (marks.run | marks.written) & negated
+
+
+SNAPSHOTS = "Never edit snapshot files manually."
+PREFIX = "Don't prefix tests with `test_`."
+IMPORTS = "Imports go to the top of the file, never locally in functions."
+
+
+@pytest.mark.parametrize(
+    ("rule", "file", "text"),
+    [
+        (SNAPSHOTS, "/app/a/E501.py.snap", "x"),
+        ("Don't touch lockfiles directly.", "/app/uv.lock", "x"),
+        ("Do not manually modify `docs/api/**`.", "/app/docs/api/a.md", "x"),
+        ("Never edit `package.json`.", "/app/package.json", "x"),
+        ("Do not edit files in `generated/`.", "/app/generated/a.py", "x"),
+        (PREFIX, "/app/a.rs", "#[test]\nfn test_sorted() {"),
+        (IMPORTS, "/app/a.rs", "pub(crate) fn a() {\n    x();\n\n    use std::b;\n}"),
+        (IMPORTS, "/app/a.py", "def a():\n    if b:\n        from c import d"),
+        ("Prefer `#[expect()]` over `[allow()]`.", "/app/a.rs", "#[allow(dead_code)]"),
+    ],
+)
+def test_form_of_code_is_written(rule: str, file: str, text: str) -> None:
+    marks = _marks(rule, edits(text, file=file))
+    assert marks.written & rule_set([rule_of(rule)]).rules[rule_of(rule).key].negated
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (SNAPSHOTS, edits("see E501.snap", file="/app/a.rs")),
+        (SNAPSHOTS, runs("cat a/E501.py.snap")),
+        (PREFIX, edits("x = test_sorted()", file="/app/a.rs")),
+        (PREFIX, edits("fn test_a() { 2 }", "fn test_a() { 1 }", file="/app/a.rs")),
+        (IMPORTS, edits("use std::a;\nfn b() {\n}\nmod c {\n    use super::*;\n}", file="a.rs")),
+        (IMPORTS, edits("    use std::a;", file="/app/a.rs")),
+        (IMPORTS, edits("function a() {\n  import b\n}", file="/app/a.js")),
+    ],
+)
+def test_other_code_has_no_form(rule: str, message: Message) -> None:
+    assert _marks(rule, message) == Marks()
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("uv run scripts/a.py", 1),
+        ("uv run --with x a.py --y", 1),
+        ("uv run --only-group dev --locked prek run --files a.py", 0),
+        ("uv run pytest", 0),
+    ],
+)
+def test_program_with_a_file_is_run(command: str, run: int) -> None:
+    assert _marks("Run a script with `uv run <script>`.", runs(command)).run == run
+
+
+@pytest.mark.parametrize(
+    ("message", "is_mentioned"),
+    [
+        (edits("let a = b"), True),
+        (edits("a", "let a = b"), True),
+        (calls("Read", file_path="/app/let/a.rs"), True),
+        (calls("Skill", skill="let"), True),
+        (edits("enum A { }"), True),
+        (edits("letter = 1"), False),
+        (says("let"), False),
+    ],
+)
+def test_word_of_a_rule_is_mentioned(message: Message, *, is_mentioned: bool) -> None:
+    rule = rule_of("Prefer let chains (`if let`) to an enum.")
+    marks = rule_set([rule]).count([message]).marks.get(rule.key, Marks())
+    assert marks == Marks(came_up=MENTIONED * is_mentioned)
 
 
 @pytest.mark.parametrize(
@@ -402,12 +503,13 @@ def test_options_follow_each_word(command: str, run: int) -> None:
     assert _marks("Run `go test ./...` before you push.", runs(command)).run == run
 
 
+@pytest.mark.parametrize("asked", ["`make lint` and `make types`", "`make lint && make types`"])
 @pytest.mark.parametrize(
     ("commands", "order"),
     [(["make lint"], 0), (["make lint", "make types"], IN_TIME), (["make types"], 0)],
 )
-def test_all_commands_are_needed_in_time(commands: list[str], order: int) -> None:
-    rule = "Run `make lint` and `make types` before you commit."
+def test_all_commands_are_needed_in_time(asked: str, commands: list[str], order: int) -> None:
+    rule = f"Run {asked} before you commit."
     assert _marks(rule, *map(runs, commands)).came_up == order
 
 

@@ -1,0 +1,112 @@
+"""The forms of acts that a rule describes in words: a change of a kind of files, a definition with
+a prefix, an import inside a function.
+
+Invariant: a form counts only if the written code shows it completely.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+BEFORE_FILE = "before a file"
+FILE = "file"
+NAME = "name"
+IMPORT = "import"
+
+_EDITS = (
+    r"(?:hand[- ]?)?(?:edit|modify|change|touch|update|alter|overwrite|create|write)(?:ing)?"
+    r"|(?:modify|chang|updat|creat|writ)ing"
+)
+_EDIT = re.compile(rf"\b(?:{_EDITS})\b", re.IGNORECASE)
+#: Words around a path that do not restrict a rule against changes of it.
+_ANY_PART = re.compile(r"\b(?:anything|under|inside|within|below|in|to|generated)\b", re.IGNORECASE)
+#: A rule against changes by hand, with the files between the words.
+_BY_HAND = re.compile(
+    r"\b(?:never|not|don['’]?t)(?:[ \t]+(?:manually|directly|ever|hand[- ]?))*[ \t]*"
+    rf"(?:{_EDITS})\b"
+    r"(?P<files>[^.:;`]*)",
+    re.IGNORECASE,
+)
+_HAND = re.compile(r"\b(?:manually|by hand|directly|hand[- ]?edit)", re.IGNORECASE)
+#: Kinds of files that programs write, and their patterns.
+_KINDS_OF_FILES = {
+    r"\bsnapshots?\b": "*.snap",
+    r"\block[- ]?files?\b": "*.lock",
+}
+_NAMES = re.compile(r"\b(?:prefix|name|call|start|begin)(?:ed|ing|s)?\b", re.IGNORECASE)
+#: A rule against imports inside of functions.
+_IMPORTS_AT_TOP = re.compile(
+    r"\bimports?\b[^.:;]*\btop\b|\b(?:no|never|avoid|don['’]?t)\b[^.:;]*\b(?:local|inline|nested"
+    r"|function[- ]level|inside (?:of )?functions?)\b[^.:;]*\bimport",
+    re.IGNORECASE,
+)
+_LOCALLY = re.compile(
+    r"\b(?:local(?:ly)?|inline|nested|function[- ]level|in(?:side)?(?: of)? (?:a )?functions?)\b",
+    re.IGNORECASE,
+)
+_IMPORT_EXCEPTION = re.compile(r"\b(?:unless|except|circular|lazy|prefer)\b", re.IGNORECASE)
+_DEFINES = (
+    r"\b(?:fn|def|func|fun|function|class|struct|enum|trait|interface|type|const|let|var|val)[ \t]+"
+)
+#: The beginning of a function and an import, by the ending of the file.
+_FUNCTIONS = {
+    ".rs": (r"(?:[\w()]+ +)*fn\b.*\{", r"use [\w:]"),
+    ".py": (r"(?:async +)?def\b", r"(?:import|from \S+ import) "),
+}
+
+
+def edits(words: str) -> bool:
+    """Return whether these words are about changes of files."""
+    return _EDIT.search(words) is not None
+
+
+def without_edits(words: str) -> str:
+    """Return words about changes of files without those that do not restrict them."""
+    return _ANY_PART.sub("", _EDIT.sub("", words))
+
+
+def names(text: str) -> bool:
+    """Return whether a rule is about the names of definitions."""
+    return _NAMES.search(text) is not None
+
+
+def forms_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the form of each act that a rule forbids without naming a token."""
+    for rule in _BY_HAND.finditer(text):
+        if _HAND.search(rule[0]):
+            for kind, pattern in _KINDS_OF_FILES.items():
+                if re.search(kind, rule["files"], re.IGNORECASE):
+                    yield pattern, FILE
+    is_local = _IMPORTS_AT_TOP.search(text) and _LOCALLY.search(text)
+    if is_local and not _IMPORT_EXCEPTION.search(text):
+        yield "import in a function", IMPORT
+
+
+def places_of(form: str, name: str, text: str, file: str) -> list[int]:
+    """Return the indexes at which the text of a file has a form: a definition with a name, or an
+    import in a function.
+    """
+    if form == NAME:
+        expression = rf"{_DEFINES}{re.escape(name)}\w"
+        return [match.start() for match in re.finditer(expression, text)]
+    return list(_local_imports(text, file))
+
+
+def _local_imports(text: str, file: str) -> Iterator[int]:
+    """Yield the indexes of imports in the functions of a text. Indented lines are a body."""
+    header, imported = next(
+        (found for ending, found in _FUNCTIONS.items() if file.endswith(ending)), ("", "")
+    )
+    place = 0
+    depth: int | None = None
+    for line in text.splitlines(keepends=True) if header else ():
+        code = line.lstrip()
+        indent = len(line) - len(code)
+        if code and depth is not None and indent <= depth:
+            depth = None
+        if depth is None:
+            depth = indent if re.match(header, code) else None
+        elif re.match(imported, code):
+            yield place
+        place += len(line)
