@@ -183,15 +183,9 @@ def _evidence_of(ledger: Ledger, act: Event) -> Event:
 def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
     """Return the reason why bare `undo` takes back nothing, with the command that does."""
     if acts.is_import(act):
-        command = [event for event in standing if _command(event) == _command(act)]
-        # The position of a merge stands for all events that it brought.
-        merges = [event for event in command if event.type == ev.LEDGER_MERGED]
-        first = (merges or command)[0].position
-        last = (merges or command)[-1].position
-        positions = str(first) if first == last else f"{first}..{last}"
         return (
             f"your newest act is the import at position {act.position}; undo it with "
-            f"`reflector undo {positions}`"
+            f"`reflector undo {_import_positions(act, standing)}`"
         )
     own_changes = [event for event in standing if not acts.is_import(event)]
     older = [event for event in own_changes if event.type not in _FINAL]
@@ -204,3 +198,13 @@ def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
         approve = f"reflector review approve {(act.target_id or '')[:8]}"
         return f"{refusal}; to approve that proposal after all, run `{approve}`{way_out}"
     return f"{refusal}, which cannot be undone{way_out}"
+
+
+def _import_positions(act: Event, standing: Sequence[Event]) -> str:
+    """Return the positions with which `undo` takes back an import, such as `41..43`."""
+    command = [event for event in standing if _command(event) == _command(act)]
+    # The position of a merge stands for all events that it brought.
+    merges = [event for event in command if event.type == ev.LEDGER_MERGED]
+    first = (merges or command)[0].position
+    last = (merges or command)[-1].position
+    return str(first) if first == last else f"{first}..{last}"

@@ -288,19 +288,20 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
             continue
         seen.add(path)
         yield _File(shown, raw, wanted.clients)
-        for target in _imports(wanted.path, raw.decode("utf-8", "replace")):
-            if wanted.hops:
-                queue.append(_Wanted(target, wanted.hops - 1, shown, wanted.clients))
-            elif wanted.clients:
-                names = " and ".join(wanted.clients)
-                verb = "does" if len(wanted.clients) == 1 else "do"
-                unread.append(
-                    f"not followed: @{_shown(target, root)} in {shown} ({names} {verb} not follow "
-                    "imports)"
-                )
-    for path, why in sorted(replaced.items()):
-        if path.resolve() not in seen:
-            unread.append(f"not read: {_shown(path, root)}, because {why}")
+        targets = _imports(wanted.path, raw.decode("utf-8", "replace"))
+        if wanted.hops:
+            queue.extend(
+                _Wanted(target, wanted.hops - 1, shown, wanted.clients) for target in targets
+            )
+        elif wanted.clients:
+            unread.extend(
+                _not_followed_note(wanted, _shown(target, root), shown) for target in targets
+            )
+    unread.extend(
+        f"not read: {_shown(path, root)}, because {why}"
+        for path, why in sorted(replaced.items())
+        if path.resolve() not in seen
+    )
 
 
 def _loaded(root: Path) -> tuple[list[_Wanted], dict[Path, str]]:
@@ -327,6 +328,12 @@ def _outside_note(wanted: _Wanted, shown: str) -> str:
     if not wanted.importer:
         return f"not followed: {shown}, a symbolic link"
     return f"not followed: @{shown} in {wanted.importer}"
+
+
+def _not_followed_note(importer: _Wanted, target: str, shown: str) -> str:
+    names = " and ".join(importer.clients)
+    verb = "does" if len(importer.clients) == 1 else "do"
+    return f"not followed: @{target} in {shown} ({names} {verb} not follow imports)"
 
 
 def _unread_note(wanted: _Wanted, shown: str, error: OSError) -> str:
