@@ -384,15 +384,25 @@ class RuleSet:
         scope = self.rules[key].scope
         return not scope or re.search(scope, act.file) is not None
 
+    def _candidates(self, text: str) -> Iterator[_Sought]:
+        """Yield the tokens whose longest word a text contains."""
+        words = self._sought.keys() & _words_in(text)
+        return chain.from_iterable(self._sought[word] for word in words)
+
     def _held_by(self, text: str) -> list[_Sought]:
         """Return the tokens that a text contains."""
-        words = self._sought.keys() & _words_in(text)
-        candidates = chain.from_iterable(self._sought[word] for word in words)
-        return [sought for sought in candidates if sought.place_in(text) >= 0]
+        return [sought for sought in self._candidates(text) if sought.place_in(text) >= 0]
 
     def _named_in(self, text: str) -> list[_Sought]:
-        """Return the tokens of rules, without those of facts, that a text of yours contains."""
-        return [sought for sought in self._held_by(text) if not self.rules[sought.key].rule.is_fact]
+        """Return the tokens of rules, without those of facts, that a text of yours contains. You
+        name a command without its file.
+        """
+        return [
+            sought
+            for sought in self._candidates(text)
+            if not self.rules[sought.key].rule.is_fact
+            and sought._replace(token=sought.token._replace(form="")).place_in(text) >= 0
+        ]
 
     def _count_words(self, message: Message, counts: PartCounts) -> None:
         for sought in self._named_in(message.text):

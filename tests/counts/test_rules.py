@@ -160,6 +160,7 @@ def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
         (LINT, "You forgot to run `make lint`, CI is red."),
         (LINT, "You didn't run make lint."),
         ("Run it with `uv run`.", "no, use `uv run`, not python"),
+        ("Run a script with `uv run <script>`.", "no, use `uv run`, not python"),
         ("Don't use comments to narrate code.", "please don't add comments that restate it"),
         ("Commit messages must not contain emoji.", "stop putting emojis in the message"),
         ("Keep the PR description short.", "The PR body is too long again."),
