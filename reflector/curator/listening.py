@@ -159,11 +159,9 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
     wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
     if wish is None:
         return False
-    text = wish["text"]
     reason = "the user asked for it" if is_standing else "the user said the same in two sessions"
-    change = Change("add", section=wish["section"], text=text)
-    removed = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
-    row = next((row for row in removed if alike(text, row.bullet)), None)
+    change = Change("add", section=wish["section"], text=wish["text"])
+    row = _removed_before(rows, wish["text"])
     if row is not None:
         change = Change("restore", row.name)
         reason = f"{reason} again, after the rule was removed ({row.reason})"
@@ -180,6 +178,12 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
         )
         return proposal.state == "waiting"
     return False
+
+
+def _removed_before(rows: Iterable[BulletRow], text: str) -> BulletRow | None:
+    """Return the removed rule that a wish repeats; None if there is none."""
+    removed = (row for row in rows if row.status == "removed" and row.reason != PROMOTED)
+    return next((row for row in removed if alike(text, row.bullet)), None)
 
 
 def _is_covered(
