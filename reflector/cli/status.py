@@ -24,9 +24,9 @@ from reflector.cli.output import (
     short_time,
     table,
 )
+from reflector.events.event import latest_time
 from reflector.hooks import fast
 from reflector.hooks.reach import callers_of
-from reflector.ledger.append import latest_time
 from reflector.playbook.bullet import policy_words
 from reflector.playbook_files.kept_copies import foreign_note
 from reflector.sessions import spool

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from os import urandom
 from typing import Any, NamedTuple
 
@@ -124,6 +124,13 @@ def written(time: datetime) -> str:
     the times.
     """
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def latest_time() -> str:
+    """Return the latest time that is not in the future. Another clock may be one minute ahead of
+    this one.
+    """
+    return written(datetime.now(UTC) + timedelta(minutes=1))
 
 
 def as_written(text: str) -> str:

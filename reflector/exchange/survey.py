@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import MERGED, RESTATED, Event, first_moment
+from reflector.events.event import MERGED, RESTATED, Event, first_moment, latest_time
 from reflector.events.registry import ADVICE, WORDING_TYPES, fold_in, names_in
 from reflector.events.state import Playbook
 from reflector.exchange.agreement import NEVER, Clock
@@ -24,7 +24,7 @@ from reflector.exchange.transfer import (
     checked_lines,
     until_now,
 )
-from reflector.ledger.append import Writing, latest_time
+from reflector.ledger.append import Writing
 from reflector.ledger.reader import between
 from reflector.ledger.rows import Stored
 from reflector.playbook.names import Names, is_name

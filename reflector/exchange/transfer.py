@@ -23,9 +23,16 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, came_through, first_moment, is_place, time_of
+from reflector.events.event import (
+    NewEvent,
+    came_through,
+    first_moment,
+    is_place,
+    latest_time,
+    time_of,
+)
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
-from reflector.ledger.append import Prepared, check_facts, check_fields, latest_time, prepare
+from reflector.ledger.append import Prepared, check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerError, translated
 from reflector.ledger.projection import fill_tables

@@ -24,13 +24,12 @@ from pathlib import Path
 
 from reflector import entries, extensions, files, handover, locate
 from reflector.config import GONE, IGNORED, ConfigError, project_config
-from reflector.events.event import SESSION_RECORDED
+from reflector.events.event import SESSION_RECORDED, latest_time
 from reflector.events.sessions import unknown_speakers
 from reflector.hooks import fast, git_merge
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.judges.prompts import PLACEHOLDERS, Template, TemplateError, find_template
 from reflector.judges.registry import described
-from reflector.ledger.append import latest_time
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module

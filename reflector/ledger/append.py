@@ -136,13 +136,6 @@ def utc_now() -> str:
     return written(datetime.now(UTC))
 
 
-def latest_time() -> str:
-    """Return the latest time that is not in the future. Another clock may be one minute ahead of
-    this one.
-    """
-    return written(datetime.now(UTC) + timedelta(minutes=1))
-
-
 def later_than(recorded_at: str) -> str:
     """Return the current time, or the next microsecond after `recorded_at` if the clock was set
     back.
