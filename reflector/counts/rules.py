@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
@@ -456,32 +456,42 @@ def _counting(rule: Rule) -> Counting:
     if rule.is_fact:
         every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
         return Counting(rule, tokens, None, every, 0, False, False, False, "", "", {})
+    named, negated = _deeds_in(tokens)
+    occasion = occasion_of(rule.text, tokens)
+    asks_before = named > 0 and occasion is not None and is_before(rule.text, occasion)
+    needs_all = are_all_asked_for(rule.text, tokens)
+    is_to_read = _is_only_path(named, tokens) and asks_to_read(rule.text)
+    return Counting(
+        rule,
+        tokens,
+        occasion,
+        named,
+        negated,
+        asks_before,
+        needs_all,
+        is_to_read or (occasion is None and has_condition(rule.text)),
+        scope_of(rule.text, tokens),
+        " ".join(sorted(words_mentioned(rule.text, tokens))),
+        features_of(rule.text),
+    )
+
+
+def _deeds_in(tokens: Sequence[Token]) -> tuple[int, int]:
+    """Return the bits of the tokens that a rule asks for, and of those that it forbids."""
     bits = {False: 0, True: 0}
     for place, token in enumerate(tokens):
         bits[token.negated] |= 1 << place if _is_deed(token, tokens) else 0
     is_of_files = any(token.is_pattern and not (token.scope or token.form) for token in tokens)
     if is_of_files or any(token.scope == "part" for token in tokens):
         bits[True] = 0  # the forbidden act has more than one part
-    named = [token for place, token in enumerate(tokens) if bits[False] >> place & 1]
-    is_only_path = named != [] and all(token.is_path for token in named)
-    is_to_read = is_only_path and asks_to_read(rule.text)
-    if bits[True] and is_only_path:
+    if bits[True] and _is_only_path(bits[False], tokens):
         bits[False] = 0  # a path only shows where the rule applies
-    occasion = occasion_of(rule.text, tokens)
-    asks_before = bits[False] > 0 and occasion is not None and is_before(rule.text, occasion)
-    needs_all = are_all_asked_for(rule.text, tokens)
-    return Counting(
-        rule,
-        tokens,
-        occasion,
-        bits[False],
-        bits[True],
-        asks_before,
-        needs_all,
-        is_to_read or (occasion is None and has_condition(rule.text)),
-        scope_of(rule.text, tokens),
-        " ".join(words_mentioned(rule.text, tokens)),
-        features_of(rule.text),
+    return bits[False], bits[True]
+
+
+def _is_only_path(named: int, tokens: Iterable[Token]) -> bool:
+    return named > 0 and all(
+        token.is_path for place, token in enumerate(tokens) if named >> place & 1
     )
 
 
@@ -494,13 +504,18 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
     is_pattern = token.is_pattern and token.form != FILE
     if is_pattern or token.scope or (token.negated and is_capitals):
         return False
-    opposite = (other.text for other in tokens if other.negated != token.negated)
-    if any(re.match(rf"{re.escape(token.text)}(?![\w-])", other) for other in opposite):
+    if _begins_opposite(token, tokens):
         return False
     if token.negated and token.is_program:
         return True
     others = (other for other in tokens if other.negated == token.negated and not other.scope)
     return not token.is_plain or not any(other.is_distinct for other in others)
+
+
+def _begins_opposite(token: Token, tokens: Iterable[Token]) -> bool:
+    """Return whether a token begins one with the opposite meaning: `a b`, but not `a`."""
+    begin = re.compile(rf"{re.escape(token.text)}(?![\w-])")
+    return any(begin.match(other.text) for other in tokens if other.negated != token.negated)
 
 
 @lru_cache(maxsize=8)

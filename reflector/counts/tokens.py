@@ -257,15 +257,25 @@ def _token(text: str, match: re.Match[str], written: str, conditions: Sequence[C
         return token._replace(scope="condition")
     if negated and (_ASKS_YOU.search(text) or _is_in_case(text, match.start(), before, conditions)):
         return token._replace(scope="part")
-    scope = _scope_of(token, before, text[match.end() :])
-    is_edited = negated and (token.is_path or token.is_pattern) and edits(reach)
-    scope = "" if is_edited and scope == "place" else scope
-    if negated and form != NAME and not reaches(without_edits(reach) if is_edited else reach):
-        scope = scope or "part"
+    token = token._replace(scope=_scope_of(token, before, text[match.end() :]))
+    token = _forbidden(token, reach) if negated else token
     is_in_example = is_example(before) and not (negated and is_example(reach))
-    if is_in_example or _is_only_named(token, whole):
-        scope = scope or "mention"
-    return token._replace(scope=scope, form=FILE if is_edited else form)
+    if not token.scope and (is_in_example or _is_only_named(token, whole)):
+        return token._replace(scope="mention")
+    return token
+
+
+def _forbidden(token: Token, reach: str) -> Token:
+    """Return a forbidden token after the words `reach`. If they are about changes of files, only
+    such a change shows it.
+    """
+    if (token.is_path or token.is_pattern) and edits(reach):
+        scope = token.scope.replace("place", "")
+        token = token._replace(scope=scope, form=FILE)
+        reach = without_edits(reach)
+    is_option = token.text.startswith("-") and reach.rstrip("`").endswith("(")
+    is_reached = is_option or token.form == NAME or reaches(reach)
+    return token if is_reached or token.scope else token._replace(scope="part")
 
 
 def _is_in_case(text: str, start: int, before: str, conditions: Sequence[Clause]) -> bool:

@@ -403,7 +403,8 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Never edit `package.json`.", runs("git add package.json")),
         ("Never edit `package.json`.", edits("see package.json", file="/app/a.py")),
         ("Never import from `src/a.ts`.", edits("x", file="/app/src/a.ts")),
-        ("In `a_*` crates, use `path = 1`, not `b.c`.", edits("b.c = 1")),
+        ("Internal `a_*` crates use `path = 1`, not `b.c`.", edits("b.c = 1")),
+        ("Never pass `privateKey` to `localStorage`.", edits("privateKey = made()")),
         ("Avoid `[allow()]`.", edits("// [allow(dead_code)]", file="/app/a.rs")),
     ],
 )

@@ -69,6 +69,7 @@ def test_negation_before_token_is_read(rule: str, tokens: str) -> None:
         ("**Before `git push`:** run `make lint`.", ["condition", ""]),
         ("Commit only after `make lint` passes.", [""]),
         ("Never push until `make lint` passes.", [""]),
+        ("**Never amend commits** (`--amend`).", [""]),
         ("When you review, never use `a_b`.", ["part"]),
         ("When you review, use `b_c`, not `a_b`.", ["", ""]),
         ("Never assume that `a_b` works.", ["part"]),
