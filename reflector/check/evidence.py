@@ -158,7 +158,7 @@ def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
     silent = [each.session[:_ID] for each in evidence.sessions if not each.deed]
     if shown and silent:
         number = counted(len(silent), "session")
-        yield cut(f"{_INDENT}no sign of it in {number}: {', '.join(silent)}", _WIDTH)
+        yield cut(f"{_INDENT}not seen in {number}: {', '.join(silent)}", _WIDTH)
     if gone := evidence.gone:
         yield f"{_INDENT}{counted(gone, 'session')} counted earlier, whose transcripts are gone"
 

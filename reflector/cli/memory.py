@@ -175,7 +175,7 @@ def _bring_up_to_date(place: Place) -> str:
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
         if is_begun:
-            place.note([f"started a ledger for these changes: {project.ledger_file}"])
+            place.note([f"started a ledger for the history of memory files: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
         return str(error)
     return ""
@@ -246,11 +246,7 @@ def _way_back(place: Place, change: Change) -> tuple[str, str]:
     if change.store.until is not None:
         return "", ""
     try:
-        words = words_of_undo(change)
-        if change.fact("source") == GIT:
-            # It may be a colleague's commit, so `undo` shows the lines before it asks for --yes.
-            words = [change.place]
-        return place.command("undo", *words), ""
+        return place.command("undo", *words_of_undo(change)), ""
     except UndoRefused as error:
         return "", str(error)
 
@@ -524,7 +520,8 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
         print_facts([("written", line.origin or words)], 8)
         return
     print_facts(_facts(line, change), 8)
-    if _way_back(place, change)[0]:
+    # An undo of a commit would also take back what colleagues wrote.
+    if change.fact("source") != GIT and _way_back(place, change)[0]:
         _note_way_back(place, change)
     if session:
         note(f"To see the session: {session}")

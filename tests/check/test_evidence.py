@@ -92,7 +92,7 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
     others = [Session("s-2").runs("git commit", ""), Session("s-3").runs("ls", "")]
     shown = _lines(agent_here, LINT, done, *others)
     assert [line.split()[4] for line in shown[1:3]] == ["not", "ran"]
-    assert shown[3].strip() == "no sign of it in 1 session: s-3"
+    assert shown[3].strip() == "not seen in 1 session: s-3"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                     "run in 1 of 2 sessions",
                     "0 of 2",
                     "ruff check",
-                    "no sign of it in 1 session",
+                    "not seen in 1 session",
                 ],
             ),
         ],
