@@ -207,9 +207,9 @@ def edit(place: Place, name: str | None, text: str | None, section: str | None) 
     """Change a rule, or all rules in your editor.
 
     With TEXT or --section, the rule changes immediately and keeps its name and counts. With NAME
-    alone, its text opens in your editor. Without NAME, playbook.json opens: you can change a text,
-    move or delete a rule, or add a rule as {"text": "..."}, without a name. The editor is $VISUAL
-    or $EDITOR.
+    alone, your editor opens the rule's text. Without NAME, your editor opens playbook.json. In this
+    file you can change a text, move or delete a rule, or add a rule as {"text": "..."}, without a
+    name. The editor is $VISUAL or $EDITOR.
     """
     if name is None:
         options = click.get_current_context().params
@@ -292,7 +292,7 @@ def _is_edited_again() -> bool:
 def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
     """Remove rules.
 
-    The ledger keeps their history, and `undo NAME` restores a rule.
+    The ledger keeps the history of removed rules, and `undo NAME` restores the rule NAME.
     """
     return [Change("remove", name) for name in dict.fromkeys(names)]
 
@@ -307,9 +307,9 @@ def merge(
 ) -> Sequence[Change]:
     """Merge rules into a new one.
 
-    If the rules have different words, give the text of the new rule with --text. If verdicts of one
-    session counted for several of these rules, they now count once. A citation of an old name
-    counts for the new rule.
+    If the rules have different words, give the text of the new rule with --text. If one session has
+    verdicts on several of these rules, these verdicts count once for the new rule. A citation of an
+    old name counts for the new rule.
     """
     if len(names) < 2:
         raise click.UsageError(

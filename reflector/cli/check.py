@@ -74,8 +74,8 @@ _EACH = partial(counting, what="reading your agents' sessions")
 @click.option("--since", type=DAY, help="Read only sessions since this day.")
 @judge_option
 @flag("--learn", help="Also propose rules that seem to be missing.")
-@flag("--retry-failed", help="Ask again about sessions without an answer.")
-@flag("--dry-run", help="Show a judge's cost, and send nothing.")
+@flag("--retry-failed", help="Retry sessions that the judge did not answer.")
+@flag("--dry-run", help="Show the price of judging, and send nothing.")
 @flag("--all", "whole", help="Show every rule in full.")
 @yes_option
 @json_option
@@ -95,14 +95,14 @@ def check(
 ) -> None:
     """Show which rules your agent breaks.
 
-    FILE is a file with rules. By default, `check` reads the files that agents load in this
-    project, such as CLAUDE.md and AGENTS.md, and the rules of its playbook. In a folder without
-    such files, it shows a table of your projects.
+    FILE is a file with rules. By default, `check` reads the files that agents load in this project,
+    such as CLAUDE.md and AGENTS.md, and the rules of its playbook. In a folder without such files,
+    `check` shows a table of your projects.
 
     Without a judge, `check` is free and sends nothing. With --judge, a judge reads the sessions
-    that your agents keep of this project, newest first. Before that, `check` shows the number of
-    tokens and the price. If you stop `check`, run the same command again. It then continues with
-    the sessions that remain.
+    that your agents keep of this project, newest first. Before the judge reads them, `check` shows
+    the number of tokens and the price. If you stop `check`, run the same command again, and the
+    judge reads the remaining sessions.
     """
     typed = Typed(files, most, since, judge, learn, retry_failed)
     project = _with_judge(place, judge)

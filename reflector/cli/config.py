@@ -45,8 +45,9 @@ _global = flag("--global", "for_all", help=("Use your own settings file, for all
 def config(ctx: click.Context) -> None:
     """Show or change settings.
 
-    If a setting has several values, the first of these applies: a command's option, the
-    environment, the project's file, your own file, the default.
+    You can set the same setting in several places. reflector uses the first value in this order: a
+    command's option, the environment, the project's settings file, your own settings file, the
+    default.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -87,7 +88,7 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 
     With --global, the setting applies to all of your projects.
 
-    A list, such as `projects`, takes several values.
+    If the setting is a list, such as `projects`, you can give several values.
     """
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
@@ -139,8 +140,8 @@ def off(place: Place) -> None:
     """Turn reflector off (disable it) in this project.
 
     reflector then does not record or judge sessions here, and your agent gets no rules. You keep
-    your playbook and its history, and all commands work. The command sets `enabled` in this
-    project. `reflector on` removes this setting.
+    your playbook and its history, and all commands work. The command sets `enabled` to false in the
+    project's settings. `reflector on` removes this setting.
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)

@@ -44,9 +44,10 @@ _NEXT = (
 def demo(folder: Path | None) -> None:
     """Show `check` and the counts on sample sessions.
 
-    The demo creates a project with a playbook and three sessions. With FOLDER, the project is kept
-    there, otherwise it is temporary. The demo uses no network, no key and none of your files. With
-    REFLECTOR_BACKEND=anthropic, a model judges the sessions with the key in your environment.
+    The demo creates a project with a playbook and three sessions. With FOLDER, the demo keeps the
+    project in FOLDER. Otherwise, it deletes the project at the end. The demo uses no network, no
+    key and none of your files. With REFLECTOR_BACKEND=anthropic, a model judges the sessions with
+    the key in your environment.
     """
     if folder is not None and folder.exists():
         raise click.UsageError(f"{folder} already exists; name a new folder for the demo")

@@ -52,7 +52,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 @flag(
     "--report",
     "as_report",
-    help="Print a report for an issue, without your text.",
+    help="Print facts to paste into a bug report.",
 )
 @json_option
 @click.pass_obj
@@ -61,8 +61,9 @@ def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
 
     Each line is ok, a warning or an error. Warnings and errors show the command that corrects them.
     Without --fix, `doctor` changes nothing. --fix renews reflector's hooks, makes reflector's files
-    private and records waiting sessions. It does not change your own text. The exit code is 1 if
-    there are errors.
+    private and records waiting sessions. --fix never changes your own text. --report prints facts
+    that you can paste into a bug report. These facts do not contain text of your rules or sessions.
+    The exit code is 1 if a line is an error.
     """
     refused: ConfigError | None = None
     try:

@@ -80,18 +80,19 @@ class StatsJson:
 
 @click.command()
 @click.argument("name", required=False, type=NAME)
-@flag("--doubles", help="Explain verdicts that were counted twice.")
+@flag("--doubles", help="List verdicts that may count more than once.")
 @question
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.
 
-    The tables show the figures by judge, by prompt and by day (UTC). OVERRULED: verdicts that you
-    replaced with your own. WORKED: the models that did the work in your sessions, with the votes
-    of these sessions on your rules.
+    The tables show the figures by judge, by prompt and by day (UTC). OVERRULED: a judge's verdicts
+    that you replaced with your own. WORKED: each model that your agents used, with the votes on
+    your rules from sessions with this model.
 
 
-    --json contains all days. --doubles lists verdicts that may count more than once, and each
-    rule's totals under each counting policy. NAME selects one rule.
+    The JSON output (--json) contains all days, but the table only the newest ones. --doubles lists
+    verdicts that may count more than once, and each rule's totals under each counting policy. NAME
+    selects one rule.
     """
     if doubles:
         _doubles(asked, name)
@@ -227,8 +228,8 @@ def _rate(group: Group) -> str:
 def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> None:
     """Query the ledger with SQL, read-only.
 
-    Without QUERY, read the query from stdin. If stdin is empty, list the views (bullets, tags,
-    reflections, sessions) and their columns, which docs/machines.md describes.
+    Without QUERY, `sql` reads the query from stdin. If stdin is empty, `sql` lists the views
+    (bullets, tags, reflections, sessions) and their columns. docs/machines.md describes each view.
     """
     if form is not None and as_json:
         raise click.UsageError(f"choose --json or --format {form}")

@@ -65,8 +65,8 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. The hooks record which rules a session
-    cites, and send nothing. Your other settings do not change, and a copy of the old file is kept
-    next to the new one.
+    cites, and send nothing. `install` does not change your other settings. It keeps a copy of the
+    old settings file next to the new one.
     """
     from reflector.hooks.install import hook_command, install_hooks
 
@@ -110,9 +110,9 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
 def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
 
-    A status line that calls reflector is also removed. If nothing else in the file has changed
-    since the installation, the file is restored byte for byte. Your playbooks and their history are
-    kept.
+    `uninstall` also removes a status line that calls reflector. If nothing else in the settings
+    file has changed since the installation, `uninstall` restores the file byte for byte. It keeps
+    your playbooks and their history.
     """
     from reflector.hooks.install import uninstall_hooks
 

@@ -69,9 +69,9 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     """List judges for your sessions, with prices.
 
     A judge reads a session and decides for each cited rule whether it helped. For each judge, the
-    list shows the price of your last ten sessions and the receiver of their text. The command sends
-    nothing. `judge allow` lets a judge read your sessions in all of your projects, and `judge
-    forbid` stops that judge.
+    list shows the price of judging your last ten sessions, and who would receive the text of these
+    sessions. The command sends nothing. `judge allow` lets a judge read your sessions in all of
+    your projects, and `judge forbid` stops that judge.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -127,11 +127,12 @@ def _tokens(newest: Estimate) -> str:
 def allow(place: Place, who: str | None, yes: bool) -> None:
     """Allow a judge to read your sessions.
 
-    WHO is a name from `reflector judge`. Without WHO, the command shows each judge with its price
-    and the receiver of your text, and asks you to choose. With --yes, it allows all of your
-    installed agents. Before you allow an agent, reflector checks that the agent cannot use tools.
-    reflector runs the agent in the background with the agent's cheapest model. In your own folder,
-    reflector saves the environment variables that the agent needs to log in.
+    WHO is a name from `reflector judge`. Without WHO, the command asks you to choose a judge. For
+    each judge, it shows the price, and who would receive the text of your sessions. With --yes, the
+    command allows all of your installed agents. Before you allow an agent, reflector checks that
+    the agent cannot use tools. reflector runs the agent in the background with the agent's cheapest
+    model. In your own folder, reflector saves the environment variables that the agent needs to log
+    in.
     """
     config = place.project().config
     _refuse_unknown(who, config)
@@ -383,8 +384,8 @@ def end_first(project: Path) -> None:
 def forbid(place: Place, who: str | None) -> None:
     """Stop a judge from reading your sessions.
 
-    WHO is a name from `reflector judge`. Without WHO, the command stops all judges. The judge
-    `rules` then decides without a model and sends nothing. Earlier verdicts stay.
+    WHO is a name from `reflector judge`. Without WHO, the command stops all judges. The built-in
+    judge `rules` then decides without a model and sends nothing. Earlier verdicts still count.
     """
     _refuse_unknown(who, users_config())
     if who in OFFLINE:

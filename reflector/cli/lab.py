@@ -62,7 +62,7 @@ def lab(place: Place, dataset: str | None) -> None:
     type=click.IntRange(1, 10),
     default=1,
     show_default=True,
-    help="Number of times to ask for insights.",
+    help="Number of times to ask the judge for insights.",
 )
 @judge_option
 @click.option("--out", type=FILE, help="Also write the answers to this fixtures file.")
@@ -184,17 +184,17 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
     print_judged(judged)
 
 
-@lab.command(short_help="Read recorded answers with today's parser.")
+@lab.command(short_help="Parse the recorded answers of judges again.")
 @click.argument("sessions", nargs=-1, metavar="[SESSION…]")
 @dry_run_option
 @json_option
 @click.pass_obj
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Read recorded answers with today's parser.
+    """Parse the recorded answers of judges again.
 
-    If today's parser or your present settings give other verdicts, these verdicts replace the
-    recorded ones. --dry-run shows the differences. After a change of `checked_counts`, it also
-    counts the answers to `check` again.
+    If the present parser or settings read other verdicts from an answer, these verdicts replace the
+    recorded ones. With --dry-run, the command only shows the differences. If you changed the
+    setting `checked_counts`, the command also counts the answers to `check` again.
     """
     config = place.project().config
     with place.changing() as ledger:
@@ -240,7 +240,7 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     """Measure the gated reflection step.
 
-    It uses a fixed turn and writes nothing.
+    The measurement uses a fixed turn and writes nothing.
 
     SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. The
     command prints one JSON object about the last run. This object is the same on every machine.

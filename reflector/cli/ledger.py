@@ -75,7 +75,7 @@ class RebuiltJson:
 @flag("--check", help="Only compare, and exit with 1 if tables differ.")
 @flag(
     "--fix",
-    help="Also restore triggers, views and a wrong head.",
+    help="Also repair triggers, views and a wrong head.",
 )
 @click.option("--why", metavar="REASON", help="Reason for setting unreadable events aside.")
 @json_option
@@ -180,9 +180,10 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
 
     `verify` checks the chain, the order, triggers, views and SQLite's own integrity. It computes
     every counter again from the events. It checks that a server still has the newest event that
-    this machine saw, and that trials were drawn and closed correctly. For each fault, `verify`
-    prints a line, and it then exits with 1. With --anchor, it also proves that no event up to the
-    given head is missing.
+    this machine saw. It checks that each trial chose sessions by chance, and that the recorded
+    result follows from these sessions. If `verify` finds faults, it prints a line for each fault
+    and exits with 1. With --anchor, `verify` also proves that no event up to the given head is
+    missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -240,8 +241,8 @@ class HeadJson(Head):
 def head(asked: Question) -> None:
     """Print the head of the ledger, ready to publish.
 
-    The head covers every event up to its position. With it, `reflector verify --anchor` later
-    proves that all of these events still exist.
+    The head covers every event up to the head's position. If you keep the head, `reflector verify
+    --anchor` can later prove that all of these events still exist.
     """
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be deleted later
@@ -288,10 +289,10 @@ class PolicyJson:
 def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) -> None:
     """Show or change the counting policy.
 
-    The policy decides how often equal verdicts on the same rule count. With as_applied, each of
-    them counts. With once_per_reflection, they count once for each reflection. With
-    once_per_session, they count once for each session. To see the counts under a policy, run
-    `reflector list --counting POLICY`.
+    The policy decides how often equal verdicts on the same rule count. With as_applied, each
+    verdict counts. With once_per_reflection, equal verdicts of one reflection count once. With
+    once_per_session, equal verdicts of one session count once. To see the counts under a policy,
+    run `reflector list --counting POLICY`.
     """
     if name is not None:
         with place.changing(begins=True) as opened:
@@ -327,8 +328,8 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
 def assert_(place: Place, name: str, counters: str) -> None:
     """Record a rule's counters for `verify`.
 
-    HELPFUL/HARMFUL are the two counters that you expect, such as 7/2. If the counters differ, the
-    command fails and records nothing.
+    HELPFUL/HARMFUL are the two counters that you expect, such as 7/2. If the rule's counters differ
+    from these, the command fails and records nothing.
     """
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(
@@ -347,9 +348,9 @@ def assert_(place: Place, name: str, counters: str) -> None:
 def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file.
 
-    Sessions can continue during the copy. Only your user account can read the new file. An existing
-    file is never overwritten. With the printed head, you can verify the copy later: `reflector
-    verify --anchor`.
+    Sessions can continue during the copy. Only your user account can read the new file. `backup`
+    never overwrites an existing file. With the printed head, you can verify the copy later:
+    `reflector verify --anchor`.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -358,13 +359,13 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@flag("--force", help="Restore even if the backup lacks some events.")
+@flag("--force", help="Restore even if FILE lacks events of the ledger.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger with a backup.
 
-    FILE is verified first and never changed. The old ledger is kept next to the new one. The
-    command also writes playbook.json again, and keeps the old file.
+    `restore` verifies FILE first, and never changes FILE. It keeps the old ledger next to the new
+    one. It also writes a new playbook.json, and keeps the old playbook.json under another name.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)
@@ -396,9 +397,9 @@ def take(place: Place, yes: bool) -> None:
 
     Use this command if a ledger came with the project, or if your ledger is lost.
 
-    `take` shows the origin of the history in this ledger, and waits for your confirmation. It then
-    computes all hashes and tables again. You do not need this command for a ledger that you
-    created, or that you moved or copied with its project.
+    `take` shows the origin of the history in this ledger, and waits for your confirmation. After
+    your confirmation, `take` computes all hashes and tables of the ledger again. You do not need
+    this command for a ledger that you created, or that you moved or copied with its project.
     """
     project = place.project()
     ledger_offer = offer(project)
@@ -446,8 +447,8 @@ def copy(place: Place, url: str) -> None:
     """Copy the ledger to another database.
 
     URL is sqlite:////path/to/ledger.db or postgresql://server/database. The command checks every
-    hash. Afterwards, both ledgers end at the printed head. The target must not contain events. The
-    project uses its old ledger until you set `ledger_url` to the copy.
+    hash. Afterwards, both ledgers end at the printed head. The database at URL must not contain
+    events. The project uses its old ledger until you set `ledger_url` to the copy.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -462,7 +463,7 @@ def copy(place: Place, url: str) -> None:
 @ledger.command()
 @click.pass_obj
 def revisions(place: Place) -> None:
-    """Show known schema revisions and the ledger's own.
+    """List schema revisions, and mark the current one.
 
     This command does not change the ledger. After an update of reflector, any other command
     upgrades the ledger.
@@ -482,8 +483,8 @@ def revisions(place: Place) -> None:
 def upgrade(place: Place, dry_run: bool) -> None:
     """Bring the ledger's schema to the newest revision.
 
-    With --dry-run, it only prints the SQL statements. Run the statements with the database's own
-    client, as the owner of the tables, while no one uses the ledger.
+    With --dry-run, the command only prints the SQL statements. Run the statements with the
+    database's own client, as the owner of the tables, while no one uses the ledger.
     """
     project = place.project()
     needs_ledger(project)
@@ -508,8 +509,9 @@ def grants(place: Place, rights: str, role: str | None) -> None:
     reflector_writer or reflector_owner).
 
     The command changes nothing. Read the statements, then run them with psql, as the owner. A
-    reader only reads. A writer appends events. It cannot delete or change an event, remove a
-    trigger, or change a rule without an event. Only the owner can migrate, rebuild and erase.
+    reader only reads. A writer appends events, but cannot delete or change an event, remove a
+    trigger, or change a rule without an event. Only the owner can upgrade or rebuild the ledger, or
+    erase text.
     """
     project = place.project()
     if not project.config.ledger_url:

@@ -175,7 +175,7 @@ class RecalledJson:
 def recall(asked: Question, query: str, most: int) -> None:
     """Search rules, lessons and summaries.
 
-    If no text matches well enough, nothing is printed. The search does not use the network.
+    If no text matches well enough, `recall` prints nothing. The search does not use the network.
     """
     matches = recalling.recall(query, most, of=asked.playbook)
     scores = ("score", "words", "cosine")

@@ -63,8 +63,8 @@ def mcp(place: Place) -> None:
     """Serve the playbook to an agent over MCP.
 
     The tools are search_playbook, why, propose_change and lesson_outcome. A proposal waits for your
-    decision in `reflector review`, unless the setting `proposals` is "accept". Needs the extra
-    `mcp`.
+    decision in `reflector review`, unless the setting `proposals` is "accept". This command needs
+    the extra `mcp` of the Python package.
     """
     try:
         from mcp.server import MCPServer

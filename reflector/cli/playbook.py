@@ -206,7 +206,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.command("list")
 @click.argument("words", nargs=-1)
 @click.option("--section", type=SECTION, help="List only rules of this section.")
-@click.option("--since", type=DAY, help="List only rules not cited since this day.")
+@click.option("--since", type=DAY, help="List rules that no session cited since this day.")
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
@@ -217,7 +217,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option(
     "--counting",
     type=click.Choice(COUNTINGS),
-    help="Show the counts that this counting policy gives.",
+    help="Show the counts under this counting policy.",
 )
 @question
 def list_(
@@ -242,11 +242,11 @@ def list_(
     HARMED    Votes that the rule harmed.
     FOLLOWED  "3 of 5": a judge could decide about 5 sessions, and 3 of these
               sessions followed the rule.
-    COUNTERS  The counts stored in playbook.json. Only shown if they differ
-              from the votes.
-    SHOWN     "yes" if new sessions get the rule. Only shown if some of the
-              rules do not fit.
-    DEMOTED   Sessions that got the rule since the rule last helped.
+    COUNTERS  The counts in playbook.json. The column appears only if these
+              counts differ from the votes.
+    SHOWN     "yes" if new sessions get the rule. The column appears only if
+              new sessions do not get all rules.
+    DEMOTED   Number of sessions that got the rule since the rule last helped.
 
     For at most three rules, `list` also prints the newest verdict of a judge, with its quote.
     """

@@ -241,16 +241,16 @@ def _cost(of: SessionStory | Reflection) -> str:
 def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool) -> None:
     """Explain counts of a rule, or changes of a file.
 
-    For a rule, `blame` lists the sessions that `check` counted. Then each row shows a session, the
-    verdict, the new total and the reason.
+    For a rule, `blame` first lists the sessions that `check` counted. Below them, each row shows a
+    session, its verdict on the rule, the new total and the reason.
 
     For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows the author and the
     time. It also shows your words before the change, and the earlier line. Then it lists the
     sessions that `check` counted, each with a quote. The sessions to look at come first.
 
-    If a verdict no longer counts, its row shows the reason: a retraction, a recount, or another
-    verdict that counts instead. For a merged rule, `blame` also lists the verdicts on the rules
-    that were merged.
+    If a verdict no longer counts, the row of this verdict shows the reason: a retraction, a
+    recount, or another verdict that counts instead. For a merged rule, `blame` also lists the
+    verdicts on the rules that were merged.
     """
     if isinstance(name, FileLine):
         _blame_line(place, name, moment, as_json=as_json)

@@ -44,11 +44,12 @@ def reflect(
 ) -> None:
     """Judge recorded sessions.
 
-    Without SESSION, `reflect` judges all sessions that are not judged yet, including sessions that
-    failed or waited for a budget. SESSION is the id of a session, or the beginning of the id. If
-    you name a session, budgets and earlier failures do not matter. A judged session is not judged
-    again. --judge chooses the judge of this run. If this judge needs your permission, the command
-    asks you. --dry-run prints the prompt that a model would get, and sends nothing.
+    Without SESSION, `reflect` judges all sessions that are not judged yet. These include sessions
+    whose earlier judging failed, or waited because a budget was spent. SESSION is the id of a
+    session, or the beginning of the id. If you name a session, `reflect` judges it even if a budget
+    is spent or earlier judging failed. `reflect` does not judge a judged session again. --judge
+    chooses the judge of this run. If this judge needs your permission, the command asks you.
+    --dry-run prints the prompt that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)

@@ -45,7 +45,8 @@ def report(
     The page begins with the rules that your agent breaks, as `check` counts them. It shows the
     reason for each count, recent changes, sessions by week, open decisions, judges, cost, and rules
     that no session cites. The page is a single file that loads nothing from the network. By
-    default, it is in the project's folder .claude/reflector, which git ignores.
+    default, `report` writes the page into the project's folder .claude/reflector, which git
+    ignores.
     """
     with waiting("reading the ledger for the report"):
         page = _page(place, since, moment, share=share)

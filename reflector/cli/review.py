@@ -122,12 +122,13 @@ class WaitingJson:
 @json_option
 @click.pass_context
 def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
-    """Decide on open citations and on proposals.
+    """Decide on citations and proposals.
 
-    In a terminal, you see the evidence and decide with one key. Your verdict replaces the other
-    verdicts on this rule in this session. Each decision is recorded immediately, and the key u
-    takes the last decision back. Without a terminal, `review` lists the open decisions. ID is the
-    id of a proposal, or the beginning of this id.
+    In a terminal, you see each citation without a verdict and each proposal, with the evidence. You
+    decide on each with one key. Your verdict replaces the other verdicts on this rule in this
+    session. Each decision is recorded immediately, and the key u takes the last decision back.
+    Without a terminal, `review` only lists these citations and proposals. ID is the id of a
+    proposal, or the beginning of this id.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -589,15 +590,15 @@ def _decide_each(
         raise click.ClickException("\n".join(refused))
 
 
-@review.command("give-up", short_help="Stop waiting for the judge of a session.")
+@review.command("give-up", short_help="Stop waiting for a judge's verdicts.")
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION…")
 @why_option
 @click.pass_obj
 def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
     """Stop waiting for a judge's verdicts on sessions.
 
-    You can then decide their citations yourself, with `review`. To judge one of these sessions
-    later, run `reflector reflect SESSION`.
+    You can then decide on the citations of these sessions yourself, with `review`. To judge one of
+    these sessions later, run `reflector reflect SESSION`.
     """
     place.needs_playbook()
     backend = place.project().config.backend
@@ -624,13 +625,13 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     """Propose merges and removals of rules.
 
     Two rules are duplicates if they have the same words. Words such as "always", some synonyms and
-    the order of a list make no difference. Another number, name, path, command or negation makes a
-    different rule. If two rules contradict each other, or are in different sections, the command
-    shows them but does not propose a merge.
+    the order of a list make no difference. Two rules with different numbers, names, paths, commands
+    or negations are not duplicates. If two rules contradict each other, or are in different
+    sections, the command shows them but does not propose a merge.
 
-    The command also proposes removals: rules that harmed more often than chance explains, and rules
-    that were shown in `prune_after` sessions and never cited. With the setting `prune` = "apply",
-    it removes these rules immediately. Pinned rules always stay.
+    The command also proposes to remove a rule that harmed more often than chance explains. It does
+    the same for a rule that N sessions got (setting `prune_after`) and no session cited. With the
+    setting `prune` = "apply", the command removes such rules immediately. Pinned rules always stay.
     """
     config = place.project().config
     with place.reading() as ledger:

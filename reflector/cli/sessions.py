@@ -55,7 +55,7 @@ class IngestedJson:
     type=click.Choice(["new", "whole"]),
     default="new",
     show_default=True,
-    help="Read only new records, or all again.",
+    help="Read only new records, or all records again.",
 )
 @judge_option
 @json_option
@@ -63,10 +63,11 @@ class IngestedJson:
 def ingest(
     place: Place, files: tuple[Path, ...], window: WindowMode, judge: str | None, as_json: bool
 ) -> None:
-    """Record sessions from transcripts; safe to repeat.
+    """Record sessions from transcripts.
 
-    If a file cannot be recorded, the command shows the reason and records the other files. The exit
-    code is 1 if a file or a reflection failed.
+    It is safe to repeat this command. If the command cannot record a file, it shows the reason and
+    records the other files. The exit code is 1 if the command could not record a file, or if a
+    judge failed.
     """
     from reflector.sessions.history import Recorded
 
@@ -198,11 +199,11 @@ def history(
     """Record earlier sessions of this project.
 
     `history` records the oldest session first and counts no session twice, so you can stop the
-    command and run it again. Sessions from before your playbook do not cite rules. However,
-    requests that you made in these sessions become proposals. A request for all sessions, such as
-    "always run the linter", is proposed at once. A correction, such as "no, use rg, not grep", is
-    proposed if you made it in two sessions and no rule contains it. Claude Code deletes a session
-    after a month.
+    command and run it again. If a session ran before you had a playbook, it cites no rule and
+    changes no count. However, your requests in such a session become proposals. reflector
+    immediately proposes a request for all sessions, such as "always run the linter". It proposes a
+    correction, such as "no, use rg, not grep", if you made it in two sessions and no rule contains
+    it. Claude Code deletes a session after a month, and `history` cannot record deleted sessions.
     """
     from reflector.sessions.history import plan_history
 
@@ -370,9 +371,10 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
     """Record sessions and finish judgements.
 
-    Hooks and cron call this command. To do the same by hand, run `reflector reflect`. Failed
-    reflections are retried a limited number of times. A failed connection does not count as an
-    attempt. The exit code is 1 if a delivery or a reflection failed.
+    Hooks and cron call this command. To do the same by hand, run `reflector reflect`. If a judge
+    fails on a session, `drain` tries again a limited number of times. A failed connection does not
+    count as an attempt. The exit code is 1 if `drain` could not record a hook's report, or if a
+    judge failed.
     """
     run_drain(
         place,

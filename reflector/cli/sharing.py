@@ -26,7 +26,8 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
     """Share the playbook with your team through git.
 
     playbook.json then contains the rules without counts. The counts stay in the ledger of each
-    clone. git merges two versions of the file rule by rule. Run the command once in each clone.
+    clone. If two clones change playbook.json, git merges the two versions one rule at a time. Run
+    the command once in each clone.
     """
     root = place.folder()
     changes = git_merge.share(root, out=off, dry_run=dry_run)

@@ -56,7 +56,8 @@ Row = tuple[str, str]
 def status(place: Place, everything: bool, as_json: bool) -> None:
     """Show recorded, waiting and failed sessions.
 
-    `status` changes nothing. The exit code is 1 if something failed or cannot be read.
+    `status` changes nothing. The exit code is 1 if reflector could not record or judge a session,
+    or cannot read one of its files.
     """
     if everything:
         _print_projects(as_json=as_json)

@@ -72,7 +72,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "edit": Entry(
             "changes",
             "edit",
-            "Change one rule, or all",
+            "Change one rule, or all rules",
             ("", "pat-001", "pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
         ),
         "remove": Entry(
@@ -90,7 +90,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "review": Entry(
             "review",
             "review",
-            "Decide on open cases",
+            "Give verdicts, approve changes",
             (
                 "",
                 "list",
@@ -150,7 +150,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "adopt": Entry(
             "transfer",
             "adopt",
-            "Name the rules of CLAUDE.md",
+            "Name each rule of CLAUDE.md",
             ("CLAUDE.md", "--move CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
         ),
         "import": Entry("transfer", "import_", "Add another machine's ledger", ("ledger.ndjson",)),
@@ -165,7 +165,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "redact": Entry(
             "transfer",
             "redact",
-            "Erase text",
+            "Erase text permanently",
             ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR"),
         ),
     },
@@ -173,7 +173,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 
 #: The other commands that users type, in `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
-    "demo": Entry("demo", "demo", "Try reflector on samples", ("", "shop")),
+    "demo": Entry("demo", "demo", "Try reflector on sample sessions", ("", "shop")),
     "merge": Entry(
         "changes",
         "merge",
@@ -181,7 +181,10 @@ MORE: Final[dict[str, Entry]] = {
         ("pat-001 pat-004 --dry-run --text 'Test first'",),
     ),
     "diff": Entry(
-        "figures", "diff", "Compare two moments", ("2026-11-01..", "'last week..'", "10..42")
+        "figures",
+        "diff",
+        "Compare the playbook at two moments",
+        ("2026-11-01..", "'last week..'", "10..42"),
     ),
     "sql": Entry(
         "figures",
@@ -200,7 +203,7 @@ MORE: Final[dict[str, Entry]] = {
     "ledger": Entry(
         "ledger",
         "ledger",
-        "Copy, back up, set policies",
+        "Copy and back up the ledger",
         (
             "head >> heads.txt",
             "policy once_per_session --why 'sessions are long'",
@@ -229,13 +232,13 @@ MORE: Final[dict[str, Entry]] = {
     "judge": Entry(
         "judge",
         "judge",
-        "Choose who may judge",
+        "Choose who may judge your sessions",
         ("", "allow claude", "allow", "forbid"),
     ),
     "ingest": Entry(
         "sessions",
         "ingest",
-        "Record a transcript",
+        "Record sessions from transcripts",
         ("session.jsonl", "--window whole session.jsonl", "--judge anthropic session.jsonl"),
     ),
     "lab": Entry(
@@ -253,7 +256,7 @@ MORE: Final[dict[str, Entry]] = {
     "off": Entry("config", "off", "Turn reflector off here"),
     "uninstall": Entry("install", "uninstall", "Disconnect your agent", ("", "--agent codex")),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
-    "completion": Entry("called", "completion", "Complete words in a shell", ("bash",)),
+    "completion": Entry("called", "completion", "Complete commands in your shell", ("bash",)),
     "help": Entry("help", "help_", "Search help and pages", ("", "redact a customer")),
 }
 

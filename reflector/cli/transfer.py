@@ -123,8 +123,8 @@ def adopt(
     remove from FILE, and waits for your confirmation.
 
     If no agent loads FILE, `adopt` copies its rules into the playbook. FILE can be any Markdown
-    file, a playbook.json or the playbook of another system. The counts of such a playbook are kept.
-    `adopt` lists each part of FILE that it does not copy.
+    file, a playbook.json or the playbook of another system. If FILE is a playbook, `adopt` keeps
+    the counts. `adopt` lists each part of FILE that it does not copy.
     """
     for file in files:
         _refuse_others(place, file)
@@ -344,7 +344,7 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
     To write FILE, run `reflector export --format ndjson` on the other machine. If your ledger is
     empty, it becomes a copy of the other ledger, with the same chain. Otherwise, your ledger keeps
     its events, and gets each event of FILE once. After an import in both directions, both machines
-    have the same rules and counts. If a line of FILE is invalid, nothing is imported.
+    have the same rules and counts. If a line of FILE is invalid, `import` does not add any event.
     """
     if not machines.is_export(file):
         raise click.UsageError(_not_a_ledger(place, file))
@@ -515,7 +515,7 @@ def export(place: Place, form: str, moment: str | None) -> None:
     "--where",
     "text",
     metavar="TEXT",
-    help="Erase this text (`-` reads the text from stdin).",
+    help="Erase texts that contain TEXT (`-`: read stdin).",
 )
 @click.option("--session", metavar="ID", help="Erase the text of this session.")
 @why_option
@@ -531,12 +531,12 @@ def redact(
 ) -> None:
     """Erase text permanently and keep the counts.
 
-    Name an event by its position in `reflector log` or by its id. With --where, it erases each
-    whole text that contains TEXT (case matters), in events, in copies of adopted playbooks and in
-    waiting sessions. With --session, it erases the text of all events of a session. It prints the
-    path of the session's transcript, but does not change the transcript. The ledger still verifies.
-    Commits in git, older exports and backups keep the text. The exit code is 1 if reflector could
-    not rewrite one of its own files.
+    Name an event by its position in `reflector log` or by its id. With --where, `redact` erases
+    every text that contains TEXT, not only TEXT itself. It searches events, copies of adopted
+    playbooks and waiting sessions. Upper and lower case matter. With --session, `redact` erases the
+    text of all events of a session. It prints the path of the session's transcript, but does not
+    change the transcript. `verify` still accepts the ledger. Commits in git, older exports and
+    backups keep the text. The exit code is 1 if reflector could not rewrite one of its own files.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 

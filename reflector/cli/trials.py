@@ -81,7 +81,7 @@ def trial() -> None:
 def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     """Show how long a trial would take here.
 
-    The trial would withhold the playbook, or only the rules NAME.
+    The trial would withhold the playbook, or only the rules NAME, from half of your sessions.
 
     This command does not start a trial.
     """
@@ -214,9 +214,10 @@ def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool
 
     The advice is the playbook, the rule NAME, or the text of FILE. COMMAND runs your agent and gets
     the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
-    exits 0 if the task is done. Files of the task are in a folder named files. The comparison is
-    not recorded and does not change counts. Before the first run, and again if a file has changed,
-    you confirm COMMAND and each file that it runs.
+    exits 0 if the task is done. Files of the task are in a folder named files. reflector does not
+    record the comparison, and the comparison does not change counts. Before the first run, and
+    again if a file has changed, reflector asks you to confirm COMMAND and each file that the
+    comparison runs.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)

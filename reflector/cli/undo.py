@@ -53,22 +53,23 @@ def undo(
 ) -> None:
     """Undo your newest change, or the one you name.
 
-    Without a name, it undoes the change that your last command made to rules, a verdict, a
-    session's count or the counting policy. The next `undo` undoes the change before it. To undo an
-    import, or a change by an agent or on another machine, name that change. You can also undo an
-    undo.
+    Without a name, `undo` takes back the change that your last command made to rules, a verdict, a
+    session's count or the counting policy. If you run `undo` again, it takes back the change before
+    that. To undo an import, or a change by an agent or on another machine, name that change. You
+    can also undo an undo.
 
     Name a rule to undo its last change or its removal. You can also name a position of `reflector
     log`, several positions such as 41..43, or an event's id. If you name a session, a reflection or
-    a verdict, its verdicts no longer count. Later counts stay. If a later change prevents the undo,
-    the command names that change and undoes nothing. An undo that removes several rules waits for
-    your confirmation. --dry-run shows changes to rules, not to verdicts.
+    a verdict, its verdicts no longer count. An undo keeps counts that sessions added after the
+    undone change. If a later change prevents the undo, the command names that change and undoes
+    nothing. An undo that removes several rules waits for your confirmation. With --dry-run, `undo`
+    shows changes to rules, but not changes to verdicts.
 
     A memory file is a file that agents load, such as CLAUDE.md. To undo the last change of such a
     file, name the file. To undo another change, give the place of the change in `reflector log
-    --memory`. If the file has changed again since then, `undo` writes nothing. With --yes, it then
-    undoes only the lines of the named change. --memory SESSION undoes all changes that a session
-    made to memory files.
+    --memory`. If the file has changed again since the named change, `undo` writes nothing. With
+    --yes, `undo` then takes back only the lines of the named change. --memory SESSION undoes all
+    changes that a session made to memory files.
     """
     if memory and what is None:
         raise click.UsageError(
