@@ -57,7 +57,7 @@ def config(ctx: click.Context) -> None:
 @json_option
 @click.pass_obj
 def list_(place: Place, as_json: bool = False) -> None:
-    """List the settings with value and origin."""
+    """List each setting with its value and origin."""
     project = place.project()
     rows = {
         key: SettingJson(_shown(project.config, key), _origin(project.config, project.root, key))

@@ -63,7 +63,7 @@ def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     Without --fix, `doctor` changes nothing. --fix renews reflector's hooks, makes reflector's files
     private and records waiting sessions. --fix never changes your own text. --report prints facts
     that you can paste into a bug report. These facts do not contain text of your rules or sessions.
-    The exit code is 1 if a line is an error.
+    If `doctor` finds an error, the exit code is 1.
     """
     refused: ConfigError | None = None
     try:

@@ -65,8 +65,8 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. The hooks record which rules a session
-    cites, and send nothing. `install` does not change your other settings. It keeps a copy of the
-    old settings file next to the new one.
+    cites, and send nothing. `install` does not change your other settings. `install` keeps a copy
+    of the old settings file next to the new one.
     """
     from reflector.hooks.install import hook_command, install_hooks
 

@@ -236,7 +236,7 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
 @lab.command(short_help="Measure the gated reflection step.")
 @click.argument("settings", required=False)
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
-@flag("--raw-time", help="Show the time in ms (otherwise 0.0).")
+@flag("--raw-time", help="Print measured times in ms (default: 0.0).")
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     """Measure the gated reflection step.
 

@@ -72,7 +72,7 @@ class RebuiltJson:
 
 
 @click.command()
-@flag("--check", help="Only compare, and exit with 1 if tables differ.")
+@flag("--check", help="Only compare, and exit with 1 if counts differ.")
 @flag(
     "--fix",
     help="Also repair triggers, views and a wrong head.",
@@ -87,9 +87,9 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
     is complete. If a rebuild was stopped, run the command again, and it continues. If playbook.json
     cannot be read, `rebuild` keeps the file under another name and writes a new one.
 
-    With --fix --why, `rebuild` sets unreadable events aside. Such events then change nothing, and
-    `verify` no longer reports them. If the last event moved the playbook to another ledger,
-    `rebuild` also sets this event aside.
+    With --fix --why, `rebuild` sets unreadable events aside. Events that were set aside change
+    nothing, and `verify` no longer reports them. If the last event moved the playbook to another
+    ledger, `rebuild` also sets this event aside.
     """
     if check and fix:
         raise click.UsageError("--check and --fix cannot be combined; use one of them")
@@ -169,7 +169,7 @@ class VerifiedJson:
     "anchors",
     multiple=True,
     metavar="HEAD|FILE|GIT-REF",
-    help=("Earlier head: POSITION:CHAIN, a file or REV:PATH."),
+    help=("Published head: POSITION:CHAIN, FILE or REV:PATH."),
 )
 @json_option
 @click.pass_obj
@@ -178,12 +178,12 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
 
     No output means that the ledger is sound.
 
-    `verify` checks the chain, the order, triggers, views and SQLite's own integrity. It computes
-    every counter again from the events. It checks that a server still has the newest event that
-    this machine saw. It checks that each trial chose sessions by chance, and that the recorded
-    result follows from these sessions. If `verify` finds faults, it prints a line for each fault
-    and exits with 1. With --anchor, `verify` also proves that no event up to the given head is
-    missing.
+    `verify` checks the chain, the order of the events, triggers, views and SQLite's own integrity.
+    `verify` computes every counter again from the events. It checks that a server still has the
+    newest event that this machine saw. For each trial, `verify` checks that chance chose the
+    sessions, and that the recorded result follows from these sessions. If `verify` finds faults, it
+    prints a line for each fault and exits with 1. With --anchor, `verify` also proves that no event
+    up to the given head is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -328,8 +328,8 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
 def assert_(place: Place, name: str, counters: str) -> None:
     """Record a rule's counters for `verify`.
 
-    HELPFUL/HARMFUL are the two counters that you expect, such as 7/2. If the rule's counters differ
-    from these, the command fails and records nothing.
+    HELPFUL/HARMFUL are the two counters that you expect the rule to have, such as 7/2. If the
+    rule's counters differ from these, the command fails and records nothing.
     """
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(
@@ -364,8 +364,9 @@ def backup(place: Place, file: Path) -> None:
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger with a backup.
 
-    `restore` verifies FILE first, and never changes FILE. It keeps the old ledger next to the new
-    one. It also writes a new playbook.json, and keeps the old playbook.json under another name.
+    `restore` verifies FILE first, and never changes FILE. `restore` keeps the old ledger next to
+    the new one. It also writes a new playbook.json, and keeps the old playbook.json under another
+    name.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)
@@ -446,9 +447,9 @@ def forget(root: Path) -> None:
 def copy(place: Place, url: str) -> None:
     """Copy the ledger to another database.
 
-    URL is sqlite:////path/to/ledger.db or postgresql://server/database. The command checks every
-    hash. Afterwards, both ledgers end at the printed head. The database at URL must not contain
-    events. The project uses its old ledger until you set `ledger_url` to the copy.
+    URL is sqlite:////path/to/ledger.db or postgresql://server/database. The command checks the hash
+    of every event. Afterwards, both ledgers end at the printed head. The database at URL must not
+    contain events. The project uses its old ledger until you set `ledger_url` to the copy.
     """
     needs_ledger(place.project())
     with place.reading() as opened:

@@ -245,8 +245,9 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
     session, its verdict on the rule, the new total and the reason.
 
     For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows the author and the
-    time. It also shows your words before the change, and the earlier line. Then it lists the
-    sessions that `check` counted, each with a quote. The sessions to look at come first.
+    time. `blame` also shows your words before the change, and the text that the line replaced.
+    Below, `blame` lists the sessions that `check` counted, each with a quote. The sessions to look
+    at come first.
 
     If a verdict no longer counts, the row of this verdict shows the reason: a retraction, a
     recount, or another verdict that counts instead. For a merged rule, `blame` also lists the

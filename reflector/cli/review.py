@@ -629,9 +629,10 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     or negations are not duplicates. If two rules contradict each other, or are in different
     sections, the command shows them but does not propose a merge.
 
-    The command also proposes to remove a rule that harmed more often than chance explains. It does
-    the same for a rule that N sessions got (setting `prune_after`) and no session cited. With the
-    setting `prune` = "apply", the command removes such rules immediately. Pinned rules always stay.
+    The command also proposes to remove a rule that harmed more often than chance explains. The
+    command also proposes to remove a rule that N sessions got (setting `prune_after`) but no
+    session cited. With the setting `prune` = "apply", the command removes such rules immediately.
+    Pinned rules always stay.
     """
     config = place.project().config
     with place.reading() as ledger:

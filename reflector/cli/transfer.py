@@ -487,9 +487,9 @@ def _print_file(content: bytes) -> None:
 def export(place: Place, form: str, moment: str | None) -> None:
     """Print the playbook or the events.
 
-    json is playbook.json, byte for byte. md has one line for each rule. `adopt` reads both. ndjson
-    is the whole ledger, for `import` on another machine: a header, then one CloudEvent on each
-    line. With --as-of, the output is the state at that moment.
+    json is playbook.json, byte for byte. md has one line for each rule. `adopt` reads json and md.
+    ndjson is the whole ledger, for `import` on another machine. It has a header, then one
+    CloudEvent on each line. With --as-of, the output is the state at that moment.
     """
     with place.reading() as ledger:
         then = past(ledger, moment)
@@ -532,10 +532,10 @@ def redact(
     """Erase text permanently and keep the counts.
 
     Name an event by its position in `reflector log` or by its id. With --where, `redact` erases
-    every text that contains TEXT, not only TEXT itself. It searches events, copies of adopted
+    every text that contains TEXT, not only TEXT itself. `redact` searches events, copies of adopted
     playbooks and waiting sessions. Upper and lower case matter. With --session, `redact` erases the
-    text of all events of a session. It prints the path of the session's transcript, but does not
-    change the transcript. `verify` still accepts the ledger. Commits in git, older exports and
+    text of all events of a session. `redact` prints the path of the session's transcript, but does
+    not change the transcript. `verify` still accepts the ledger. Commits in git, older exports and
     backups keep the text. The exit code is 1 if reflector could not rewrite one of its own files.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
