@@ -333,9 +333,9 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
-    Without A, the comparison starts at the first event. Without B, it ends now. `diff` lists rules
-    that were added, changed, moved or removed, and the sessions that changed the counts of these
-    rules.
+    Without A, the comparison starts at the first event. Without B, the comparison ends now. `diff`
+    lists rules that were added, changed, moved or removed, and the sessions that changed the counts
+    of these rules.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))

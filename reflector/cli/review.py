@@ -514,7 +514,7 @@ def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str |
 @ids_argument
 @click.pass_obj
 def approve(place: Place, ids: tuple[str, ...]) -> None:
-    """Make proposed changes."""
+    """Approve proposals, and make the changes."""
 
     def decide(ledger: Ledger, proposal: Proposal) -> None:
         if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
@@ -532,7 +532,7 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
 @click.argument("text")
 @click.pass_obj
 def edit(place: Place, id: str, text: str) -> None:
-    """Make a proposed change with your own text."""
+    """Approve a proposal, but with your own text."""
     _decide_each(place, [id], lambda ledger, proposal: _approve(place, ledger, proposal, text))
 
 
@@ -632,7 +632,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     The command also proposes to remove a rule that harmed more often than chance explains. The
     command also proposes to remove a rule that N sessions got (setting `prune_after`) but no
     session cited. With the setting `prune` = "apply", the command removes such rules immediately.
-    Pinned rules always stay.
+    The command never removes pinned rules.
     """
     config = place.project().config
     with place.reading() as ledger:
