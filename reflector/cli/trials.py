@@ -111,8 +111,8 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
     Half of your next sessions do not see the playbook, or the rules NAME.
 
     With --placebo, a third of your sessions get the rules, a third get neutral lines of the same
-    length, and a third get neither. Pinned rules, and rules that the agent reads in another file,
-    are never withheld.
+    length, and a third get neither. reflector never withholds pinned rules, or rules that the agent
+    reads in another file.
     """
     project = place.project()
     with place.reading() as ledger:
