@@ -217,7 +217,7 @@ def test_cloned_ledger_is_foreign_until_it_is_taken(tmp_path: Path, way: str) ->
     agent.ended()
     for command in ("drain", "list", "status", "doctor"):
         ran = agent.call(command, code=1)
-        assert "is not known as yours" in ran.out + ran.err
+        assert "does not recognise" in ran.out + ran.err
         assert "reflector ledger take" in ran.out + ran.err
     assert agent.ledger.read_bytes() == before
     assert "1 event, " in agent.call("ledger", "take", code=2).err

@@ -220,7 +220,7 @@ def test_moved_project_takes_its_ledger_along(agent: Agent, tmp_path: Path, how:
 def test_no_transcript_vouches_for_a_ledger(agent: Agent) -> None:
     before = said(agent)
     agent.loses_its_copy()
-    assert "is not known as yours" in agent.call("list", code=1).err
+    assert "does not recognise" in agent.call("list", code=1).err
     agent.call("ledger", "take", "--yes")
     assert said(agent) == before
 
@@ -414,7 +414,7 @@ def test_without_a_home_no_ledger_is_trusted(
     for words in (["list"], ["add", "pat", "Without a home."]):
         refused = agent.call(*words, code=1).err
         assert "set HOME to a folder of yours" in refused
-    assert "the ledger has not been copied" in agent.call("doctor", code=None).out
+    assert "reflector could not copy the ledger" in agent.call("doctor", code=None).out
     agent.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{agent.ledger}"
     agent.call("list")
 

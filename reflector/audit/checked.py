@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from reflector.playbook.entry import BulletRow
 
 TOO_FEW = "too few to tell"
-FOLLOWED_BEFORE = "followed before this line existed"
+FOLLOWED_BEFORE = "followed before the rule existed"
 #: A share is high if it has at least this many sessions and at least this share of yes.
 _LEAST_SESSIONS = 5
 _HIGH_SHARE = 0.8

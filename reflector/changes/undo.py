@@ -187,9 +187,9 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     tx = tx_of(merged.meta)
     if tx is None:
         raise NothingToUndo(
-            f"an older version recorded the import at position {merged.position}, so the events "
-            "of this import cannot be identified; undo the changes by their positions, such as "
-            "`reflector undo 41..43`"
+            f"an older version of reflector recorded the import at position {merged.position}, so "
+            "`undo` does not know the events of this import; undo the changes by their "
+            "positions, such as `reflector undo 41..43`"
         )
     types = {
         *CHANGING,

@@ -90,7 +90,7 @@ def spent_words(checked: Checked) -> str:
     """Return the number of judged sessions so far, and their price."""
     price = f"${Decimal(checked.cost):.2f}"
     if checked.unpriced:
-        price += " and a part without a known price"
+        price += " and a part whose price is unknown"
     sessions = counted(checked.sessions, "session")
     questions = counted(checked.requests, "question")
     return f"{sessions} judged so far, with {questions}, {checked.tokens:,} tokens and {price}."

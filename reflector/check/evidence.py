@@ -294,7 +294,9 @@ def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
     if rule.unknown.sessions:
         total = counted(rule.counts.sessions, "session")
-        words.append(f"known to have started with the rule: {rule.since.sessions} of {total}")
+        words.append(
+            f"sessions that certainly started with the rule: {rule.since.sessions} of {total}"
+        )
     return words
 
 

@@ -123,7 +123,10 @@ def _nothing_words(facts: PageFacts) -> str:
         return "These files do not contain a rule that a session could follow or break."
     if any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
         checked = sum(part_of(rule) is not Part.JUDGE for rule in facts.rules)
-        return f"LOOK AT THESE: none. Counts can check {checked} of {len(facts.rules)} rules."
+        return (
+            f"LOOK AT THESE: none. By counting, reflector can check {checked} of "
+            f"{len(facts.rules)} rules."
+        )
     is_older = any(rule.before.sessions for rule in facts.rules)
     reason = "every session is older than these rules" if is_older else "nothing was counted"
     return f"LOOK AT THESE: none, because {reason}."

@@ -181,14 +181,14 @@ def _why_a_judge(rule: RuleFacts) -> str:
     if not rule.counts.sessions:
         return "nothing was counted"
     if rule.forbids:
-        return "the agent's calls can show only that it was broken"
+        return "calls can show only that the rule was broken"
     if rule.lacks_start:
         session = rule.occasion.replace("sessions", "a session", 1)
         return f"the start of {session} is missing"
     if rule.names_command:
-        return "it is unknown when it applies"
-    unseen = "the agent can follow it without naming it"
-    return unseen if rule.has_words else "the agent's calls cannot show it"
+        return "it is unknown when the rule applies"
+    unseen = "the agent can follow the rule without naming it"
+    return unseen if rule.has_words else ("calls do not show if the agent followed the rule")
 
 
 def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
@@ -211,7 +211,7 @@ def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
     elif rule.counts.ran:
         yield _share_words("run in", (rule.counts.ran, rule.counts.sessions))
     if is_followed_before(rule):
-        yield "also followed before this line existed"
+        yield "also followed before the rule existed"
 
 
 def is_followed_before(rule: RuleFacts) -> bool:

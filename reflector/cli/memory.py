@@ -647,8 +647,8 @@ def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
     elif version.is_whole:
         prose(f"{name} {verb} as it was before change {version.places[0]}.")
     else:
-        gone = "would be undone" if dry_run else "were undone"
-        prose(f"{name}: only the lines of change {', '.join(version.places)} {gone}.")
+        gone = "would undo" if dry_run else "undid"
+        prose(f"{name}: `undo` {gone} only the lines of change {', '.join(version.places)}.")
     for why in version.left:
         note(why)
     if dry_run:

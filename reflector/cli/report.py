@@ -114,7 +114,7 @@ def _lines(
     harmed = summary.harmed.total()
     added = sum(rule.change == "added" for rule in page.changes.rules)
     lines = [
-        f"{path}, {size / 1000:,.0f} kB, loads nothing.",
+        f"{path}, {size / 1000:,.0f} kB. The page loads nothing from the network.",
         *([f"To open the page: {place.command('report', '--open')}"] if is_plain else []),
         f"{_days(summary)}: recorded {counted(summary.sessions, 'session')}, "
         f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed), "

@@ -333,7 +333,7 @@ class _CitationCase:
         try:
             summary = aftermath(self.citation)
         except (OSError, UnknownTranscript) as error:
-            return [*facts, ("", f"the evidence cannot be shown: {error}")]
+            return [*facts, ("", f"reflector cannot show the evidence: {error}")]
         steps = [counted(summary.calls, "call")]
         if summary.errors:
             steps.append(counted(summary.errors, "error"))
@@ -353,7 +353,7 @@ class _CitationCase:
                 for line in _lines(message):
                     click.secho(line, bold=cites or message.origin == "human")
         except (OSError, UnknownTranscript) as error:
-            say(f"  the evidence cannot be shown: {safe(str(error))}")
+            say(f"  reflector cannot show the evidence: {safe(str(error))}")
 
     def decide(self, place: Place, key: str) -> int | None:
         return _record_verdict(place, self.citation, _VERDICT_OF[key])

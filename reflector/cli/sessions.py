@@ -277,7 +277,7 @@ def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
     if not kept:
         note(_nothing_words(plan))
     elif not as_json:
-        note("Sessions from before your playbook do not cite rules, so they do not change counts.")
+        note("If a session ran before you had a playbook, it cites no rule and changes no count.")
         new = ("new", "cites") if dry_run else ()
         rows = [_plan_row(plan, agent, dry_run=dry_run) for agent in kept]
         table(("agent", "files", *new, "MB", "from", "to"), rows, extra=("from", "to"))
@@ -413,10 +413,10 @@ def _print_drained(place: Place, done: Drained) -> None:
         if item.outcome == "completed" and item.words:
             say(item.words)
         elif item.outcome == "failed":
-            by_hand = f"is not tried again automatically (see `{place.command('status')}`)"
+            by_hand = f"does not try again automatically (see `{place.command('status')}`)"
             note(
-                f"a reflection failed and {'will be tried again' if item.again else by_hand}: "
-                f"{item.detail}"
+                "judging a session failed, and reflector "
+                f"{'will try again' if item.again else by_hand}: {item.detail}"
             )
     for text in done.notes:
         note(f"reflector: {text}")

@@ -103,7 +103,7 @@ def status_of(place: Place) -> StatusJson:
 def month_words(month: MonthJson | None) -> str:
     """Return the tokens of this month in a line."""
     if month is None:
-        return "this month: unknown, because the record cannot be read"
+        return "this month: unknown, because reflector cannot read the record"
     limit = f"{month.limit:,}" if month.limit else "any number of"
     return f"this month: {month.tokens:,} of {limit} tokens, in all projects together"
 
@@ -202,7 +202,7 @@ class _Rows(NamedTuple):
         waiting = counted(left.waiting, "session")
         words = f"{counted(left.pending, 'hook event')} to read, {waiting} open"
         if left.unanswered:
-            words += f", {left.unanswered} whose last answer must still be read"
+            words += f", {left.unanswered} with a last answer that reflector has not read yet"
         if left.silent:
             words += f", {left.silent} ended without a message or a transcript"
         yield "queue", words

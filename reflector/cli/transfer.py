@@ -136,7 +136,7 @@ def adopt(
         result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
     else:
         raise click.UsageError(
-            "no agent loads one of these files; adopt that file in a command of its own"
+            "agents do not load all of these files; adopt each other file in a command of its own"
         )
     if as_json:
         print_json(result)
@@ -541,7 +541,7 @@ def redact(
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 
     if [event, text, session].count(None) != 2:
-        raise click.UsageError("name an event, a text with --where, or a --session")
+        raise click.UsageError("redact needs exactly one of EVENT, --where TEXT and --session ID")
     if why is None:
         raise click.UsageError(
             "give a reason with --why, without the text to erase: the reason stays in the ledger"

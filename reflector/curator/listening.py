@@ -343,7 +343,7 @@ def learned_words(proposed: str, answered: int, why: str = "") -> str:
     why       the reason, if no judge answered
     """
     if proposed or answered:
-        return proposed or "No session shows a missing rule."
+        return proposed or "The sessions do not show that a rule is missing."
     return f"No judge looked for missing rules{f': {why}' if why else ''}."
 
 

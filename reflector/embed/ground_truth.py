@@ -155,7 +155,9 @@ class ReflectorAgent:
         )
         backend: Backend = self.llm_client if ours else _Foreign(self.llm_client)
         if case.iterations < 1:
-            dialogue = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
+            dialogue = Talk(
+                problems=[f"max_iterations is {case.iterations}, so the model was not asked"]
+            )
         elif isinstance(self.playbook_store, LedgerPlaybooks):
             project = self.playbook_store.project
             with self.playbook_store.ledger(dataset) as ledger:

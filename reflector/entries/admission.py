@@ -395,8 +395,8 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
 def _strange(place: Place) -> LedgerStrange:
     seen = inspect_file(place.file, place.playbook)
     return LedgerStrange(
-        f"the ledger {place.file} is not known as yours: it came with the project, or you never "
-        f"used it here. Its events are of {seen.first[:10]} to {seen.last[:10]}, and "
-        f"the last one has the number {seen.position:,}. To use this ledger, run `reflector ledger "
-        "take`. To start your own ledger, move this file away"
+        f"reflector does not recognise {place.file} as your ledger: it came with the project, or "
+        f"you have not used it on this machine. Its events are of {seen.first[:10]} to "
+        f"{seen.last[:10]}, and the last one has the number {seen.position:,}. To use this "
+        "ledger, run `reflector ledger take`. To start your own ledger, move this file away"
     )

@@ -80,7 +80,8 @@ def update_copy(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
             return
         _left.add(place.root)
         ledgers.tell(
-            f"the copy of the ledger was not updated ({error}); the next command tries again"
+            f"reflector could not update the copy of the ledger ({error}); the next command tries "
+            "again"
         )
 
 
@@ -380,7 +381,7 @@ def _put_in_place(staged: Path, file: Path, displaced: Path | None) -> bool:
             return _give_name(folder, temporary_name, file.name)
     except OSError as error:
         raise LedgerUnavailable(
-            f"{file} cannot be restored ({error_words(error)}); check its folder"
+            f"reflector cannot restore {file} ({error_words(error)}); check the folder of this file"
         ) from error
 
 

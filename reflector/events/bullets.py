@@ -31,16 +31,16 @@ _FORMER = {f"baseline_{key}": field for key, field in _BASELINE.items()}
 _BULLET = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 #: Why a judge's verdict does not count, by the disposition of its tag.
 DROPPED = {
-    "not_asked": "the judge was not asked about it",
+    "not_asked": "the judge was not asked about this rule",
     "not_followed": "the rule was not followed, or is not about this session",
-    "no_quote": "it does not quote 12 characters of a turn",
-    "misquoted": "the turn that it names does not contain the quote",
-    "too_early": "the turn that it quotes does not come after the citation",
+    "no_quote": "the verdict does not quote 12 characters of a turn",
+    "misquoted": "the turn that the verdict names does not contain the quote",
+    "too_early": "the quoted turn does not come after the citation",
     "no_proof": "the quote is neither your words nor a run with that result",
     "few_cases": "too few labelled cases show how often evidence of this kind is right",
-    "shared": "it quotes the same words as the verdict on another rule",
-    "unsure": "the judge is not sure enough",
-    "own_words": "it quotes the rule itself",
+    "shared": "the verdict on another rule quotes the same words",
+    "unsure": "the judge is not sure enough of this verdict",
+    "own_words": "the verdict quotes the rule itself",
 }
 #: The words for a verdict without a quote, because your own template asked for none.
 WITHOUT_A_QUOTE = "without a quote"
@@ -170,7 +170,7 @@ TYPES = (
         ),
         summary=as_line("in {section}: {text}"),
         no_retraction="decide on the proposal with `reflector review`",
-        target=Target("the lesson that it is made of"),
+        target=Target("the lesson from which the rule was made"),
         all_prose=True,
         checked=True,
     ),

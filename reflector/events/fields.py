@@ -106,7 +106,7 @@ def _is_merged(entry: Any) -> bool:
 def _renames_fault(value: Any) -> str | None:
     if isinstance(value, dict) and all(map(is_name, (*value, *value.values()))):
         return None
-    return "must map names of rules to names of rules"
+    return "must map each old rule name to a new one"
 
 
 def _any(_: object) -> bool:

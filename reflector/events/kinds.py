@@ -67,9 +67,9 @@ class Target(NamedTuple):
 class Merge(Enum):
     """The treatment of an event whose id is already here with other data."""
 
-    FIRST = "the event that is already here stays"
-    BESIDE = "both stay; the imported event gets a new id"
-    LOCAL = "not appended, because the event concerns only its own ledger"
+    FIRST = "the ledger keeps its own event"
+    BESIDE = "the ledger keeps both events; the imported event gets a new id"
+    LOCAL = "reflector does not import the event, because the event concerns only its own ledger"
 
 
 class _Known(dict[str, Any]):

@@ -29,7 +29,7 @@ TYPES = (
         effect=AdoptsPolicy(),
         summary=as_line("counting {counting}"),
         no_retraction="choose another policy with `reflector ledger policy`",
-        target=Target("the adoption that it takes back"),
+        target=Target("the adoption that this event takes back"),
     ),
     EventType(
         name=ev.LEDGER_MERGED,
@@ -47,7 +47,7 @@ TYPES = (
             "models": f.OBJECT,
             "renamed": f.needed(f.RENAMED),
         },
-        effect=ChangesNothing("it only records the origin of the merged events"),
+        effect=ChangesNothing("this event only records the origin of the merged events"),
         summary=lambda facts: (
             f"{facts.get('playbook')} of {str(facts.get('origin'))[:8]}, up to position "
             f"{facts.get('position')}"
@@ -66,7 +66,7 @@ TYPES = (
         effect=ChangesNothing("after this event, the database accepts only `ledger.arrived`"),
         summary=as_line("to {to}"),
         merge=Merge.LOCAL,
-        no_retraction="the playbook went on elsewhere",
+        no_retraction="the playbook continued in another ledger",
         checked=True,
     ),
     EventType(
@@ -74,10 +74,10 @@ TYPES = (
         meaning="The history of a moved playbook continues in this ledger.",
         since=7,
         fields={"at": f.needed(f.TEXT)},
-        effect=ChangesNothing("it continues the history of its target"),
+        effect=ChangesNothing("this event continues the history of its target"),
         summary=as_line("at {at}"),
         merge=Merge.LOCAL,
-        no_retraction="the playbook went on here",
+        no_retraction="the playbook continued in this ledger",
         target=Target("the `ledger.moved` before it", required=True),
     ),
 )

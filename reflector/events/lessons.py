@@ -204,7 +204,7 @@ TYPES = (
             "mode": f.WORD,
             "reason": _WHY,
         },
-        effect=ChangesNothing("the confidence in its lesson is computed from it"),
+        effect=ChangesNothing("the confidence in the lesson is computed from this event"),
         summary=_revision,
         target=Target("the lesson or the window", required=True),
     ),

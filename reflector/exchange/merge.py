@@ -494,7 +494,10 @@ class _Merging:
         target = EVENT_TYPES[stored.type].target
         is_lost = stored.target_id is not None and prepared.event.target_id is None
         if is_lost and target is not None and target.required:
-            fault = f"its target {stored.target_id} is not in this ledger or on an earlier line"
+            fault = (
+                f"the target of this event, {stored.target_id}, is neither in this ledger nor on "
+                "an earlier line"
+            )
             raise WrongLine(line.number, fault)
         event = replace(prepared.event, event_id=event_id, occurred_at=stored.occurred_at)
         birth = self.survey.events[stored.event_id].birth

@@ -220,7 +220,9 @@ def _meta(text: str) -> dict[str, Any]:
     last = places[-1] if places else meta
     is_complete = ev.MERGED not in last
     if not is_complete or not all(map(_is_dated_place, places)):
-        raise LedgerError("its meta has a value under merged that is not a place in another ledger")
+        raise LedgerError(
+            "the event's meta has a value under merged that is not a place in another ledger"
+        )
     return meta
 
 
@@ -417,13 +419,14 @@ class _ProvedHistory:
         if self.position != self.header.position:
             raise WrongLine(
                 self.number,
-                f"the file was cut off: it ends here, at position {self.position}, but the "
+                f"the file was cut off: the file ends here, at position {self.position}, but the "
                 f"header names position {self.header.position}",
             )
         if self.chain != self.header.chain:
             raise WrongLine(
                 1,
-                f"the header's chain is {self.header.chain}, but the last line's is {self.chain}",
+                f"the chain in the header ({self.header.chain}) and the chain at the last line "
+                f"({self.chain}) differ, so the file is damaged or was changed",
             )
         for line in self.erased.values():
             raise WrongLine(

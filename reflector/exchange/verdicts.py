@@ -167,7 +167,7 @@ def counted_twice(sql: Statements) -> list[NewEvent]:
     for session_id, name, actor, event_id, reflection_id in sql.run(_COUNTED).fetchall():
         tag = _CountedTag(reflection_id in checks, actor, event_id)
         counted.setdefault((session_id, name), []).append(tag)
-    reason = "the session counts once for it"
+    reason = "the session counts once for the rule"
     retractions = []
     for (session_id, _), tags in counted.items():
         retractions += [

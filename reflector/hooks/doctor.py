@@ -83,7 +83,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     parts += [_spool, checks_of_hooks, _backend, _prompts]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
-        what = f"{what}; until you correct this, the ledger and the judge are not checked"
+        what = f"{what}; until you correct this, `doctor` does not check the ledger and the judge"
         yield Check("settings", what, way_out, is_error=True)
         parts = [
             _software,
@@ -99,7 +99,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
             yield from part(project)
         except OSError as error:
             what = f"{error.filename or ''}: {error.strerror}"
-            yield Check("files", what, "check that it is yours to read", is_error=True)
+            yield Check("files", what, "check that you may read this file", is_error=True)
 
 
 def _copies(project: Project) -> Iterator[Check]:
@@ -111,7 +111,7 @@ def _copies(project: Project) -> Iterator[Check]:
     try:
         handover.open_own(str(project.root))
     except OSError as error:
-        what = f"the ledger has not been copied: {files.error_words(error)}"
+        what = f"reflector could not copy the ledger: {files.error_words(error)}"
         yield Check("copy", what, "check that you can write in ~/.local/share")
     for one in entries.entries():
         if not os.path.isdir(one.root):  # noqa: PTH112
@@ -300,8 +300,9 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     except (OSError, LedgerError) as error:
         yield Check(
             "copy",
-            f"the copy of the ledger was not updated: {files.error_words(error)}",
-            "make its folder writable, or free some space; the next command writes the copy",
+            f"reflector could not update the copy of the ledger: {files.error_words(error)}",
+            "make the folder of the copy writable, or free some space; the next command writes "
+            "the copy",
         )
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)
@@ -451,7 +452,8 @@ def _backend(project: Project) -> Iterator[Check]:
         is_projects = file == str(project_config(project.root))
         yield Check(
             "settings",
-            f"sessions here are not recorded and see no rules, because {file} turns reflector off",
+            f"reflector does not record sessions here and shows them no rules, because {file} "
+            "turns reflector off",
             "reflector on" if is_projects else f"change `enabled` or `off` in {file}",
         )
     if project.config.layer(IGNORED) != "default":

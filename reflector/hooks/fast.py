@@ -222,7 +222,9 @@ def kept_text(project: str, content: bytes) -> bytes:
     place = " --user" if project == locate.user_folder() else ""
     is_noted = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
     command = "status" if is_noted else "ledger take"
-    raise ValueError(f"the ledger here is not known as yours; run `reflector{place} {command}`")
+    raise ValueError(
+        f"reflector does not recognise this ledger as yours; run `reflector{place} {command}`"
+    )
 
 
 def text_of_trial(keeper: str, payload: dict[str, object], trial: bytes) -> str:
@@ -540,7 +542,7 @@ def answer(project: str, payload: dict[str, object], text: str) -> None:
             start_drain(project)
         # Not every system can spawn a process in a new session.
         except (OSError, ValueError, NotImplementedError) as error:
-            consequence = "recording did not start; the next hook or command starts it"
+            consequence = "recording did not start; the next hook or command starts the recording"
             handover.complain(f"{consequence}: {files.error_words(error)}")
 
 

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         replace_file(ours, _marked(left, right))
     except OSError as error:
-        return _told(f".claude/playbook.json is not merged: {error}", _FAILED)
+        return _told(f"git cannot merge .claude/playbook.json: {error}", _FAILED)
     conflicts = [one.name for one, two in merged if one != two]
     for name in conflicts:
         _told(

@@ -309,7 +309,7 @@ def dumped(settings: dict[str, Any], like: str) -> str:
         written.encode()
     except (ValueError, RecursionError):
         raise MalformedSettings(
-            "it contains a number or a text that cannot be written back"
+            "the file contains a number or a text that reflector cannot write back"
         ) from None
     line_end = "\r\n" if "\r\n" in like else "\n"
     return like[:start] + written.replace("\n", line_end) + like[start + len(body) :]

@@ -429,7 +429,7 @@ def _opencode_said(printed: _Printed, ours: Ours) -> Said:
     error = " ".join(words).strip() or ("" if end else printed.why_silent)
     # the client reports no more if it is logged out, or if its model does not exist
     if "Unexpected server error" in error:
-        error += " (check that it is logged in and that its model exists)"
+        error += " (check that the agent is logged in, and that the model exists)"
     return Said(
         text,
         error,

@@ -174,7 +174,7 @@ class AgentClient:
             )
         rest = consent.client_state(name).until - time.time()
         if rest > 0:
-            limited = f"{JUDGES[name].title} hit its limit; it is asked again"
+            limited = f"{JUDGES[name].title} hit its limit; reflector asks it again later"
             raise _refusal(limited, "access", rest)
         return JUDGES[name], agreed[name]
 
@@ -256,7 +256,9 @@ def _failure(
         return _refusal(f"{title} was stopped, because you withdrew its permission", "access")
     if output.kept:
         return _refusal(
-            f"{title} could use something that a judge must not use: {output.kept}", "access"
+            f"reflector ignored the answer of {title}, which could use something that a judge "
+            f"must not use: {output.kept}",
+            "access",
         )
     if ended.why == "turns":
         return _refusal(f"{title} called a tool that it does not have", "answer")

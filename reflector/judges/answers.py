@@ -178,7 +178,9 @@ def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
         problems.append(f"bullet_tags must be a list, not {brief(entries)}")
         return []
     if len(entries) > MAX_TAGS:
-        problems.append(f"there are more than {MAX_TAGS:,} tags; the other tags were not read")
+        problems.append(
+            f"the answer has more than {MAX_TAGS:,} tags; reflector did not read the others"
+        )
     return entries[:MAX_TAGS]
 
 
@@ -238,7 +240,7 @@ def _find(text: str, keys: Sequence[str]) -> Extraction:
         return Extraction(
             saved,
             "repaired",
-            ("the JSON is cut off or damaged; only its complete entries were read",),
+            ("the JSON is cut off or damaged; reflector read only the complete entries",),
         )
     if first is None:
         missing = "a complete JSON object" if "{" in text else "JSON"

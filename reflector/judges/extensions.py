@@ -164,7 +164,7 @@ def _checked(reply: object, extension: Extension) -> Reply:
         raise TypeError("text, model and stop_reason of a reply must be texts")
     counts = astuple(reply.usage)
     if not all(type(count) is int and count >= 0 for count in counts):
-        raise TypeError("the tokens of a reply are whole numbers from 0 on")
+        raise TypeError("each token count in a reply must be a whole number of at least 0")
     origin = {
         "name": extension.name,
         "distribution": extension.distribution,

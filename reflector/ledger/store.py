@@ -327,13 +327,14 @@ class Ledger(Reader):
                 removed = drop_erased(Path(self.engine.url.database), sql)
         except OSError as error:
             raise LedgerUnavailable(
-                "the copy that was made before the upgrade contains the erased text and cannot be "
-                f"removed ({error}); remove "
-                f"{self.engine.url.database}.revision-*"
+                "reflector could not delete the copy of the ledger from before the upgrade "
+                f"({error}). This copy still contains the erased text. Delete the copy yourself: "
+                f"rm {self.engine.url.database}.revision-*"
             ) from error
         if removed is not None:
             reflector.ledger.tell(
-                f"{removed} was removed: this copy of the older ledger had the erased text"
+                f"reflector removed {removed}, because this copy of the older ledger contained "
+                "the erased text"
             )
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:

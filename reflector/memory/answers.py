@@ -110,7 +110,7 @@ def _hidden(changes: Sequence[Change]) -> str:
     if not hidden:
         return ""
     by = f"{hidden[-1].place}, {hidden[-1].author}"
-    return f"perhaps by {by} (the lines of that change are not known)"
+    return f"perhaps by {by} (reflector does not know the lines of that change)"
 
 
 def _replaced(change: Change, text: str) -> list[str]:

@@ -127,7 +127,7 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
         return [replace(versions[0], left=refused), *versions[1:]]
     parts = [*refused, *map(_part, versions)]
     raise UndoRefused(
-        "\n".join(["Nothing was written yet.", *parts, f"To take back this part: {command}"])
+        "\n".join(["Nothing was written yet.", *parts, f"To undo this part: {command}"])
     )
 
 
@@ -146,7 +146,9 @@ def _begun(change: Change) -> Restored:
     Raises: UndoRefused if the change cannot be undone.
     """
     if not change.file:
-        raise UndoRefused(f"the text of {change.place} was erased, so it cannot be taken back")
+        raise UndoRefused(
+            f"the text of change {change.place} was erased, so `undo` cannot restore this text"
+        )
     if change.undone_at:
         raise UndoRefused(
             f"change {change.place} is already undone at {change.undone_at}. To make it again: "
@@ -174,8 +176,8 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
         commit = change.fact("commit")
         if commit and not change.before:
             raise UndoRefused(
-                f"{name} came with commit {commit[:7]}, so taking back change {change.place} "
-                f"would remove the whole file. To remove it: git rm {quote(name)}"
+                f"{name} came with commit {commit[:7]}, so undoing change {change.place} would "
+                f"remove the whole file. To remove it: git rm {quote(name)}"
             )
         version = change.content("before")
         if version.is_known:
@@ -220,8 +222,8 @@ def _without_lines(change: Change, content: bytes) -> bytes | None:
 
 def _unknown(change: Change) -> UndoRefused:
     return UndoRefused(
-        f"the version of {change.shown} before change {change.place} was not kept, and the "
-        f"changed lines are not known; change the file by hand"
+        f"reflector kept neither the version of {change.shown} before change {change.place} nor "
+        "the exact changed lines, so `undo` cannot restore the file; change the file by hand"
     )
 
 
@@ -229,9 +231,12 @@ def _part(version: Restored) -> str:
     """Return the part of a refusal about a file that could be written."""
     name = shown_name(version.file)
     if version.is_whole:
-        lead = f"{name} can be restored to its version before {version.places[0]}:"
+        lead = f"`undo` can restore {name} to the version before change {version.places[0]}:"
     else:
-        lead = f"In {name}, only the lines of {', '.join(version.places)} can be taken back:"
+        lead = (
+            f"In {name}, `undo` can take back only the lines that these changes made: "
+            f"{', '.join(version.places)}"
+        )
     shown = version.difference
     more = [f"  and {len(shown) - _MOST_LINES} more lines"] if len(shown) > _MOST_LINES else []
     return "\n".join([lead, *shown[:_MOST_LINES], *more])
@@ -303,8 +308,8 @@ def _event_of(version: Restored) -> NewEvent:
     keep_versions(project, [version.then, version.now])
     if not all(map(Versions(project).has, (now.digest, then.digest))):
         raise UndoRefused(
-            f"the current version of {version.file} cannot be saved, so nothing was written. Free "
-            "some space, or: reflector config set --global memory_keep 200"
+            f"reflector cannot store a copy of the current {version.file}, so nothing was "
+            "written. Free some space, or: reflector config set --global memory_keep 200"
         )
     undid = [change.event.event_id for change in version.undone]
     change = NewChange(version.file, now, then, Author(YOU), time.time(), UNDO, undid=undid)

@@ -264,16 +264,17 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
-            "its playbook was edited, but this machine does not have the section's earlier text; "
-            "make the same change in your playbook, then write the section again with `reflector "
-            f"mirror {name}`"
+            "the playbook in this file was edited, but this machine does not have the section's "
+            "earlier text; make the same change in your playbook, then write the section again "
+            f"with `reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)
     if fault is not None:
         raise ValueError(
-            f"its playbook was not read: {fault}. Correct the section, move other text out of the "
-            f"marks, or write the section again with `reflector mirror {name}`"
+            f"reflector could not read the playbook in this file: {fault}. Correct the section, "
+            "move other text out of the marks, or write the section again with `reflector mirror "
+            f"{name}`"
         )
     by_git = None
     with suppress(ValueError):  # a version with unreadable marks is ignored

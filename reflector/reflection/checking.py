@@ -402,7 +402,7 @@ class Checker(Recorder):
     def _read(self, row: WindowRow, window: Event, answer: Event) -> str:
         """Append an answer's reading; return why there is none, "" for a reading."""
         if answer.data is None:
-            return "the answer was redacted before it was read"
+            return "the answer was redacted before reflector read it"
         parsed = read_answer(answer.data)
         if fault := self._fault(answer, parsed):
             reason = with_stop_reason(fault, answer)

@@ -326,8 +326,8 @@ def waiting_words(reason: str, now: datetime | None = None) -> str:
         midnight = moment.replace(hour=0, minute=0) + timedelta(days=1)
         limit = reason.removeprefix(_DAY_IS_SPENT).split()[0]
         return (
-            f"today's {limit} questions are spent; judging continues at "
-            f"{midnight.astimezone():%H:%M}"
+            f"reflector has used its {limit} requests for today (setting daily_requests); judging "
+            f"continues at {midnight.astimezone():%H:%M}"
         )
     if reason.startswith(_MONTH_IS_SPENT):
         first = (moment.replace(day=1) + timedelta(days=32)).replace(day=1)

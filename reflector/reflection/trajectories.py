@@ -245,7 +245,9 @@ def _reflected(recorder: Recorder, window: WindowRow, asking: _Asking, answers: 
     if asking.failure is not None:
         return asking.failure
     if asking.last_answer is None:
-        return recorder.fail(window, Failure("request", "there is nothing to ask"))
+        return recorder.fail(
+            window, Failure("request", "the trajectory does not contain a question for the judge")
+        )
     events = _talk_events(recorder.ledger, asking.recorded, answers, asking.last_answer)
     recorder.ledger.append(events)
     insights = counted(len(answers.insights), "insight")

@@ -35,7 +35,7 @@ _UNJUDGED = ("nothing cited", "not judged", "judging it failed", "today's ", "th
 _OUTCOMES = {
     "completed": "nothing decided",
     "waiting": "not judged yet",
-    "failed": "judging it failed, see `reflector status`",
+    "failed": "judging the session failed, see `reflector status`",
     "skipped": "not judged: ",
 }
 

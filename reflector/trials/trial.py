@@ -511,7 +511,11 @@ def _sentence(verdict: Verdict, n: int, difference: float, low: float, high: flo
         return f"{verdict} by {round(100 * abs(difference))} points (between {least} and {most})"
     if verdict == "no-difference":
         return f"no difference of more than {max(-low, high)} points"
-    return f"not decided, {low:+d} to {high:+d} points"
+    return f"no result yet: between {_points(low)} and {_points(high)}"
+
+
+def _points(change: int) -> str:
+    return f"{abs(change)} points {'worse' if change < 0 else 'better'}"
 
 
 def _length_words(weeks: int | None) -> str:

@@ -98,8 +98,11 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (KIND, "needs a judge: the agent's calls cannot show it"),
-        (FACT, "a fact, so no session can break it; calls cannot show its use"),
+        (KIND, "needs a judge: calls do not show if the agent followed the rule"),
+        (
+            FACT,
+            "a fact, so no session can break it; calls cannot show its use",
+        ),
         (NOTE, "a fact, so no session can break it; named in 1 of 1 session"),
     ],
 )
@@ -194,7 +197,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
     (agent_here.project / "CLAUDE.md").write_text(text)
     shown = _lines(agent_here, LINT, _command("make lint"), Session("s-2").runs("git commit", ""))
     assert shown[:2] == [
-        "counted  needs a judge: it is unknown when it applies",
+        "counted  needs a judge: it is unknown when the rule applies",
         "         run in 1 of 2 sessions",
     ]
 
@@ -222,7 +225,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                 "never came up",
                 ["did not come up in 2 sessions", "0 of 2"],
             ),
-            ("Be kind to your readers.", "ls", "needs a judge", ["calls cannot show it"]),
+            ("Be kind to your readers.", "ls", "needs a judge", ["calls do not show if"]),
             (
                 "Run `ruff check`.",
                 "ruff check",

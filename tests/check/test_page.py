@@ -214,7 +214,7 @@ def test_places_of_several_files_are_shown() -> None:
 
 def test_followed_before_the_line_existed_is_named() -> None:
     shown = lines_of(shop(), whole=True)
-    assert any("also followed before this line existed" in line for line in shown)
+    assert any("also followed before the rule existed" in line for line in shown)
 
 
 def test_command_to_copy_is_whole() -> None:

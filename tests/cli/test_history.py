@@ -136,7 +136,7 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
     (bare.project / "AGENTS.md").write_text("- Use integer cents.\n")
     put(bare, "bare", "2026-01-01", None, Session("bare").user("Rename it.").agent("Done."))
     assert bare.call("history").err.splitlines() == [
-        "Sessions from before your playbook do not cite rules, so they do not change counts.",
+        "If a session ran before you had a playbook, it cites no rule and changes no count.",
         "bare: 1 of 1 file had new records; 2 records, 0 rules cited, 0 of 0 requests proposed",
         "Next: reflector check (1 rule in AGENTS.md)",
     ]

@@ -205,7 +205,7 @@ def done(
         ([[done(CITES_NOTHING, outcome="skipped")]], "nothing cited"),
         (
             [[done("transport: away", outcome="failed")]],
-            "judging it failed, see `reflector status`",
+            "judging the session failed, see `reflector status`",
         ),
         ([[done("pat-001 helpful"), done(session="s-2")]], "nothing decided"),
         ([[done("pat-001 helpful")], [done(CITES_NOTHING, outcome="skipped")]], "pat-001 helpful"),

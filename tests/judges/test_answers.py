@@ -214,7 +214,9 @@ def test_what_is_unusable_is_kept_as_a_fact(
 def test_useless_and_repeated_entries_cost_no_other() -> None:
     parsed = parse_answer(f'{{"bullet_tags": [{", ".join([TAG_1] * 10_001)}]}}')
     assert len(parsed.tags) == 10_000
-    assert parsed.problems == ("there are more than 10,000 tags; the other tags were not read",)
+    assert parsed.problems == (
+        "the answer has more than 10,000 tags; reflector did not read the others",
+    )
     assert len(parse_answer(f'{{"bullet_tags": [{", ".join(["0"] * 10_000)}]}}').problems) == 51
     parsed = parse_answer(f'{{"bullet_tags": ["x", {TAG_1}, null, {TAG_1}]}}')
     assert [(tag.index, tag.name) for tag in parsed.tags if tag.malformed is None] == [

@@ -67,15 +67,15 @@ def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
 def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     assert _offered(mixed, "show", "3") == []
     shown = mixed.call("show", "3").err
-    assert "cannot be undone: the version of CLAUDE.md before change 3" in shown
+    assert "cannot be undone: reflector kept neither the version of CLAUDE.md" in shown
 
 
 def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     refused = mixed.call("undo", "--memory", "00000001", code=1).err
-    assert "CLAUDE.md before change 3 was not kept" in refused
+    assert "kept neither the version of CLAUDE.md before change 3" in refused
     assert "@@ line 4 @@\n-- Lint first.\n" in refused
     undone = mixed.call("undo", "--memory", "00000001", "--yes")
-    assert "CLAUDE.md before change 3 was not kept" in undone.err
+    assert "kept neither the version of CLAUDE.md before change 3" in undone.err
     assert (mixed.project / "CLAUDE.md").read_text() == "# Our rules\n\n- Run make test.\n"
 
 
@@ -89,8 +89,8 @@ def test_refusal_names_every_file(world: World, asked: Agent) -> None:
     file = world.path("CLAUDE.md")
     file.write_text(file.read_text() + "- Mine.\n")
     refused = asked.call("undo", "--memory", "00000001", code=1).err
-    assert "AGENTS.md can be restored to its version before" in refused
-    assert "can be taken back:\n@@ line 3 @@\n-- Run make check." in refused
+    assert "`undo` can restore AGENTS.md to the version before" in refused
+    assert "only the lines that these changes made: 4\n@@ line 3 @@\n-- Run make check." in refused
     asked.call("undo", "--memory", "00000001", "--yes")
     assert file.read_text() == "# Rules\n\n- Run make test.\n- Mine.\n"
     assert not world.path("AGENTS.md").exists()

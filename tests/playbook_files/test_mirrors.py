@@ -16,7 +16,7 @@ from tests.building import PLAYBOOKS, TOKEN, commit, git, meanwhile
 from tests.conftest import first_fast
 from tests.road.agent import Agent
 
-_LEFT = "AGENTS.md: its playbook was not read: "
+_LEFT = "AGENTS.md: reflector could not read the playbook in this file: "
 
 
 @given(
@@ -202,7 +202,7 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
             (
                 r"(?s)begin [0-9a-f]{12}(.*)small",
                 "begin " + "0" * 12 + r"\1large",
-                "AGENTS.md: its playbook was edited",
+                "AGENTS.md: the playbook in this file was edited",
             ),
             (
                 r"<!-- reflector:end -->\n",

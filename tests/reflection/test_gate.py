@@ -85,8 +85,8 @@ NOW = datetime(2026, 11, 28, 15, 30, tzinfo=UTC)
     [
         (
             "the daily budget is spent: 20 of 20 requests (setting daily_requests)",
-            f"today's 20 questions are spent; judging continues at "
-            f"{datetime(2026, 11, 29, tzinfo=UTC).astimezone():%H:%M}",
+            "reflector has used its 20 requests for today (setting daily_requests); "
+            f"judging continues at {datetime(2026, 11, 29, tzinfo=UTC).astimezone():%H:%M}",
         ),
         (
             "the monthly budget is spent: 5,000 of 5,000 tokens (setting monthly_tokens)",

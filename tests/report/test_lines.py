@@ -64,7 +64,7 @@ def test_report_prints_its_last_days(project: Agent) -> None:
     lines = project.call("report", "--out", path).out.splitlines()
     size = path.stat().st_size / 1000
     assert lines == [
-        f"{path}, {size:,.0f} kB, loads nothing.",
+        f"{path}, {size:,.0f} kB. The page loads nothing from the network.",
         "7 to 14 Dec 2025: recorded 3 sessions, 3 verdicts (1 helped, 2 harmed), 1 new rule",
         "most helped  pat-001  Write the failing test first.  1",
         "most harmed  mis-002  Mock the database.  2",

@@ -197,7 +197,9 @@ def test_check_learns_nothing_from_no_answer(checked: Agent, api: Api) -> None:
     assert "No judge looked for missing rules." in ran.err
     assert "Nothing is missing" not in ran.err
     api.else_ = sound('{"bullet_tags": [], "proposals": []}')
-    assert ("No session shows a missing rule.") in checked.call("check", "--learn", "--yes").err
+    assert ("The sessions do not show that a rule is missing.") in checked.call(
+        "check", "--learn", "--yes"
+    ).err
 
 
 def test_rules_do_not_say_what_is_missing(agent: Agent, api: Api) -> None:

@@ -21,7 +21,7 @@ Answer with {{"analysis": "...",
 """
 QUOTING = ACE.replace('"tag"', '"turn": 1, "quote": "...", "sure": "sure", "tag"')
 ENTRY = {"name": "pat-001", "tag": "helpful", "rationale": "The person was happy."}
-NO_QUOTE = "pat-001 helpful, not counted: it does not quote 12 characters of a turn"
+NO_QUOTE = "pat-001 helpful, not counted: the verdict does not quote 12 characters of a turn"
 
 
 @pytest.fixture
@@ -111,10 +111,13 @@ def test_a_dropped_verdict_is_never_called_neutral(agent: Agent) -> None:
     (one,) = agent.json("review")["citations"]
     assert (one["verdict"], one["uncounted"]) == (
         "helpful",
-        "it does not quote 12 characters of a turn",
+        "the verdict does not quote 12 characters of a turn",
     )
     shown = agent.call("review", keys="q").out
-    assert "anthropic: helpful, not counted: it does not quote 12 characters of a turn" in shown
+    assert (
+        "anthropic: helpful, not counted: the verdict does not quote 12 characters of a turn"
+        in shown
+    )
     status = agent.call("status").out
     assert "pat-001 helpful in session s-1, not counted: it does not quote" in status
     assert [(one["name"], one["tag"]) for one in agent.json("status")["dropped"]] == [

@@ -299,7 +299,7 @@ def test_sessions_without_verdicts_leave_the_line(old: Agent) -> None:
 def test_line_shows_when_the_reading_goes_on(old: Agent) -> None:
     answer(old, "install", limits="3\n\n\n")
     drain(old)
-    words = "today's 3 questions are spent; judging continues at"
+    words = "reflector has used its 3 requests for today (setting daily_requests)"
     assert "3 sessions read" in started(old)
     assert words in started(old)
 
@@ -312,7 +312,7 @@ def test_line_shows_a_budget_spent_before(old: Agent, api: Api) -> None:
     record.write_text(".")
     drain(old)
     assert not api.asked
-    assert "first verdicts: today's 1 questions are spent" in started(old)
+    assert "first verdicts: reflector has used its 1 requests for today" in started(old)
 
 
 @pytest.mark.slow

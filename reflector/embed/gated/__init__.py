@@ -252,7 +252,9 @@ def reflect(
         result = think(bundle, config, adapter=adapter)
     except Exception as error:  # noqa: BLE001 - a reflection is an extra: the turn continues
         reason = f"reflect_error:{type(error).__name__}"
-        _log.warning("this turn was not reflected on (%s): %s", reason, quote(str(error), 300))
+        _log.warning(
+            "reflector did not reflect on this turn (%s): %s", reason, quote(str(error), 300)
+        )
         result = ReflectionResult("", [], {"backend": config.backend, "reason": reason})
     ms = (clock() - begun) * 1000
     if ms > config.time_ms_reflection and result.reason is None:
@@ -292,7 +294,7 @@ def after_turn(
         try:
             log.add(record)
         except Exception as error:  # noqa: BLE001 - a host's own log, and the turn continues
-            _log.warning("a turn was not written to the log: %s", quote(str(error), 300))
+            _log.warning("reflector could not write a turn to the log: %s", quote(str(error), 300))
     return result
 
 

@@ -76,7 +76,7 @@ def test_playbook_insights_and_evaluations_come_in_order() -> None:
     [
         ("1 2 3", 3, "3", 3, ""),
         ("1 - 3 -", 4, "3", 4, "the insights of iteration 3 are kept"),
-        ("1", 0, None, 0, "so nothing was asked"),
+        ("1", 0, None, 0, "so the model was not asked"),
         ("1 - - -", 4, "1", 4, "the insights of iteration 1 are kept"),
     ],
 )
