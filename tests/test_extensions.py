@@ -183,7 +183,10 @@ def test_a_module_in_the_working_folder_is_skipped(
 
 def test_doctor_lists_extensions_and_what_is_missing(agent: Agent, site: Path) -> None:
     out = agent.call("doctor", code=None).out
-    assert "odd (odd-pack 1.5): not loaded, because your setting readers does not list it" in out
+    assert (
+        "odd (odd-pack 1.5): not loaded, because your setting readers does not list this extension"
+        in out
+    )
     assert not imported(site)
     list_names(agent, readers="odd gone")
     out = " ".join(agent.call("doctor", code=1).out.split())

@@ -239,7 +239,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     Raises: NothingToUndo, or BulletRefused if a later change conflicts.
     """
     if not events:
-        raise NothingToUndo("nothing was changed, so nothing can be undone")
+        raise NothingToUndo("these events did not change a rule, so there is nothing to undo")
     events = _with_same_append(ledger, events)
     first = events[0].position
     last = events[-1].position

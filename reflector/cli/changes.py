@@ -270,7 +270,7 @@ def _edit_file(place: Place) -> None:
         if not problems:
             break
         if not _is_edited_again():
-            raise click.ClickException(f"nothing was recorded; correct {file}")
+            raise click.ClickException(f"reflector did not record your edits; correct {file}")
     for event in events:
         say(f"{event.type}  {EVENT_TYPES[event.type].summary(event.facts)}")
     if not events:

@@ -151,7 +151,7 @@ def _ask_memory(root: Path) -> None:
     with suppress(click.Abort):  # the end of the input means no
         if click.confirm(_OWN_MEMORY, default=False, err=True):
             store_setting(root, "memory_user", value=True, for_all=True)
-            note("reflector records changes to it from now on: reflector log --memory")
+            note("reflector now records changes to your own memory file: reflector log --memory")
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:
@@ -174,12 +174,12 @@ def _warn_of_reformatting(path: Path, undo: str) -> None:
 def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
     where = "all your projects" if scope == "user" else str(root)
     if agent is CLAUDE:
-        counted_from = "are counted from now on, including open sessions"
+        counts = f"reflector now counts sessions in {where}, including open sessions."
         shown = "New sessions get the playbook immediately. Open sessions get it after /clear."
     else:
-        counted_from = f"of {agent.title} are counted after you start it again"
+        counts = f"After you start {agent.title} again, reflector counts its sessions in {where}."
         shown = "From then on, each new session gets the playbook."
-    say(f"Sessions in {where} {counted_from}.")
+    say(counts)
     click.echo(shown)
     if agent.consent:
         click.echo(agent.consent)

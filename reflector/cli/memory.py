@@ -607,7 +607,7 @@ def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Chan
     if chosen := [one for one in named if not one.undone_at]:
         return chosen
     places = ", ".join(dict.fromkeys(one.undone_at for one in named))
-    raise UndoRefused(f"session {safe(text)!r} is already undone at {places}")
+    raise UndoRefused(f"the changes of session {safe(text)!r} are already undone at {places}")
 
 
 def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:

@@ -346,12 +346,12 @@ def _state_words(asked: Question, row: BulletRow) -> str:
     """Return a sentence about the state of a rule; "" for an ordinary live one."""
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        return f"It was {row.end}. Its verdicts also count for that rule: {into}"
+        return f"The rule was {row.end}. The verdicts on it also count for another rule: {into}"
     if row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
         counts = f" Its counts: {asked.place.command('blame', where)}" if where else ""
-        return f"It is in {where or 'your file'}.{counts}"
-    return f"It {'is' if row.is_rule else 'was'} {row.end}." if row.end else ""
+        return f"The rule is in {where or 'your file'}.{counts}"
+    return f"The rule {'is' if row.is_rule else 'was'} {row.end}." if row.end else ""
 
 
 def _why(step: Step) -> str:

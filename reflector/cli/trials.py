@@ -164,7 +164,9 @@ def _refuse_useless(
             where, way_out = "is pinned", "change the setting `pinned`"
             if name in read:
                 where, way_out = f"is also in {read[name]}", f"remove {name} there"
-            raise click.UsageError(f"{name} {where}, so it cannot be withheld; {way_out}")
+            raise click.UsageError(
+                f"{name} {where}, so a trial cannot withhold this rule; {way_out}"
+            )
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(

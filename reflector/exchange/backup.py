@@ -72,7 +72,9 @@ def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
     with named_folder(to.parent), _staged(to) as staged:
         copy_database(source, staged)
         anchor = Anchor(head.position, head.chain)
-        end = _proven(staged, f"the copy of {source} is damaged", ledger.name, anchor)
+        end = _proven(
+            staged, f"the new copy of {source} is damaged and was not kept", ledger.name, anchor
+        )
         settle_database(staged)
         # Another file of this name may have been created meanwhile. A link is refused then, but a
         # rename would replace it.

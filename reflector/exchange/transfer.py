@@ -529,7 +529,10 @@ def until_now(lines: Iterator[CheckedLine]) -> Iterator[CheckedLine]:
 
 
 def _of_the_future(time: str, position: int) -> str:
-    fault = f"it was recorded at {time}, which is in the future; check the clocks of both machines"
+    fault = (
+        f"the event was recorded at {time}, which is in the future; check the clocks of both "
+        "machines"
+    )
     if position == 1:
         return fault
     earlier = f"reflector export --format ndjson --as-of {position - 1}"

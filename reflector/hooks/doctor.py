@@ -423,8 +423,8 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
     left = spool.look_into(project.spool_dir)
     if left.failed or left.broken:
         text = (
-            f"{counted(len(left.failed), 'hook delivery')} failed, and {len(left.broken)} could "
-            "not be read"
+            f"reflector could not record {counted(len(left.failed), 'hook delivery')}, and could "
+            f"not read {len(left.broken)}"
         )
         yield Check("queue", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
@@ -483,7 +483,8 @@ def _extensions(project: Project) -> Iterator[Check]:
         for extension in installed:
             if extension.kind == kind and extension.name not in listed:
                 state = (
-                    extension.refused or f"not loaded, because your setting {kind} does not list it"
+                    extension.refused
+                    or f"not loaded, because your setting {kind} does not list this extension"
                 )
                 yield Check(kind, f"{extension.words}: {state}")
 

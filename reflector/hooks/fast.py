@@ -189,7 +189,7 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
             content = write_injection(keeper, name=name, kept=lambda: kept_text(keeper, content))
     except Exception as error:  # noqa: BLE001  a fault must not end the session
         reason = files.error_words(error)
-        handover.complain(f"the playbook is not shown: {reason}")
+        handover.complain(f"the agent does not get the playbook: {reason}")
         return f"playbook: not shown: {reason}".encode("utf-8", "replace"), b"", b"", b""
     _, line, shown, as_json, text = content.split(b"\n", 4)
     # An agent obeys a text that begins as JSON instead of reading it.
@@ -354,7 +354,11 @@ def users_line(project: str, playbook: bytes) -> str:
     if lacked:
         place = " --user" if project == locate.user_folder() else ""
         command = f"reflector{place} import --rename {lacked}"
-        parts.append(f"the ledger lacks events that you had: {command}".encode("utf-8", "replace"))
+        parts.append(
+            f"the ledger lacks events that you had; to bring them back: {command}".encode(
+                "utf-8", "replace"
+            )
+        )
     line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
@@ -614,7 +618,7 @@ def main() -> None:
     # The agent treats any other exit code as a verdict on its work.
     except BaseException as error:  # noqa: BLE001
         handover.complain(
-            f"nothing was recorded: {type(error).__name__}: {files.error_words(error)}"
+            f"the hook recorded nothing: {type(error).__name__}: {files.error_words(error)}"
         )
     system._exit(0)
 

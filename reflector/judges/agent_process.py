@@ -141,7 +141,9 @@ class AgentClient:
                     if client.name in consent.askable_clients():
                         consent.keep_state(client.name, state)
         except OSError as error:
-            raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
+            raise _refusal(
+                f"reflector cannot start a judge here: {files.error_words(error)}", "access"
+            ) from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise _refusal(
                 f"{client.title} printed unreadable output: {error}", "answer"

@@ -229,7 +229,10 @@ def _refusal(error: Refused) -> tuple[str, str]:
         # Only scheme and host, because the rest of an address may contain secrets.
         other = error.response.next_request
         origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
-        way_out = "but reflector sent nothing there; if you trust that address, set base_url to it"
+        way_out = (
+            "but reflector sent nothing there; if you trust that address, set base_url to that "
+            "address"
+        )
         return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}"
     said = str(error)
     is_long = status == 413 or (status == 400 and _TOO_LONG.search(said))

@@ -153,10 +153,13 @@ def read_template(
             raw = file.read(MAX_TEMPLATE + 1)
     except OSError as error:
         raise TemplateError(
-            f"{path}: cannot be read ({error.strerror}); correct or remove it"
+            f"{path}: reflector cannot read the template ({error.strerror}); correct or remove "
+            "this file"
         ) from None
     if len(raw) > MAX_TEMPLATE:
-        raise TemplateError(f"{path}: is longer than {MAX_TEMPLATE // 1024} KiB; shorten it")
+        raise TemplateError(
+            f"{path}: the template is longer than {MAX_TEMPLATE // 1024} KiB; shorten it"
+        )
     try:
         # An editor's mark at the beginning is not part of the prompt.
         text = raw.decode("utf-8-sig")

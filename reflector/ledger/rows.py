@@ -76,9 +76,9 @@ def read_data(
     names it.
     """
     if not _TIME.match(recorded_at):
-        return None, f"it was recorded at {recorded_at!r:.40}, which is not a time"
+        return None, f"the event was recorded at {recorded_at!r:.40}, which is not a time"
     if odd := _meta(meta)[1]:
-        return None, f"in its meta: {odd}"
+        return None, f"in the event's meta: {odd}"
     if type_ == BULLET_TAGGED and text is not None:
         return _tag(text)
     data, fault = (kept, "") if text is None else object_in(text)

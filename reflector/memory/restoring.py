@@ -323,7 +323,10 @@ def _write(version: Restored) -> None:
 
     def last_look() -> None:
         if _content(watched) != version.now:
-            raise Changed(f"{version.file} was changed since it was read; nothing was written")
+            raise Changed(
+                f"{version.file} changed after reflector read the file, so nothing was written; "
+                "try again"
+            )
 
     with watched.open_folder(make=version.then is not None) as folder:
         if version.then is None:

@@ -240,7 +240,7 @@ class Parser:
     @property
     def way_out(self) -> str:
         """The next step for a file that is not a playbook."""
-        return _SHAPES if self.foreign else f"it is not a playbook; {REBUILD}"
+        return _SHAPES if self.foreign else f"the file is not a playbook; {REBUILD}"
 
     def decode(self, raw: bytes | str) -> str | None:
         """Return the file's text, or None with a problem that describes the fault."""

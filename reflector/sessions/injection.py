@@ -341,7 +341,7 @@ def _users_playbook(users: Path) -> _Playbook | None:
     except FileNotFoundError:
         return None
     except (OSError, LedgerStrange) as error:
-        handover.complain(f"your own playbook is not shown: {error_words(error)}")
+        handover.complain(f"the agent does not get your own playbook: {error_words(error)}")
         return None
 
 

@@ -202,7 +202,7 @@ def test_unreadable_edit_is_named_and_edited_again(agent: Agent, tmp_path: Path)
     edits(agent, tmp_path, f"text = text.replace({FIRST!r} + '\"', 'Test first.')")
     told = agent.call("edit", code=1).err
     assert "is not JSON" in told
-    assert f"nothing was recorded; correct {agent.playbook}" in told
+    assert f"reflector did not record your edits; correct {agent.playbook}" in told
     again = "text.replace('Test first.', 'Test early') if 'Test first.' in text else"
     edits(agent, tmp_path, f"""text = {again} text.replace('Test early,', 'Test early.",')""")
     assert "Edit it again? [Y/n]" in agent.sent(80, "edit", typed=b"\n")

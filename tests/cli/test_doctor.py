@@ -113,7 +113,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         ("hooks", "warning", "installed more than once", ""),
         ("hooks", "warning", "has not recorded that you trust", "start codex"),
         ("fired SessionEnd", "warning", "never in this project", "start a session"),
-        ("queue", "warning", "1 hook delivery failed", "reflector status"),
+        ("queue", "warning", "could not record 1 hook delivery", "reflector status"),
         ("backend", "error", "", "ANTHROPIC_API_KEY"),
         ("prompt", "error", "", "correct the file"),
         (

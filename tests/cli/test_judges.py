@@ -171,13 +171,13 @@ def test_the_question_sets_the_limits(agent: Agent) -> None:
 def test_install_asks_the_same_question(agent: Agent) -> None:
     screen = answered(agent, "install", typed="1\n\n\n\n\n")
     assert "Also record changes to your own memory file" in screen
-    assert "records changes to it from now on" not in screen
+    assert "reflector now records changes to your own" not in screen
     assert "Who may read your sessions to judge whether a rule helped?" in screen
     assert allowed(agent) == {"claude"}
 
 
 def test_install_confirms_your_own_memory(agent: Agent) -> None:
-    assert "records changes to it from now on" in answered(agent, "install", typed="\ny\n")
+    assert "reflector now records changes to your own" in answered(agent, "install", typed="\ny\n")
 
 
 def test_install_asks_nothing_without_a_terminal(agent: Agent, claude: Played) -> None:

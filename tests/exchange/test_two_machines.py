@@ -259,7 +259,7 @@ def test_event_from_the_future_is_refused(monkeypatch: pytest.MonkeyPatch, forwa
     with pytest.raises(
         WrongLine,
         match=(
-            r"line 3: it was recorded at .* in the future; check the "
+            r"line 3: the event was recorded at .* in the future; check the "
             r"clocks"
         ),
     ):

@@ -119,7 +119,7 @@ def test_a_dropped_verdict_is_never_called_neutral(agent: Agent) -> None:
         in shown
     )
     status = agent.call("status").out
-    assert "pat-001 helpful in session s-1, not counted: it does not quote" in status
+    assert "pat-001 helpful in session s-1, not counted: the verdict does not quote" in status
     assert [(one["name"], one["tag"]) for one in agent.json("status")["dropped"]] == [
         ("pat-001", "helpful")
     ]
