@@ -239,7 +239,7 @@ def test_redaction_removes_the_copy_with_the_text(tmp_path: Path) -> None:
     assert kept.exists(), added
     (first, *_) = agent.events("bullet.added") or agent.events("playbook.imported")
     told = agent.call("redact", str(first["position"]), "--why", "they asked", "--yes").err
-    assert f"{kept} was removed" in told
+    assert f"reflector removed {kept}" in told
     assert not kept.exists()
 
 
@@ -271,7 +271,7 @@ def test_imported_erasure_removes_the_copy(tmp_path: Path) -> None:
     kept = Path(f"{agent.ledger}.revision-{revision}")
     agent.call("add", "ctx", "The shop is in Lyon.")
     (tmp_path / "b.ndjson").write_text(other.call("export", "--format", "ndjson").out)
-    assert f"{kept} was removed" in agent.call("import", tmp_path / "b.ndjson").err
+    assert f"reflector removed {kept}" in agent.call("import", tmp_path / "b.ndjson").err
     assert not kept.exists()
 
 
