@@ -413,7 +413,7 @@ def test_without_a_home_no_ledger_is_trusted(
     agent.environ["HOME"] = home
     for words in (["list"], ["add", "pat", "Without a home."]):
         refused = agent.call(*words, code=1).err
-        assert "set HOME to a folder of yours" in refused
+        assert "Set HOME to a folder of yours" in refused
     assert "reflector could not copy the ledger" in agent.call("doctor", code=None).out
     agent.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{agent.ledger}"
     agent.call("list")

@@ -188,7 +188,7 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     if tx is None:
         raise NothingToUndo(
             f"an older version of reflector recorded the import at position {merged.position}, so "
-            "`undo` does not know the events of this import; undo the changes by their "
+            "`undo` does not know the events of this import. Undo the changes by their "
             "positions, such as `reflector undo 41..43`"
         )
     types = {

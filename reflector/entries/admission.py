@@ -50,8 +50,8 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
     """
     if not own_folder(str(place.root)):
         raise LedgerStrange(
-            f"the owner of the ledger {place.file} is unknown, because HOME does not name a "
-            "home folder; set HOME to a folder of yours, or name the ledger with "
+            f"the owner of the ledger {place.file} is unknown, because HOME does not name a home "
+            "folder. Set HOME to a folder of yours, or name the ledger with "
             f"REFLECTOR_LEDGER_URL=sqlite:///{place.file}"
         )
     if _is_noted(place, notes.entry_of(place.root)):

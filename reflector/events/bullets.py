@@ -36,7 +36,7 @@ DROPPED = {
     "no_quote": "the verdict does not quote 12 characters of a turn",
     "misquoted": "the turn that the verdict names does not contain the quote",
     "too_early": "the quoted turn does not come after the citation",
-    "no_proof": "the quote is neither your words nor a run with that result",
+    "no_proof": "the quote is neither your words nor a run with the result that the verdict claims",
     "few_cases": "too few labelled cases show how often evidence of this kind is right",
     "shared": "the verdict on another rule quotes the same words",
     "unsure": "the judge is not sure enough of this verdict",

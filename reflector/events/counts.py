@@ -25,7 +25,9 @@ def _summary(facts: Any) -> str:
 TYPES = (
     EventType(
         name=ev.RULE_COUNTED,
-        meaning="Whether each rule was run, written, said by you, or came up in a window.",
+        meaning=(
+            "The rules that the agent ran or wrote, that you said, or that came up in a window."
+        ),
         since=10,
         fields={
             # The keys of all rules that were counted; `rule` is a place in them.

@@ -196,7 +196,9 @@ TYPES = (
     ),
     _type(
         name=ev.REVISION_ATTEMPTED,
-        meaning="After a reflection, an answer was revised once and scored again.",
+        meaning=(
+            "After a reflection, the agent revised an answer once, and the new answer was scored."
+        ),
         fields={
             "initial": f.needed(f.UNIT),
             "retried": f.needed(f.UNIT),

@@ -137,7 +137,7 @@ _REFUSED = "(?:19 |P0001|23...).*"
 _AWAY, _NOT_LET_IN = "08006", "refused"
 HEAD_MISPLACED = (
     "the head of the playbook in {where} is not the playbook's last event, so nothing was "
-    "appended; find out who moved the head with `reflector verify`, then run `reflector rebuild "
+    "appended. Find out who moved the head with `reflector verify`, then run `reflector rebuild "
     "--fix`"
 )
 #: The errors for codes and texts; the first pattern that fits is used. SQLite's primary result
@@ -218,16 +218,16 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         f"{_NOT_LET_IN}|28|3D000|3F000",
         LedgerUnavailable,
         "the server of {where} refuses the connection ({text}), and trying again does not "
-        "help; check the user, the password, the database and the options of the URL, the "
-        "search_path of the role, and the server's pg_hba.conf",
+        "help. Check the user, the password, the database and the options of the URL. Also check "
+        "the search_path of the role and the server's pg_hba.conf",
     ),
     (
         "08|53300|57P|25006",
         LedgerAway,
-        "{where} cannot reach a server that accepts writes ({text}); check that the server "
-        "runs and accepts connections and writes, and that the host, user, password and "
-        "database of the URL are right; then run the same command again. After a failover, "
-        "another server takes over within a minute",
+        "{where} cannot reach a server that accepts writes ({text}). Check that the server "
+        "runs and accepts connections and writes. Also check the host, user, password and "
+        "database of the URL, then run the same command again. After a failover, another server "
+        "takes over within a minute",
     ),
     (
         "42501",

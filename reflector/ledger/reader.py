@@ -125,9 +125,9 @@ class Reader:
             return None
         to = (events[0].data or {}).get("to")
         return LedgerMoved(
-            f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, so "
-            f"nothing was appended here; set `ledger_url` to {to}, with a user and password "
-            "if needed, then run the same command again"
+            f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, so nothing "
+            f"was appended here. Set `ledger_url` to {to}, with a user and password if needed, "
+            "then run the same command again"
         )
 
     def events(

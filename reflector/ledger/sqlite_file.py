@@ -91,9 +91,9 @@ def claim_file(path: Path) -> None:
         if was_used and (there is None or (stat.S_ISREG(there.st_mode) and there.st_size == 0)):
             state = "missing" if there is None else "empty"
             raise LedgerGone(
-                f"the ledger {path} is {state}, but {path.name}.lock shows that it existed; "
-                f"restore a backup with `reflector ledger restore FILE`, or remove {path}* to "
-                f"start a new ledger with the rules and counters of playbook.json"
+                f"the ledger {path} is {state}, but {path.name}.lock shows that it existed. "
+                f"Restore a backup with `reflector ledger restore FILE`, or remove {path}* to "
+                "start a new ledger with the rules and counters of playbook.json"
             )
         _make(folder, path)
 
@@ -109,7 +109,7 @@ def connect_file(path: Path, **options: Any) -> Any:
     if (length := len(os.fsencode(path))) > _LONGEST_PATH:
         raise LedgerUnavailable(
             f"the path of the ledger has {length} bytes, more than SQLite's limit of "
-            f"{_LONGEST_PATH}: {path}; move the project to a shorter path, or name a ledger "
+            f"{_LONGEST_PATH}: {path}. Move the project to a shorter path, or name a ledger "
             "elsewhere with REFLECTOR_LEDGER_URL"
         )
     refuse_journal(path)

@@ -237,7 +237,7 @@ class Ledger(Reader):
             folder.cleanup()
             raise LedgerUnavailable(
                 f"the ledger {path} cannot be written, and reflector could not make a copy to "
-                f"read instead ({error.filename}: {error.strerror}); make the ledger readable, or "
+                f"read instead ({error.filename}: {error.strerror}). Make the ledger readable, or "
                 "name another folder for the copy with TMPDIR"
             ) from error
         except BaseException:

@@ -265,7 +265,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     if base is None:
         raise ValueError(
             "the playbook in this file was edited, but this machine does not have the section's "
-            "earlier text; make the same change in your playbook, then write the section again "
+            "earlier text. Make the same change in your playbook, then write the section again "
             f"with `reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)

@@ -84,9 +84,9 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
         raise NoAnchor(
-            "it is a signed note of an earlier version, which is no longer supported; keep "
-            "heads as lines, and sign their file with `ssh-keygen -Y sign` or their commit "
-            "with `git tag -s`"
+            "it is a signed note of an earlier version, which is no longer supported. Keep heads "
+            "as lines, and sign their file with `ssh-keygen -Y sign` or their commit with `git "
+            "tag -s`"
         )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
@@ -134,9 +134,9 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and git cannot look it up: {error}") from error
     raise NoAnchor(
-        f"{_NEITHER}, and git does not know such a file here; name a file as REV:PATH (`git "
-        "ls-tree -r --name-only REV`), or a branch, tag or commit (`git branch -a`) that "
-        f"has one of {', '.join(USUAL_PATHS)}"
+        f"{_NEITHER}, and git does not know such a file here. Name a file as REV:PATH (`git "
+        "ls-tree -r --name-only REV`), or a branch, tag or commit (`git branch -a`) that has one "
+        f"of {', '.join(USUAL_PATHS)}"
     )
 
 

@@ -589,7 +589,7 @@ class Users:
             if scanned.cited:
                 self._project.note(
                     f"{source.path} is in the project folder and may have come with an archive, "
-                    "so its session does not count in your own playbook; if the session is "
+                    "so its session does not count in your own playbook. If the session is "
                     f"yours, run: reflector ingest {shlex.quote(str(source.path))}"
                 )
             return

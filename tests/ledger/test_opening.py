@@ -94,7 +94,7 @@ _ENDLESS = (
     " (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT other.* FROM other, n WHERE n.x < 0"
 )
 _LOCK = (
-    "ledger.db.lock shows that it existed; restore a backup .* or remove .* to start a new ledger"
+    "ledger.db.lock shows that it existed. Restore a backup .* or remove .* to start a new ledger"
 )
 
 
@@ -306,7 +306,7 @@ _OF_URL = "options of the URL"
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("postgresql://127.0.0.1:1/ledger?user=ada&password=s3cret", "check that the server runs"),
+        ("postgresql://127.0.0.1:1/ledger?user=ada&password=s3cret", "Check that the server runs"),
         ("postgresql://ada:s3cret@127.0.0.1:1/ledger?colour=red", f"colour.*{_OF_URL}"),
         (
             "postgresql://ada:s3cret@127.0.0.1:1/ledger?connect_timeout=soon",

@@ -47,7 +47,7 @@ def test_cut_connection_is_one_error_and_ledger_continues(
             ledger.append([added("pat-001")])
         with at_a_port(url, answers=answers) as cut:
             told = _used(spelled(url, "libpq", cut))
-        assert "check that the server runs" in told or not told
+        assert "Check that the server runs" in told or not told
         assert "folder" not in told
         assert capfd.readouterr() == ("", "")
         with Ledger.open(url) as ledger:
@@ -101,7 +101,7 @@ def test_stopped_statement_is_named_with_its_limit(postgres: Postgres) -> None:
 
 
 _REFUSED = (
-    "refuses the connection .*check the user, the password, the database and the options of the URL"
+    "refuses the connection .*Check the user, the password, the database and the options of the URL"
 )
 
 
@@ -113,12 +113,12 @@ _REFUSED = (
         (
             {"query": {"host": "/nowhere"}},
             True,
-            "check that the server runs and accepts connections",
+            "Check that the server runs and accepts connections",
         ),
         (
             {"options": "-csearch_path=nowhere"},
             False,
-            f"{_REFUSED}, the search_path of the role",
+            f"{_REFUSED}. Also check the search_path of the role",
         ),
     ],
 )
@@ -187,7 +187,7 @@ def test_ended_connection_is_reported_and_appends_continue(
     ):
         ledger.append([added("pat-001")])
         with (  # noqa: PT012
-            pytest.raises(LedgerUnavailable, match="check that the server runs"),
+            pytest.raises(LedgerUnavailable, match="Check that the server runs"),
             ledger.asking() as sql,
         ):
             with postgres._connected() as administrator:
