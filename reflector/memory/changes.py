@@ -191,7 +191,8 @@ def changes_in(stores: Iterable[Store], root: Path | None = None) -> list[Change
 def _in_order(changes: Sequence[Change]) -> list[Change]:
     """Return changes in the order in which they happened.
 
-    A commit comes first in its second, but after the change that made its content.
+    A commit comes first in its second, but after the change that made its content. That change was
+    recorded before the commit, while a checkout that brings the content back was recorded later.
     """
     made_at = {
         (change.second, change.file, change.after): change.event.position
@@ -203,7 +204,8 @@ def _in_order(changes: Sequence[Change]) -> list[Change]:
         position = change.event.position
         place = position
         if change.fact("source") == GIT:
-            place = made_at.get((change.second, change.file, change.after), 0)
+            maker = made_at.get((change.second, change.file, change.after), position)
+            place = maker if maker < position else 0
         return change.second, place, position
 
     return sorted(changes, key=order)

@@ -1,5 +1,6 @@
 """Who wrote a line that went and came back: its writer now, and its first one; never a checkout."""
 
+import time
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ def test_commit_after_the_look_is_shown(world: World, written: Agent) -> None:
 @pytest.mark.slow
 def test_branch_and_back_keep_the_writer(world: World, written: Agent) -> None:
     world.git("branch", "other")
+    time.sleep(-time.time() % 1)  # commit and checkouts in one second of git's clock
     world.git("commit", "-qam", "agent's")
     for branch in ("other", "main"):
         world.git("checkout", "-q", branch)
