@@ -66,7 +66,7 @@ _LEAST_WORDS = 3
 #: The form of a wish that is not a rule in itself. It can only repeat a wish of another form.
 _NOT_A_RULE = "has-aim"
 #: Forms that are wishes only with an aim, because other sentences have them too.
-_NEED_AIM = frozenset(("wants-none", "wants-short", _NOT_A_RULE))
+_NEED_AIM = frozenset(("wants-none", "wants-short", "each-should", _NOT_A_RULE))
 
 
 class Form(NamedTuple):
