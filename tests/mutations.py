@@ -433,6 +433,12 @@ MUTATIONS = [
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
     Mutation(AUTHORSHIP, "is_own_command and MERGED", "MERGED", ("tests/memory/test_machines.py",)),
     Mutation(AUTHORSHIP, "and MERGED not in event.meta", "", ("tests/memory/test_machines.py",)),
+    Mutation(
+        "reflector/curator/listening.py",
+        "chain(waiting, in_files())",
+        "in_files()",
+        ("tests/curator/test_proposing.py",),
+    ),
     # The free counts of rules.
     Mutation(SENTENCES, ".findall(text)) % 2 == 1", ".findall(text)) > 0", REPEATED),
     Mutation(SENTENCES, "if is_reminder(sentence) or not _forbids", "if not _forbids", REPEATED),

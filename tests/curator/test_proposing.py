@@ -118,6 +118,13 @@ def test_wish_in_other_words_is_proposed(agent: Agent, first: str, second: str, 
     assert waiting(agent) == [("rules", text)]
 
 
+def test_aim_of_waiting_proposal_is_proposed_once(agent: Agent) -> None:
+    take(agent, Session("s-1").user("Never touch code outside the task.").agent("Done."))
+    take(agent, Session("s-2").user("I always want only what the issue asks for.").agent("Done."))
+    assert waiting(agent) == [("rules", "Never touch code outside the task.")]
+    assert len(agent.events("wish.heard")) == 2
+
+
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
