@@ -229,9 +229,12 @@ CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING, CHECK_EVIDENCE
 )
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
-COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS = of("counts", "rules tokens occasions likeness calls")
+COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS, SENTENCES = of(
+    "counts", "rules tokens occasions likeness calls sentences"
+)
 KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
 COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
+REPEATED = ("tests/counts/test_repeated.py",)
 FOLDED = ("tests/sessions/test_counted.py",)
 LOADED, ELSEWHERE = "reflector/sessions/loaded.py", "reflector/check/elsewhere.py"
 SHOWN_IN_FILES = ("tests/sessions/test_loaded.py",)
@@ -430,7 +433,17 @@ MUTATIONS = [
     Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
     Mutation(AUTHORSHIP, "is_own_command and MERGED", "MERGED", ("tests/memory/test_machines.py",)),
     Mutation(AUTHORSHIP, "and MERGED not in event.meta", "", ("tests/memory/test_machines.py",)),
+    Mutation(
+        "reflector/curator/listening.py",
+        "chain(waiting, in_files())",
+        "in_files()",
+        ("tests/curator/test_proposing.py",),
+    ),
     # The free counts of rules.
+    Mutation(SENTENCES, ".findall(text)) % 2 == 1", ".findall(text)) > 0", REPEATED),
+    Mutation(SENTENCES, "if is_reminder(sentence) or not _forbids", "if not _forbids", REPEATED),
+    Mutation(SENTENCES, " or _REPORTS.match(sentence):", ":", REPEATED),
+    Mutation(SENTENCES, ' and not expression("at-hand").search(plain)', "", REPEATED),
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
     Mutation(COUNT, "return number > number_before", "return number > 0", COUNTED),
     Mutation(COUNT, "if sought.is_added_by(act) and self", "if self", COUNTED),

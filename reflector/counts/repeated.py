@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from reflector.counts.likeness import Likeness, features_of
-from reflector.counts.sentences import topics_of
+from reflector.counts.sentences import lasting_topics_of
 from reflector.judges.reading.aims import aims_of, is_choice
 
 _FEWEST_SESSIONS = 3
@@ -72,7 +72,7 @@ def _groups(sentences: Sequence[Sentence]) -> Iterator[tuple[str, int, Set[int]]
     """
     for aim, places in _places_by(sentences, aims_of).items():
         yield "", _FEWEST_WITH_CHOICE if is_choice(aim) else _FEWEST_SESSIONS, places
-    for topic, places in _places_by(sentences, topics_of).items():
+    for topic, places in _places_by(sentences, lasting_topics_of).items():
         yield topic, _FEWEST_SESSIONS, places
     likeness = Likeness([features_of(sentence.words) for sentence in sentences])
     for place, sentence in enumerate(sentences):

@@ -22,7 +22,8 @@ _FILLERS = r"(?:(?:no|ok|and|also|but|so|again|hey|well|hmm|now|wait)[,:]? +)*"
 _INSTRUCTS = re.compile(
     _FILLERS + r"(?:please +)?(?:(?:you|we) (?:should|must|need to|have to) |always|never"
     r"|do ?n[o'’]t|stop|avoid|make sure|ensure|remember|prefer|use|keep|put|run|write|answer|reply"
-    r"|check|test|commit|only|instead)\b"
+    r"|check|test|commit|only|instead|from now on|going forward|in (?:the )?future|next time"
+    r"|(?:whenever|every ?time) you)\b"
     r"|.*(?:, not |\binstead of\b|\brather than\b|\bnever\b|\balways\b)"
     r"|不要|别|請|请|必须|务必|应该|先|用|使用|禁止"
     r"|.*(?:ください|して(?:ね)?[。！]?$|しないで|すること|禁止|不要)"
@@ -67,13 +68,38 @@ def instructs(sentence: str) -> bool:
 def requests(sentence: str) -> bool:
     """Return whether a sentence asks for something that you may ask for again."""
     has_aim = bool(aims_of(sentence)) and may_repeat(sentence)
-    return instructs(sentence) or bool(topics_of(sentence)) or has_aim
+    return instructs(sentence) or bool(lasting_topics_of(sentence)) or has_aim
 
 
 def topics_of(sentence: str) -> list[str]:
-    """Return the topics of the frequent requests in a sentence, such as "tests"."""
+    """Return the topics of the things that a rule or a sentence asks for, such as "tests". If it
+    forbids something with the word in it, it does not ask for the topic.
+    """
     plain = sentence.replace("’", "'")
-    return [row.says for row, _ in matches_in(wordings("ask"), plain)]
+    return [
+        row.says
+        for row, match in matches_in(wordings("ask"), plain)
+        if is_reminder(sentence) or not _forbids(plain[: match.end()])
+    ]
+
+
+def lasting_topics_of(sentence: str) -> list[str]:
+    """Return the topics of a sentence that asks for something each time. An order for the task at
+    hand, such as "add a test for this case", has none.
+    """
+    return topics_of(sentence) if is_reminder(sentence) or _is_lasting(sentence) else []
+
+
+def _is_lasting(sentence: str) -> bool:
+    if sentence.endswith(_OPEN) or _REPORTS.match(sentence):
+        return False
+    plain = sentence.replace("’", "'")
+    return bool(expression("lasting").search(plain)) and not expression("at-hand").search(plain)
+
+
+def _forbids(text: str) -> bool:
+    """Return whether a text speaks against its end. Two negations, as in "never … without", ask."""
+    return len(expression("against").findall(text)) % 2 == 1
 
 
 def is_reminder(sentence: str) -> bool:

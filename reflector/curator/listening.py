@@ -28,7 +28,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from reflector.changes.apply import BulletRefused
-from reflector.changes.propose import Quote, propose
+from reflector.changes.propose import Quote, propose, read_proposals
 from reflector.events import event as ev
 from reflector.events.bullets import PROMOTED
 from reflector.events.event import Event, NewEvent, identity
@@ -66,7 +66,7 @@ _LEAST_WORDS = 3
 #: The form of a wish that is not a rule in itself. It can only repeat a wish of another form.
 _NOT_A_RULE = "has-aim"
 #: Forms that are wishes only with an aim, because other sentences have them too.
-_NEED_AIM = frozenset(("wants-none", "wants-short", _NOT_A_RULE))
+_NEED_AIM = frozenset(("wants-none", "wants-short", "each-should", _NOT_A_RULE))
 
 
 class Form(NamedTuple):
@@ -148,12 +148,13 @@ def _heard(window: Event, wish: Wish) -> NewEvent:
 
 
 def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[str]]) -> bool:
-    """Propose a wish unless a rule contains it. Return whether a proposal waits."""
+    """Propose a wish unless a rule or a waiting proposal contains it. Return whether it waits."""
     rows = ledger.rows()
     live = [row.bullet for row in rows if row.status == "live"]
     is_standing = event.data["kind"] == "standing"
     before = [] if is_standing else _said_before(ledger, event)
-    if not (is_standing or before) or _is_covered(event.data, live, in_files):
+    waiting = (proposal.change.text or "" for proposal in read_proposals(ledger))
+    if not (is_standing or before) or _is_covered(event.data, live, chain(waiting, in_files())):
         return False
     said = [*(earlier.data or {} for earlier in before), event.data]
     wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
@@ -186,13 +187,13 @@ def _removed_before(rows: Iterable[BulletRow], text: str) -> BulletRow | None:
     return next((row for row in removed if alike(text, row.bullet)), None)
 
 
-def _is_covered(
-    wish: Mapping[str, Any], live: Sequence[Bullet], in_files: Callable[[], Iterable[str]]
-) -> bool:
-    """Return whether a rule of the playbook or of a file contains a wish."""
+def _is_covered(wish: Mapping[str, Any], live: Sequence[Bullet], others: Iterable[str]) -> bool:
+    """Return whether a rule of the playbook, a waiting proposal or a rule of a file contains a
+    wish.
+    """
     if any(alike(wish["text"], bullet) for bullet in live):
         return True
-    rules = chain((bullet.text for bullet in live), in_files())
+    rules = chain((bullet.text for bullet in live), others)
     return any(_has_same_aim(rule, wish["quote"]) for rule in rules)
 
 

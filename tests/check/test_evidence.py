@@ -114,14 +114,15 @@ def test_line_without_counts_has_a_reason(agent_here: Agent, number: int, words:
 def test_requests_about_a_rule_are_quoted(agent_here: Agent) -> None:
     (agent_here.project / "CLAUDE.md").write_text("- Ensure that features are well-tested.\n")
     asked = [
-        Session(f"s-{number}").user(f"Create a test for page {number}.") for number in range(3)
+        Session(f"s-{number}").user(f"Always create a test, as for page {number}.")
+        for number in range(3)
     ]
     shown = _lines(agent_here, 1, *(session.runs("ls", "") for session in asked))
     assert shown[-4].strip() == "you asked for tests in 3 sessions"
     assert {line.split('"')[1] for line in shown[-3:]} == {
-        "Create a test for page 0.",
-        "Create a test for page 1.",
-        "Create a test for page 2.",
+        "Always create a test, as for page 0.",
+        "Always create a test, as for page 1.",
+        "Always create a test, as for page 2.",
     }
 
 

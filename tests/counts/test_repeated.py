@@ -50,6 +50,25 @@ def test_sentence_of_fewer_sessions_is_none(sessions: int) -> None:
         ),
         (("no emojis in commits", "never use emojis", "and without emoji please"), 3),
         (("stop mocking the store", "never mock the store", "don't mock the store in tests"), 3),
+        (
+            (
+                "Commit titles always go like `fix(ext/web): ...` please.",
+                "From now on use conventional commit titles, with the crate.",
+                "Every commit subject should follow the conventional style.",
+            ),
+            3,
+        ),
+        (
+            (
+                "Please never touch things outside the task, keep the diff small.",
+                "Don't clean up unrelated code while you are in a file.",
+                "I always want only what the issue asks for, no extra refactoring.",
+                "I didn't ask you to rename it",
+                "Keep your changes minimal.",
+                "never change code that is not part of the issue",
+            ),
+            6,
+        ),
     ],
 )
 def test_same_aim_in_other_words_is_row(words: tuple[str, ...], sessions: int) -> None:
@@ -63,6 +82,16 @@ def test_same_aim_in_other_words_is_row(words: tuple[str, ...], sessions: int) -
         ("don't touch the parser", "don't rename the parser", "don't split the parser"),
         ("if no comments exist, go on", "it has no comments", "no longer needed"),
         ("Open a PR when done", "commit and push", "open a pull request"),
+        (
+            "Squash the commits and give it a conventional title.",
+            "We don't use conventional commits here.",
+            "The commit messages from the bot look like fix(deps): bump",
+        ),
+        (
+            "There are no unrelated changes in the diff.",
+            "Don't fix the unrelated code yet.",
+            "The parser reads only what the request needs.",
+        ),
     ],
 )
 def test_other_aims_and_orders_are_no_row(words: tuple[str, ...]) -> None:
@@ -79,30 +108,34 @@ def test_sentences_that_differ_are_not_joined() -> None:
         (
             "tests",
             (
-                "should we add some more tests too?",
-                "Did you write a test?",
-                "This lacks unit tests.",
+                "Every fix needs a test.",
+                "you never write a test",
+                "Never merge a fix without a test.",
             ),
         ),
         (
-            "tests",
+            "documentation",
             (
-                "can we add at least one test?",
-                "can you add an explicit test for this?",
-                "please write another test",
+                "Always update the changelog.",
+                "you didn't update the docs",
+                "From now on update the readme with every release.",
             ),
         ),
         (
-            "less duplicated code",
+            "a run of the checks",
             (
-                "Any chance we can consolidate this code?",
-                "is this function duplicated in utils",
-                "That is, this section is duplicated.",
+                "Always run the linter before you push.",
+                "Whenever you change something, run the unit tests.",
+                "Never say you are done without having run the test suite.",
             ),
         ),
         (
             "a question first",
-            ("ask me before you add one", "not without asking", "please ask first next time"),
+            (
+                "Ask me before you add a dependency.",
+                "Never add a dependency to the tests without asking me.",
+                "Please always check with me before you push.",
+            ),
         ),
     ],
 )
@@ -115,8 +148,31 @@ def test_requests_of_one_topic_are_one_row(topic: str, words: tuple[str, ...]) -
     "words",
     [
         ("the tests are green", "Test the door.", "which tests ran?"),
-        ("Add a test user.", "create a test page", "add one test file"),
+        ("Never add a test user.", "always create a test page", "each job needs a test database"),
         ("commit 3f2a91c0 broke it", "The commit is there.", "but don't commit"),
+        (
+            "good, add a test for this case and push",
+            "write a spec test that shows it",
+            "Always ask me before you add a dependency to the tests.",
+        ),
+        (
+            "Never run the tests in parallel.",
+            "Whenever I run the tests it hangs.",
+            "Did you run the tests?",
+        ),
+        ("you can push without asking", "Always merge without asking.", "ask me first"),
+        (
+            "Never push this without asking.",
+            "Always ask me before you merge, for this branch.",
+            "Whenever you rename a page in this PR, check with me first.",
+        ),
+        (
+            "The dialog should always ask first.",
+            "It never deletes a page without asking.",
+            "My script always asks you, ask first or not.",
+        ),
+        ("make it shorter", "the function is too long", "keep it concise here"),
+        ("Never add tests to the core.", "Always add tests, as the page says?", "Add tests now."),
     ],
 )
 def test_mention_of_a_topic_asks_for_nothing(words: tuple[str, ...]) -> None:

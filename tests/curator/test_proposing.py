@@ -99,6 +99,16 @@ def test_correction_is_proposed_after_a_second_session(agent: Agent) -> None:
             "Please keep the PR description short.",
             "Keep the PR description short.",
         ),
+        (
+            "Commit titles always go like `fix(x): ...` please.",
+            "Every commit subject should follow the conventional style.",
+            "Commit titles always go like `fix(x): ...` please.",
+        ),
+        (
+            "Don't clean up unrelated code while you are in a file.",
+            "Keep your changes minimal.",
+            "Don't clean up unrelated code while you are in a file.",
+        ),
     ],
 )
 def test_wish_in_other_words_is_proposed(agent: Agent, first: str, second: str, text: str) -> None:
@@ -106,6 +116,13 @@ def test_wish_in_other_words_is_proposed(agent: Agent, first: str, second: str, 
     assert waiting(agent) == []
     take(agent, Session("s-2").user("Fix it.").agent("Done.").user(second).agent("Ok."))
     assert waiting(agent) == [("rules", text)]
+
+
+def test_aim_of_waiting_proposal_is_proposed_once(agent: Agent) -> None:
+    take(agent, Session("s-1").user("Never touch code outside the task.").agent("Done."))
+    take(agent, Session("s-2").user("I always want only what the issue asks for.").agent("Done."))
+    assert waiting(agent) == [("rules", "Never touch code outside the task.")]
+    assert len(agent.events("wish.heard")) == 2
 
 
 @pytest.mark.parametrize(
@@ -266,6 +283,10 @@ def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:
             "I prefer short answers without headings",
             ("standing", "pref", "Prefer short answers without headings."),
         ),
+        (
+            "I always want only what the issue asks for",
+            ("standing", "pref", "Prefer only what the issue asks for."),
+        ),
         ("No, use pnpm instead of npm.", ("correction", "pref", "Use pnpm instead of npm.")),
         ("Always 合并前更新依赖。", ("standing", "pat", "Always 合并前更新依赖.")),
         ("先看代码。Never 直接修改生成的文件！", ("standing", "mis", "Never 直接修改生成的文件.")),
@@ -291,6 +312,8 @@ def test_a_wish_is_heard_in_its_common_forms(text: str, wish: tuple[str, str, st
         "always write the new field now",
         "use tabs here instead of this",
         "Run the tests.",
+        "I always want to see the page",
+        "Every request should return 200.",
         "> always run the linter before you push",
         "- never commit straight to main",
         "```\nalways run the linter first\n```",

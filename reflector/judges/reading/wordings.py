@@ -18,7 +18,7 @@ from pathlib import Path
 #: agents are read without regard to case.
 _PRINTED = frozenset({"counted", "check", "line", "mechanics", "part"})
 #: Pieces of patterns: a package manager up to the name of a script, the words that may come before
-#: a wish, and a verb that asks for something.
+#: a wish, a verb that asks for something, and the place of a verb that is not in a report.
 _PIECES = {
     "{npm}": (
         r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*"
@@ -31,6 +31,10 @@ _PIECES = {
     "{verb}": (
         r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start"
         r"|prefer|do|be|look)"
+    ),
+    "{asked}": (
+        r"(?<!\bi )(?<!\bwe )(?<!\byou )(?<!\bthey )(?<!\bif )(?<!\bwhen )(?<!\bwhile )"
+        r"(?<!\bafter )(?<!\bbefore )\b"
     ),
     "{word}": (
         r"(?!(?:the|an?|it|its|this|that|these|those|not|my|your|use|them|one|sure)\b)"
