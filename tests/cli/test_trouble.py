@@ -30,12 +30,12 @@ AS_BYTES = pytest.mark.skipif(
 
 
 def assert_told(agent: Agent, *arguments: str | Path, about: str | Path, code: int = 1) -> str:
-    """The command fails with one message that names the thing; the way out stands behind a
-    semicolon.
+    """The command fails with one message that names the thing. The way out follows after a
+    semicolon, or in a sentence of its own.
     """
     ran = agent.call(*arguments, code=code)
     assert str(about) in ran.err
-    assert ";" in ran.err
+    assert "; " in ran.err or ". " in ran.err
     assert "Traceback" not in ran.err
     return ran.err
 
