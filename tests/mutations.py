@@ -229,8 +229,8 @@ CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING, CHECK_EVIDENCE
 )
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
-COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS, SENTENCES = of(
-    "counts", "rules tokens occasions likeness calls sentences"
+COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS, SENTENCES, SHELL, CLAUSES = of(
+    "counts", "rules tokens occasions likeness calls sentences shell clauses"
 )
 KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
 COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
@@ -471,6 +471,22 @@ MUTATIONS = [
     Mutation(CHECK_ROWS, "is_due or rule.lacks_start or", "is_due or", PAGES),
     Mutation(TOKENS, "None if _is_choice(before) else", "", COUNTED),
     Mutation(TOKENS, "is_part or is_for or", "is_part or", COUNTED),
+    Mutation(TOKENS, "is_for or is_partly or", "is_for or", COUNTED),
+    Mutation(TOKENS, "or _BRANCH_BEFORE.search(text[: match.start()])", "", COUNTED),
+    Mutation(TOKENS, "all(map(_PUSHING.fullmatch, cases)) and", "", COUNTED),
+    Mutation(TOKENS, ' if "lease" in text else FORCED', " if False else FORCED", COUNTED),
+    Mutation(TOKENS, ' if match["span"] else ""', "", COUNTED),
+    Mutation(TOKENS, "            and self.form != SCRIPT\n", "", COUNTED),
+    Mutation(COUNT, "in (BEFORE_FILE, FORCED, SCRIPT)", "in (BEFORE_FILE, FORCED)", COUNTED),
+    Mutation(SHELL, r'"(?:^|/)test_|[._-]', r'"(?!)[._-]', COUNTED),
+    Mutation(SHELL, "or _IS_RUN.match(after)", "", COUNTED),
+    Mutation(SHELL, r"(?<!\\\n)^", "^", COUNTED),
+    Mutation(SHELL, "|-check", "", COUNTED),
+    Mutation(SHELL, "if folder else at_begin", "if False else at_begin", COUNTED),
+    Mutation(SHELL, "(?:-with-lease", "(?:-no-lease", COUNTED),
+    Mutation(SHELL, "(?:{BEGIN}|{_IN_SHELL})git", "git", COUNTED),
+    Mutation(CLAUSES, "plain[max(start, clauses[-1].end) :", "plain[start :", COUNTED),
+    Mutation(OCCASIONS, "        runs_tests or any", "        any", COUNTED),
     Mutation(TOKENS, "_ASKS_YOU.search(text)", "False", COUNTED),
     Mutation(COUNT, "(token.negated and is_capitals)", "False", COUNTED),
     Mutation(USAGE, "if not _is_of_file(telling):", "if True:", SHOWN_IN_FILES),

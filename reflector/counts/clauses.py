@@ -108,7 +108,8 @@ def conditions_of(text: str) -> list[Clause]:
             is_in_other = clauses and cue.start() < clauses[-1].end
             if is_in_other or (cue["order"] and _ONLY.search(before)):
                 continue
-            clauses.append(Clause(cue.start(), _end_of(plain, cue, before, end)))
+            between = plain[max(start, clauses[-1].end) : cue.start()] if clauses else before
+            clauses.append(Clause(cue.start(), _end_of(plain, cue, between, end)))
     return clauses
 
 

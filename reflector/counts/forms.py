@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 BEFORE_FILE = "before a file"
 FILE = "file"
+FORCED = "forced push"
 NAME = "name"
+SCRIPT = "script"
 IMPORT = "import"
 
 _EDITS = (

@@ -20,6 +20,7 @@ from reflector.counts.clauses import (
     sentences_in,
     without_code,
 )
+from reflector.counts.forms import SCRIPT
 from reflector.counts.tokens import Token
 
 
@@ -255,15 +256,16 @@ def _files_of(text: str, tokens: Iterable[Token], *, is_order: bool) -> Occasion
 
 def _is_deed_of(occasion: Occasion, tokens: Iterable[Token]) -> bool:
     """Return whether a command that a rule asks for is also its occasion. Then the occasion shows
-    nothing.
+    nothing. A script may run tests.
     """
-    asked_for = (
-        token.text
+    asked_for = [
+        token
         for token in tokens
         if token.is_command and not token.negated and token.scope != "condition"
-    )
-    return occasion.commands != "" and any(
-        re.search(occasion.commands, f"{command} x") for command in asked_for
+    ]
+    runs_tests = occasion is _TESTS and any(token.form == SCRIPT for token in asked_for)
+    return occasion.commands != "" and (
+        runs_tests or any(re.search(occasion.commands, f"{token.text} x") for token in asked_for)
     )
 
 

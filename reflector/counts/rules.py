@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from reflector.counts.calls import Act, Waiting
 from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.code import uses_as_code, without_comments
-from reflector.counts.forms import BEFORE_FILE, FILE, IMPORT, NAME, places_of
+from reflector.counts.forms import BEFORE_FILE, FILE, FORCED, IMPORT, NAME, SCRIPT, places_of
 from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import (
     Occasion,
@@ -38,6 +38,7 @@ from reflector.counts.sentences import (
     sentences_of,
     speaks_against,
 )
+from reflector.counts.shell import BEGIN, FORCED_PUSH, OPTIONS, run_of
 from reflector.counts.tokens import Token, are_all_asked_for, tokens_of, words_mentioned
 from reflector.text.words import words_of
 from reflector.transcripts.message import Message
@@ -57,15 +58,10 @@ AGAIN = 1
 _WORDS = re.compile(r"\w+")
 #: Programs that run a script of a project by its name, with `run` or without.
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
-#: Options between a program and its first argument, each with or without a value.
-_OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
 #: A file as the argument of a program.
 _FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
 _OPEN_ENDS = frozenset("(/=:-")
-#: The characters before a command in a line of a shell.
-_SHELL_WORDS = r"\b(?:sudo|env|time|exec|xargs|then|do|else|if|while|nohup)\b"
-_BEGIN = rf"(?:^|[;&|(`{{]|{_SHELL_WORDS})[ \t]*(?:[A-Z_]+=\S* +)*"
 
 
 class Rule(NamedTuple):
@@ -192,7 +188,8 @@ class _Sought(NamedTuple):
         contain it.
         """
         # A search for a part of the text first is ten times as fast.
-        match = self.token.text.partition(" ")[0] in text and _command(self.token).search(text)
+        begins = self.token.form == SCRIPT or self.token.text.partition(" ")[0] in text
+        match = begins and _command(self.token).search(text)
         return match.start() if match else -1
 
     def _places_in(self, text: str, file: str) -> list[int]:
@@ -231,7 +228,8 @@ class _Sought(NamedTuple):
         """Return whether a change of a file adds the token. Comments and prose do not count for a
         rule against an identifier.
         """
-        if self.token.is_program and self.token.negated:
+        is_program = self.token.is_program and self.token.negated
+        if is_program or self.token.form in (BEFORE_FILE, FORCED, SCRIPT):
             return False
         if self.token.form:
             removed = self._places_in(act.removed, act.file)
@@ -276,8 +274,7 @@ class RuleSet:
                     if token.form in (FILE, NAME, IMPORT):
                         self._formed.append(sought)
                     else:
-                        anchor = max(_WORDS.findall(token.text), key=len)
-                        self._sought.setdefault(anchor, []).append(sought)
+                        self._sought.setdefault(token.anchor, []).append(sought)
 
     @cached_property
     def digest(self) -> str:
@@ -536,6 +533,10 @@ def _expression(text: str) -> re.Pattern[str]:
 @cache
 def _command(token: Token) -> re.Pattern[str]:
     """Return an expression for a token in a command. Options may follow each of its words."""
+    if token.form == SCRIPT:
+        return re.compile(run_of(token.text), re.MULTILINE)
+    if token.form == FORCED:
+        return FORCED_PUSH
     exact = _expression(token.text)
     if not token.is_command:
         return exact
@@ -543,10 +544,10 @@ def _command(token: Token) -> re.Pattern[str]:
     script = r"(?:run +)?" if token.text.partition(" ")[0] in _RUNNERS else ""
     words += [_FILE] if token.form == BEFORE_FILE else []
     end = r"(?![:./=]\w)" if words[-1][-1] == ")" else ""
-    return re.compile(f"{first}{_OPTIONS} +{script}" + rf"{_OPTIONS} +".join(words) + end)
+    return re.compile(f"{first}{OPTIONS} +{script}" + rf"{OPTIONS} +".join(words) + end)
 
 
 @cache
 def _program(name: str) -> re.Pattern[str]:
     """Return an expression for a program at the beginning of a command."""
-    return re.compile(rf"{_BEGIN}{re.escape(name)}(?![\w-])", re.MULTILINE)
+    return re.compile(rf"{BEGIN}{re.escape(name)}(?![\w-])", re.MULTILINE)

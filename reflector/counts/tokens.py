@@ -23,13 +23,16 @@ from reflector.counts.clauses import (
 from reflector.counts.forms import (
     BEFORE_FILE,
     FILE,
+    FORCED,
     IMPORT,
     NAME,
+    SCRIPT,
     edits,
     forms_of,
     names,
     without_edits,
 )
+from reflector.counts.shell import script_in
 
 #: Events have one bit for each token.
 MOST_TOKENS = 16
@@ -64,7 +67,30 @@ _CHOSEN = (
     r"|(?:(?<=not )|(?<=never )|(?<=instead of )|(?<=rather than ))"
     rf"(?:{_PROGRAM})(?=\W*\Z|[,;:)]|\.(?!\w)| (?:in|for|to|when|here)\b)"
 )
-_TOKEN = re.compile(rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{_PATH}|{_IDENTIFIER}|{_CHOSEN})")
+_FORCE_PUSH = r"(?i:force[- ]?push(?:ing|es)?)\b"
+_TOKEN = re.compile(
+    rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{_PATH}|{_FORCE_PUSH}|{_IDENTIFIER}|{_CHOSEN})"
+)
+#: A rule's text for any push with force.
+_FORCED_PUSH = "git push --force"
+_PUSHES_WITH_FORCE = re.compile(rf"git push (?:--force|-f)|{_FORCE_PUSH}")
+#: The end of a ban on every push with force. Other words may restrict it to some branches.
+_EVERY_PUSH = re.compile(
+    r"(?:(?<=`)\)|[`\"'*_]*)(?:\s*(?:/|,? (?:or|and)|,)\s*`[^`\n]*`)*\s*"
+    r"(?:\Z|[.;:!?—–]|\(`|(?:,\s+)?(?:because|since|it|as|so|even|just|always|instead)\b)"
+)
+#: A branch in the sentence of a ban.
+_BRANCH_BEFORE = re.compile(
+    r"\b(?:main|master|branch(?:es)?|shared|protected|public|releases?|production)\b[^.;]*\Z",
+    re.IGNORECASE,
+)
+#: A condition that is met at each push.
+_PUSHING = re.compile(
+    r"(?:when|while|before|after|if you)(?: (?:ever|you|re|are))* push(?:ing|es)?"
+    r"(?: (?:to|your|the|an?|any|new|more|changes?|updates?|commits?|fixes|PRs?|pull requests?|code"
+    r"|work|up|remote|it))*\W*",
+    re.IGNORECASE,
+)
 #: First words of code that looks like a command, as in `pub use`.
 _KEYWORDS = frozenset(
     "abstract as async await case catch class const def delete elif else enum export extends fn"
@@ -161,6 +187,8 @@ _PURPOSE = re.compile(
     r"(?P<word>to|for|as|para|como)[ \t]+[a-z]",
     re.IGNORECASE,
 )
+#: Words after a forbidden script that restrict the ban.
+_SOME_RUNS = re.compile(r"`?\s+(?:in|from|against|at)\b", re.IGNORECASE)
 #: With these words, your own words decide whether the rule is broken.
 _ASKS_YOU = re.compile(
     r"\b(?:without|unless|before|sin|sem)[ \t]+(?:\w+[ \t]+){0,2}?"
@@ -169,7 +197,7 @@ _ASKS_YOU = re.compile(
     re.IGNORECASE,
 )
 #: The words between commands that are all asked for.
-_AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&&?|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?"
+_AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&&?|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?(?:\./)?"
 _AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
 
 
@@ -181,9 +209,10 @@ class Token(NamedTuple):
     scope     "place", "purpose" or "condition" if it only shows where, why or when the rule
               applies, "mention" if the rule does not ask for it, "part" if the token alone does not
               show whether the rule was broken
-    form      "before a file" if only a command with a file shows it, "file" if only a change of
-              such a file shows it, "name" if only a definition with such a name shows it, "import"
-              for an import inside a function; "" for other tokens
+    form      "before a file" if only a command with a file shows it, "script" for a script that is
+              run, "forced push" for each push with force, "file" if only a change of such a file
+              shows it, "name" if only a definition with such a name shows it, "import" for an
+              import inside a function; "" for other tokens
     """
 
     text: str
@@ -201,6 +230,7 @@ class Token(NamedTuple):
         """Whether it names a file or a folder."""
         return (
             " " not in self.text
+            and self.form != SCRIPT
             and re.fullmatch(rf"(?:\.{{0,2}}/)?(?:{_PATH})", self.text) is not None
         )
 
@@ -208,14 +238,20 @@ class Token(NamedTuple):
     def is_command(self) -> bool:
         """Whether it is a command with its arguments, such as `make lint`."""
         if self.form:
-            return self.form == BEFORE_FILE
+            return self.form in (BEFORE_FILE, FORCED, SCRIPT)
         is_code = self.text.partition(" ")[0] in _KEYWORDS
         return not is_code and re.match(r"(?:\./)?[a-z][\w.-]* +\S", self.text) is not None
 
     @property
     def shown(self) -> str:
         """Its text as a page shows it."""
-        return "an import in a function" if self.form == IMPORT else f"`{self.text}`"
+        shown = {IMPORT: "an import in a function", FORCED: "a push with force"}
+        return shown.get(self.form, f"`{self.text}`")
+
+    @property
+    def anchor(self) -> str:
+        """A long word that each call with the token contains."""
+        return "push" if self.form == FORCED else max(re.findall(r"\w+", self.text), key=len)
 
     @property
     def is_plain(self) -> bool:
@@ -242,17 +278,25 @@ def tokens_of(text: str) -> tuple[Token, ...]:
             is_long = len(written) >= _MIN_CHARACTERS or written in _PROGRAMS
             if is_long and written not in _NAMES:
                 token = _token(text, match, written, conditions)
-                tokens.setdefault(written, token)
+                if token.negated or not re.fullmatch(_FORCE_PUSH, written):
+                    tokens.setdefault(token.text, token)
     forms = [Token(name, negated=True, form=form) for name, form in forms_of(text)]
     return (*forms, *tokens.values())[:MOST_TOKENS]
 
 
 def _token(text: str, match: re.Match[str], written: str, conditions: Sequence[Clause]) -> Token:
-    form = _form_of(text, match, written)
     negated, reach = _negation_of(text, match)
-    token = Token(written, negated, form=form)
     whole = without_code(text)[: match.start()]
     before = _BOUNDARY.split(text[: match.start()])[-1]
+    script = script_in(written, before, text[match.end() :]) if match["span"] else ""
+    form = SCRIPT if script else _form_of(text, match, written)
+    token = Token(script or written, negated, form=form)
+    if negated and _PUSHES_WITH_FORCE.fullmatch(written):
+        form = "" if "lease" in text else FORCED
+        if _bans_force(text, match, match.start() - len(before), reach, conditions):
+            return Token(_FORCED_PUSH, negated, form=form)
+        if not written.startswith("git"):
+            return Token(_FORCED_PUSH, negated, "part", form)
     if any(clause.start <= match.start() < clause.end for clause in conditions):
         return token._replace(scope="condition")
     if negated and (_ASKS_YOU.search(text) or _is_in_case(text, match.start(), before, conditions)):
@@ -263,6 +307,24 @@ def _token(text: str, match: re.Match[str], written: str, conditions: Sequence[C
     if not token.scope and (is_in_example or _is_only_named(token, whole)):
         return token._replace(scope="mention")
     return token
+
+
+def _bans_force(
+    text: str, match: re.Match[str], begin: int, reach: str, conditions: Sequence[Clause]
+) -> bool:
+    """Return whether a rule against a push with force is about every such push. `begin` is the
+    begin of its sentence.
+    """
+    cases = (text[start:end] for start, end in conditions if begin <= start < match.start())
+    is_restricted = (
+        _ASKS_YOU.search(text)
+        or _CONDITION.match(text, match.end())
+        or _BRANCH_BEFORE.search(text[: match.start()])
+        or is_for_a_case(text)
+    )
+    is_every = all(map(_PUSHING.fullmatch, cases)) and _EVERY_PUSH.match(text, match.end())
+    is_reached = reaches(re.sub(_FORCE_PUSH, "", reach))
+    return bool(is_every) and not is_restricted and is_reached
 
 
 def _forbidden(token: Token, reach: str) -> Token:
@@ -320,7 +382,8 @@ def _scope_of(token: Token, before: str, after: str) -> str:
     purpose = None if _is_choice(before) else _PURPOSE.match(after)
     is_run = token.is_program or token.is_command or token.text.startswith("-")
     is_for = purpose is not None and (is_run or purpose["word"] == "to")
-    if token.negated and (is_part or is_for or _CONDITION.match(after)):
+    is_partly = token.form == SCRIPT and _SOME_RUNS.match(after) is not None
+    if token.negated and (is_part or is_for or is_partly or _CONDITION.match(after)):
         return "part"
     if placed is None:
         return ""

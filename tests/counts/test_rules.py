@@ -145,6 +145,7 @@ def test_occasion_comes_up(rule: str, message: Message) -> None:
         ("Install all dependencies with `make install`.", runs("uv add x")),
         ("Compare it with merged PRs: `gh pr list --all`.", runs("gh pr create")),
         ("Run the tests with `pytest -q`.", runs("pytest -q")),
+        ("Run `scripts/all.sh` to run the tests.", runs("pytest -q")),
     ],
 )
 def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
@@ -349,6 +350,100 @@ def test_saved_rules_are_restored() -> None:
     assert restored(saved).rules == rules.rules
 
 
+FORMAT = "Run `tools/format.js` before you commit."
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        *(
+            (FORMAT, command)
+            for command in (
+                "tools/format.js",
+                "git add -A && ./tools/format.js --fix && git commit",
+                "/home/me/app/tools/format.js",
+                "node --import tsx tools/format.js",
+                "/usr/bin/node ./tools/format.js 2>&1 | tail",
+                "deno run -A tools/format.js",
+                "docker compose exec app tools/format.js",
+                "bash -lc './tools/format.js'",
+                "cd /home/me/app/tools && ./format.js",
+            )
+        ),
+        ("Run `node tools/format.js` before you commit.", "./tools/format.js"),
+        ("Make sure `./tools/format.js` is run.", "node tools/format.js"),
+        ("Run `tools/lint.js --js`.", "./tools/lint.js --fix --js"),
+        ("Run `bin/lint` and `scripts/check`.", "bin/lint"),
+        ("Run `python manage.py migrate`.", "./manage.py migrate"),
+        ("Run `./check.sh`.", "bash scripts/check.sh"),
+        ("Run `bin/rspec plugins/<area>`.", "bin/rspec plugins/a"),
+        ("Never run `scripts/deploy.sh`.", "sh scripts/deploy.sh"),
+    ],
+)
+def test_script_is_run_in_any_form(rule: str, command: str) -> None:
+    assert _marks(rule, runs(command)).run == 1
+
+
+def test_all_scripts_are_needed() -> None:
+    rule = rule_of("Run `./a.sh` and `./b.sh` before you commit.")
+    assert rule_set([rule]).rules[rule.key].needs_all
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        *(
+            (FORMAT, runs(command))
+            for command in (
+                "cat tools/format.js",
+                "rg format tools/format.js",
+                "git add \\\n  tools/format.js",
+                "git commit -m 'Run tools/format.js; tools/format.js'",
+                "node --check tools/format.js",
+                "chmod +x tools/format.js",
+                "deno fmt tools/format.js",
+                "tools/format.json",
+                "cd tools && cat format.js",
+            )
+        ),
+        (FORMAT, edits("tools/format.js", file="/app/tools/format.js")),
+        ("Run `tools/lint.js --js`.", runs("tools/lint.js && x --js")),
+        ("Never run `scripts/deploy.sh`.", runs("cat scripts/deploy.sh")),
+    ],
+)
+def test_named_script_is_not_run(rule: str, message: Message) -> None:
+    marks = _marks(rule, message)
+    assert not marks.run | marks.written
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never force push.",
+        "Never run `git push --force`.",
+        "No `force push`.",
+        "When pushing updates to the PR, make sure to never force-push. Add commits until it is "
+        "merged.",
+        "Never amend published commits; never force push (`git push -f`).",
+    ],
+)
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("git push --force", 1),
+        ("cd app && git -C x push -uf origin a", 1),
+        ("git push origin +main", 1),
+        ("git push --force-with-lease=a:b origin a", 1),
+        ("git push -u origin feature-f", 0),
+        ("git push --follow-tags && rm -f x", 0),
+        ("rg -n 'git push --force'", 0),
+        ("git pull --force", 0),
+    ],
+)
+def test_force_of_a_push_is_found(rule: str, command: str, run: int) -> None:
+    assert _marks(rule, runs(command)).run == run
+
+
 @pytest.mark.parametrize(
     ("rule", "command"),
     [
@@ -397,6 +492,22 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
         ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
         ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
+        *(
+            (rule, runs("git push --force-with-lease"))
+            for rule in (
+                "Never force push to `main`.",
+                "Never force push shared branches.",
+                "Never force push, except to your own branch.",
+                "Never force push without asking.",
+                "Never force push or commit to main.",
+                "On main: never force push.",
+                "For reviews: never force push.",
+                "When `main` is checked out, never force push.",
+                "Force push only your own branch.",
+                "Never force push; use `--force-with-lease`.",
+            )
+        ),
+        ("Do not run `a/b.sh x` in production.", runs("a/b.sh x")),
         ("Never run `npm run test`.", runs("npm run test:unit")),
         ("Never run `bun <file>`.", runs("bun test")),
         ("Use `cargo update --precise`, never `cargo update`.", runs("cargo update --precise x")),

@@ -83,6 +83,7 @@ def test_negation_before_token_is_read(rule: str, tokens: str) -> None:
         ("Name it well, e.g., use `a_b` instead of `b_c`.", ["mention", "mention"]),
         ("The marker tells `make lint` that all is well.", ["mention"]),
         ("Run `make lint` and `make types`.", ["", ""]),
+        ("Before you commit, if you changed `a_b`, run `make docs`.", ["condition", ""]),
     ],
 )
 def test_words_around_a_token_scope_it(rule: str, scopes: list[str]) -> None:
@@ -139,6 +140,14 @@ def test_distinct_tokens_have_more_than_one_word(text: str, *, is_distinct: bool
         ("Use `if let`.", False),
         ("Use `x`.", False),
         ("Run `uv <script>`.", True),
+        ("Run `scripts/check.sh`.", True),
+        ("Make sure `a.js` and `b.js` are run.", True),
+        ("See `docs/x.md`.", False),
+        ("Put it in `src/lib/`.", False),
+        ("Edit `scripts/check.sh`.", False),
+        ("The job runs `scripts/check.sh`.", False),
+        ("Run `tests/test_a.py`.", False),
+        ("Run Node.js tests.", False),
     ],
 )
 def test_code_is_not_a_command(rule: str, *, is_command: bool) -> None:

@@ -1,0 +1,84 @@
+"""Commands in a line of a shell: where one begins, the script that it runs, and forced pushes.
+
+Invariant: a command that only names a script, such as `cat tools/lint.js`, does not run it.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: Options between a program and its first argument, each with or without a value.
+OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
+#: The characters before a command. A line after a backslash is not a command of its own.
+_SHELL_WORDS = r"\b(?:sudo|env|time|exec|xargs|then|do|else|if|while|nohup|timeout +\S+)\b"
+BEGIN = rf"(?:(?<!\\\n)^|[;&|(`{{]|{_SHELL_WORDS})[ \t]*(?:[A-Z_]+=\S* +)*"
+_IN_SHELL = r"\b(?:ba|z|da)?sh +-[a-z]*c +[\"']"
+
+#: A program that runs a script. With some options, it only checks the script or runs a module.
+_INTERPRETER = (
+    r"(?:(?:[^\s;&|]*/)?(?:node|deno +run|bun(?: +run)?|tsx|ts-node|python[\d.]*|ruby|perl|php"
+    r"|bash|zsh|dash|sh|pwsh)|(?:uv|poetry|pdm|hatch|pipenv|rye) +run|(?:bundle|mise) +exec"
+    r"|npx|bunx|source|\.|(?:docker|podman)(?: +compose)? +(?:exec|run)(?: +-\S+)* +[\w./:-]+)"
+)
+_RUNNING_OPTIONS = (
+    r"(?: +-(?!(?:[cemn]|-check|-eval|-print|-version)(?![\w-]))[^\s;&|]*"
+    r"(?: +[^-\s;&|][^\s;&|]*)??)*?"
+)
+_INTERPRETERS = rf"(?:{_INTERPRETER}{_RUNNING_OPTIONS} +)*"
+_ENDING = r"\.(?:[cm]?[jt]sx?|py|sh|bash|zsh|fish|rb|pl|php|ps1)"
+_NAME = r"[\w@-][\w.@-]*"
+#: Folders that contain programs without an ending.
+_PROGRAM_FOLDER = r"(?:bin|scripts?|tools?|hack|ci)"
+_PATH = (
+    rf"(?:(?:{_NAME}/|\.{_NAME}/)*{_NAME}{_ENDING}"
+    rf"|(?:{_NAME}/)*{_PROGRAM_FOLDER}/(?:{_NAME}/)*[\w-]+)(?![\w./*-])"
+)
+_SCRIPT = re.compile(
+    rf"(?P<interpreter>{_INTERPRETERS})(?:\./)?(?P<command>{_PATH}(?P<arguments>(?: +\S+)*))"
+)
+#: Other programs run the files of tests.
+_TEST_FILE = re.compile(r"(?:^|/)test_|[._-](?:test|tests|spec)\.")
+_LISTED = r"(?:`[^`\n]*`\s*(?:,|and|or|then|,\s*(?:and|or|then))\s+)*"
+_ASKED_TO_RUN = re.compile(
+    r"(?<![\w-])(?:(?:re-?)?run(?:ning)?|execut(?:e|ing)|invok(?:e|ing)|ejecut(?:a|ar|e)"
+    r"|rode)[ \t]+(?:(?:also|always|both|first|the|script)[ \t]+)*" + _LISTED + r"`?\Z",
+    re.IGNORECASE,
+)
+_IS_RUN = re.compile(
+    r"`?(?:\s*(?:,|and)\s+`[^`\n]*`)*\s+(?:script\s+)?(?:is|are|was|has been|be|must be|should be)"
+    r"\s+(?:always\s+|first\s+)?(?:run|executed)\b",
+    re.IGNORECASE,
+)
+
+_FORCE = r"(?:--force(?:-with-lease(?:=\S*)?)?(?![\w-])|-[a-zA-Z]*f[a-zA-Z]*(?![\w-])|[\"']?\+\w)"
+FORCED_PUSH = re.compile(
+    rf"(?:{BEGIN}|{_IN_SHELL})git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s{_FORCE}", re.MULTILINE
+)
+
+
+def script_in(code: str, before: str, after: str) -> str:
+    """Return the path of the script that a rule's code runs, with its arguments; "" without one. A
+    path alone is only a script if the words before or after it ask to run it.
+    """
+    script = _SCRIPT.fullmatch(code)
+    if script is None or _TEST_FILE.search(script["command"].partition(" ")[0]):
+        return ""
+    is_command = script["interpreter"] or script["arguments"]
+    is_run = is_command or _ASKED_TO_RUN.search(before) or _IS_RUN.match(after)
+    return script["command"] if is_run else ""
+
+
+def run_of(script: str) -> str:
+    """Return an expression for the commands that run a script. `script` is its path, with the
+    arguments that the command must have.
+    """
+    path, *arguments = map(re.escape, script.split())
+    folder, _, name = path.rpartition("/")
+    at_path = rf"[\"']?(?:[^\s;&|()\"'<>]*/)?{path}"
+    into_folder = rf"\bcd +[\"']?(?:[^\s;&|]*/)?{folder}/?[\"']?\s*(?:&&|;)\s*"
+    within = rf"{into_folder}{_INTERPRETERS}(?:\./)?{name}"
+    at_begin = rf"(?:{BEGIN}|{_IN_SHELL}){_INTERPRETERS}{at_path}"
+    places = rf"(?:{at_begin}|{within})" if folder else at_begin
+    options = "".join(rf"[^;&|\n]*? {argument}" for argument in arguments)
+    end = r"(?![\w-])" if script[-1].isalnum() else ""
+    return rf"{places}[\"']?(?![\w./:-]*\w){options}{end}"
