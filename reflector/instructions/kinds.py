@@ -30,6 +30,7 @@ _OF_FORM = {Form.STEP: 1.0, Form.ROW: -1.0}
 _OPENS = -1.5
 _BELOW = {"rules": 1.2, "commands": -0.5, "facts": -1.0, "likely": 0.3}
 _OF_OUTER = 0.7
+_HINTS = -1.5
 _AFTER_RULE = 2.0
 _AFTER_RULES = 1.0
 
@@ -102,8 +103,14 @@ def _score(piece: Block, text: _Text) -> float:
         _introduction(piece.lead_in),
         *map(_title, piece.headings[-1:]),
         *(_OF_OUTER * max(0.0, _title(outer)) for outer in piece.headings[:-1]),
+        _HINTS * (not text.binds and any(map(_is_of_hints, piece.headings))),
     ]
     return sum(weights)
+
+
+def _is_of_hints(title: str) -> bool:
+    """Return whether a heading is of help with a problem, such as "Troubleshooting"."""
+    return GROUPS["hints"].is_in(title, _words_of(title))
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ Thai, Lao or Khmer counts wherever it is in a text, because words have other end
 | describing, being, opening | verbs and first words of a description |
 | romance | words of Spanish and Portuguese, in which an infinitive asks |
 | rules, likely, facts, commands | words in headings of rules, of pages that often hold rules, … |
+| hints | words in headings of help with a problem |
 """
 
 from __future__ import annotations

@@ -407,6 +407,7 @@ def test_all_scripts_are_needed() -> None:
             )
         ),
         (FORMAT, edits("tools/format.js", file="/app/tools/format.js")),
+        (FORMAT, edits("def a():\n    import os\n\n\ntools/format.js", file="/app/a.py")),
         ("Run `tools/lint.js --js`.", runs("tools/lint.js && x --js")),
         ("Never run `scripts/deploy.sh`.", runs("cat scripts/deploy.sh")),
     ],
@@ -502,6 +503,7 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
                 "Never force push or commit to main.",
                 "On main: never force push.",
                 "For reviews: never force push.",
+                "When you review, never force push.",
                 "When `main` is checked out, never force push.",
                 "Force push only your own branch.",
                 "Never force push; use `--force-with-lease`.",

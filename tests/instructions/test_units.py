@@ -108,6 +108,8 @@ def test_unit_has_heading_and_lead_in() -> None:
         ("# Shop\n## Data\n- columns in lower case\n", "fact"),
         ("# Testing\n\nWe use pytest.", "fact"),
         ("Please keep the changelog in step.", "rule"),
+        ("## Troubleshooting\n### Proxy\n- Check the proxy\n", "fact"),
+        ("## Troubleshooting\n- Never run it as root\n", "rule"),
         ("The shop sells tea.", "fact"),
         ("I prefer short answers.", "rule"),
         ("Build:\n\nThe build is slow.", "fact"),
