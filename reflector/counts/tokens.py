@@ -77,7 +77,8 @@ _PUSHES_WITH_FORCE = re.compile(rf"git push (?:--force|-f)|{_FORCE_PUSH}")
 #: The end of a ban on every push with force. Other words may restrict it to some branches.
 _EVERY_PUSH = re.compile(
     r"(?:(?<=`)\)|[`\"'*_]*)(?:\s*(?:/|,? (?:or|and)|,)\s*`[^`\n]*`)*\s*"
-    r"(?:\Z|[.;:!?—–]|\(`|(?:,\s+)?(?:because|since|it|as|so|even|just|always|instead)\b)"
+    r"(?:\Z|[.;:!?—–]|\(`|(?:,\s+)?(?:because|since|it|as|so|even|just|always|never|instead)\b)",
+    re.IGNORECASE,
 )
 #: A branch in the sentence of a ban.
 _BRANCH_BEFORE = re.compile(

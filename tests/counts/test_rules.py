@@ -423,6 +423,7 @@ def test_named_script_is_not_run(rule: str, message: Message) -> None:
         "Never force push.",
         "Never run `git push --force`.",
         "No `force push`.",
+        "NEVER force push, NEVER commit secrets.",
         "When pushing updates to the PR, make sure to never force-push. Add commits until it is "
         "merged.",
         "Never amend published commits; never force push (`git push -f`).",
