@@ -176,7 +176,7 @@ class AgentClient:
             )
         rest = consent.client_state(name).until - time.time()
         if rest > 0:
-            limited = f"{JUDGES[name].title} hit its limit; reflector asks it again later"
+            limited = f"{JUDGES[name].title} hit its limit; reflector asks it again"
             raise _refusal(limited, "access", rest)
         return JUDGES[name], agreed[name]
 

@@ -180,7 +180,7 @@ def test_two_limits_in_a_row_pause_all_questions(played: Played) -> None:
     played.mode("limit")
     assert [played.fails().retry_after for _ in range(2)] == [0.0, 3600.0]
     (played.folder / "asked.json").unlink()
-    assert "it is asked again after 20" in str(played.fails())
+    assert "reflector asks it again after 20" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
     assert "hit its limit; asked again after" in described(Config(backend="agent"), Path())[0]
     consent.keep_state("claude", replace(consent.client_state("claude"), until=time.time() - 1))

@@ -124,5 +124,5 @@ def test_unreadable_template_is_an_error(tmp_path: Path, make: Callable[[Path], 
     path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
     path.parent.mkdir(parents=True)
     make(path)
-    with pytest.raises(TemplateError, match=r"playbook\.txt: cannot be read"):
+    with pytest.raises(TemplateError, match=r"playbook\.txt: reflector cannot read the template"):
         load_template("playbook.txt", tmp_path)

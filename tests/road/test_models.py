@@ -84,7 +84,7 @@ def test_declined_session_is_asked_again_by_hand(agent: Agent, api: Api) -> None
     api.else_ = sound("", stop_reason="refusal")
     ran = agent.call("drain", code=1)
     assert (
-        "tried again automatically (see `reflector status`): answer: the model declined to answer"
+        "does not try again automatically (see `reflector status`): answer: the model declined"
     ) in ran.err
     agent.call("drain", "--retry-failed")
     assert len(api.asked) == 1
