@@ -21,6 +21,7 @@ from itertools import combinations
 from typing import Any, Final, Literal
 
 from reflector.changes.apply import BulletRefused, Step, apply_changes, fault
+from reflector.changes.undo import undone
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.folds import fold_ledger
@@ -261,7 +262,7 @@ def approve_proposal(
     Raises: BulletRefused, LedgerError; ProposalRefused for a proposal that cannot be applied, after
     this was recorded.
     """
-    _check_is_not_approved(proposal)
+    _check_is_not_approved(ledger, proposal)
     staleness = _staleness(ledger.rows(), proposal)
     if text is not None and proposal.change.text is None:
         raise ProposalRefused(
@@ -299,7 +300,7 @@ def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bo
 
     Raises: ProposalRefused, LedgerError.
     """
-    _check_waits(proposal)
+    _check_waits(ledger, proposal)
     if keep and proposal.change.kind != "merge":
         raise ProposalRefused(
             f"proposal {proposal.id[:8]} is not a merge, so `review keep` does not apply; "
@@ -432,17 +433,21 @@ def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
     return fault(rows, proposal.change)
 
 
-def _check_is_not_approved(proposal: Proposal) -> None:
-    if proposal.state == "approved":
-        raise ProposalRefused(
-            f"proposal {proposal.id[:8]} was already approved, as {proposal.name}; if you undid "
-            "the approval, find that undo in `reflector log` and take it back with "
-            "`reflector undo POSITION`"
-        )
+def _check_is_not_approved(ledger: Ledger, proposal: Proposal) -> None:
+    if proposal.state != "approved":
+        return
+    decision = f"proposal {proposal.id[:8]} was already approved, as {proposal.name}"
+    undone_at = undone(ledger).get(proposal.approval or "")
+    if undone_at is None:
+        raise ProposalRefused(f"{decision}; see `reflector show {proposal.name}`")
+    raise ProposalRefused(
+        f"{decision}, and undone at position {undone_at}; to make the change again, run "
+        f"`reflector undo {undone_at}`"
+    )
 
 
-def _check_waits(proposal: Proposal) -> None:
-    _check_is_not_approved(proposal)
+def _check_waits(ledger: Ledger, proposal: Proposal) -> None:
+    _check_is_not_approved(ledger, proposal)
     if proposal.state != "waiting":
         endings = {"stale": "no longer applies", "expired": "expired"}
         ending = endings.get(proposal.state, "was rejected already")

@@ -252,6 +252,16 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     assert "was already approved" in agent.call("review", "reject", ids[1], code=1).err
 
 
+def test_undone_approval_names_the_way_back(agent: Agent) -> None:
+    (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
+    agent.call("review", "approve", add.id)
+    agent.call("undo")
+    refused = agent.call("review", "approve", add.id, code=1).err
+    (position,) = re.findall(r"`reflector undo (\d+)`", refused)
+    agent.call("undo", position)
+    assert "Advice." in agent.call("show", "oth-001").out
+
+
 def test_keep_refuses_a_proposal_without_a_merge(agent: Agent) -> None:
     (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
     assert "is not a merge" in agent.call("review", "keep", add.id, code=1).err
