@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from reflector.counts.shell import BEGIN, OPTIONS
 from reflector.transcripts.building import fields, objects, plain_text
 from reflector.transcripts.message import Message, ToolCall
 
@@ -35,6 +36,16 @@ _WRITING = re.compile(rf"\b(?:git|gh|glab|hg) (?:\\.|{_STRING}|[^;&|\n\"'\\])*",
 _WORDS = re.compile(
     rf"(?P<option>\s(?:-[a-z]*m|--message|--body|--title|--notes)[ =]?|\bbody=){_STRING}", re.DOTALL
 )
+#: Commands that print or search for text, with their arguments. What they name is not run.
+_ARGUMENTS = rf"(?P<arguments>(?:\\.|{_STRING}|[^;&|\n\"'\\])*)"
+_NAMING = re.compile(
+    rf"(?P<program>(?:{BEGIN})(?:(?P<prints>echo|printf)|rg|[ef]?grep|ag|ack"
+    rf"|git{OPTIONS} +(?:grep|log))(?=\s)){_ARGUMENTS}",
+    re.MULTILINE | re.DOTALL,
+)
+#: The text that a search names: a string, the value of an option, or the words after `--`.
+_SOUGHT = re.compile(rf"{_STRING}|(?<=\s--grep=)\S+|(?<=\s--\s).*", re.DOTALL)
+_PRINTED = re.compile(r"\A[^>]+")
 #: The beginning of words that a text of the shell contains, as in `-m "$(cat <<'EOF'`.
 _INTO_WORDS = re.compile(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
@@ -111,13 +122,23 @@ def acts_of(call: ToolCall) -> Iterator[Act]:
 def _acts_of_shell(command: str) -> Iterator[Act]:
     """Yield a command without the texts in it, and the texts that it writes into files."""
     without_texts = _HEREDOC.sub(r"\g<line>", command) if "<<" in command else command
-    yield Act(_with_words(without_texts, lambda words: f'{words["option"]}"…"'))
+    without_words = _with_words(without_texts, lambda words: f'{words["option"]}"…"')
+    yield Act(_NAMING.sub(_without_named_text, without_words))
     for text in _HEREDOC.finditer(command):
         target = _INTO_FILE.search(text["line"])
         if _PATCH in text["body"]:
             yield from _acts_of_patch(text["body"])
         elif target:
             yield Act(file=target["file"] or target["tee"], added=text["body"])
+
+
+def _without_named_text(naming: re.Match[str]) -> str:
+    """Return a command without the text that it prints or searches for, in as many lines."""
+    if "$(" in naming["arguments"]:
+        return naming[0]
+    named = _PRINTED if naming["prints"] else _SOUGHT
+    shown = named.sub(lambda text: " …" + "\n" * text[0].count("\n"), naming["arguments"])
+    return f"{naming['program']}{shown}"
 
 
 def readable(command: str) -> str:

@@ -460,6 +460,9 @@ def test_force_of_a_push_is_found(rule: str, command: str, run: int) -> None:
         ("Use `uv` and never `pip` to install.", "pip install x"),
         ("Never use `print(` for logging.", "python -c 'print(1)'"),
         ("Never use `--no-verify`.", "git commit -m 'It'\\''s fixed' --no-verify"),
+        ("Never use `pip install`.", "echo y | pip install x"),
+        ("Never use `pip install`.", "echo $(pip install x)"),
+        ("Never use `pip install`.", "grep -q x setup.py && pip install x"),
     ],
 )
 def test_forbidden_command_is_run(rule: str, command: str) -> None:
@@ -494,6 +497,10 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
         ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
         ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
+        ("Never use `pip install`.", runs('rg -n "pip install" docs')),
+        ("Never use `pip install`.", runs("echo 'pip install x' > notes.txt")),
+        ("Never use `git commit --amend`.", runs("git grep -n -- 'git commit --amend'")),
+        ("Never use `--no-verify`.", runs("git log --grep=--no-verify")),
         *(
             (rule, runs("git push --force-with-lease"))
             for rule in (
