@@ -6,6 +6,7 @@ the user's. A change counts as taken back if a later change undid it and was not
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -233,6 +234,8 @@ def file_named(root: Path | None, text: str) -> str | None:
     for base in (str(Path.cwd()), ""):
         for table in tables:
             if watched := table.watch_of(text, base):
-                return watched.file
+                # A link, such as CLAUDE.md to AGENTS.md, counts as the file that it leads to.
+                target = table.watch_of(os.path.realpath(watched.path))
+                return (target or watched).file
     names = [file for file in tables[1].files if shown_name(file) == text]
     return names[0] if len(names) == 1 else None

@@ -134,3 +134,9 @@ def test_blame_shows_the_line_that_was_reworded(
 def test_blame_offers_no_undo_of_a_commit(old: Agent) -> None:
     assert "reflector undo" not in old.call("blame", "CLAUDE.md:3").err
     assert "reflector undo" in old.call("blame", "CLAUDE.md:4").err
+
+
+def test_blame_follows_a_link_to_a_watched_file(committed: Agent) -> None:
+    (committed.project / "GEMINI.md").symlink_to("AGENTS.md")
+    (line,) = committed.json("blame", "GEMINI.md:2")
+    assert (line["file"], line["text"]) == ("AGENTS.md", "- Rule number 1 of the team.")
