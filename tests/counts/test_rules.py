@@ -439,6 +439,7 @@ def test_named_script_is_not_run(rule: str, message: Message) -> None:
         ("git push -u origin feature-f", 0),
         ("git push --follow-tags && rm -f x", 0),
         ("rg -n 'git push --force'", 0),
+        ("notify 'git push --force is forbidden'", 0),
         ("git pull --force", 0),
     ],
 )
