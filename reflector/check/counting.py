@@ -214,8 +214,8 @@ def counts_of(
 
 
 def gone_counts(project: Project, found: Set[str], typed: Typed) -> dict[str, PartCounts]:
-    """Return the ledger's counts of sessions that a command is about, by session. They fill the
-    command's number of sessions up, newest first.
+    """Return the ledger's counts of the newest sessions whose transcripts are gone, by session. A
+    command reads at most `typed.most` sessions, so these are at most the rest of that number.
 
     found  the sessions whose transcripts the command reads
     """

@@ -321,8 +321,8 @@ def _original(place: Place) -> Entry | None:
     """Return the noted ledger of another folder from which a file came: the file is that ledger, or
     contains only events of that ledger's copy.
 
-    Return None if there is no such ledger, because the file may then contain events of strangers.
-    Also None if the file's history was changed after it was appended.
+    Return None without such a ledger, because others may then have written the file's events. Also
+    return None if the file's history was changed after it was appended.
     """
     file = notes.file_identity(place.file)
     with looking(place.file, place.playbook) as stranger:
