@@ -208,7 +208,7 @@ FILE_EDITS = "reflector/playbook_files/edits.py"
 FILE_MERGES = "reflector/playbook/versions.py"
 SHARED = ("tests/playbook_files/test_sharing.py",)
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
-KINDS, BLOCKS = of("instructions", "kinds blocks")
+KINDS, SIGNS, BLOCKS = of("instructions", "kinds signs blocks")
 BIRTHS, LINE_HISTORY = of("playbook_files", "births line_history")
 CHECKS = "reflector/sessions/checks.py"
 GIT = "reflector/git.py"
@@ -764,9 +764,16 @@ MUTATIONS = [
     Mutation(LINES, "                if replacement:", "                if False:", LINED),
     Mutation(KINDS, "not text.binds and any(map(_is", "any(map(_is", DIVIDED),
     Mutation(KINDS, "any(map(_is_of_hints, piece.headings))", "False", DIVIDED),
-    Mutation(KINDS, "_OF_OUTER * max(0.0, _title(outer))", "0.0", DIVIDED),
-    Mutation(KINDS, 'before == "to"', "False", DIVIDED),
-    Mutation(KINDS, 'before != "" and is_third_person', "False", DIVIDED),
+    Mutation(KINDS, "_OF_OUTER * sum(map(_title_above, piece.headings[:-1]))", "0.0", DIVIDED),
+    Mutation(KINDS, "0.0 if is_of_file else max", "max", DIVIDED),
+    Mutation(KINDS, "_GLOSSES * (text.glosses and not text.limits)", "_GLOSSES", DIVIDED),
+    Mutation(KINDS, " or _introduction(piece.lead_in) >= _AFTER_RULE", "", DIVIDED),
+    Mutation(SIGNS, "return is_for_all or bool(is_for_some)", "return False", DIVIDED),
+    Mutation(SIGNS, "is_request and not is_explained and", "is_request and", DIVIDED),
+    Mutation(SIGNS, "if is_formal or words", "if words", DIVIDED),
+    Mutation(SIGNS, "(?<!\\bzu) ", " ", DIVIDED),
+    Mutation(SIGNS, 'before == "to"', "False", DIVIDED),
+    Mutation(SIGNS, 'before != "" and is_third_person', "False", DIVIDED),
     Mutation(BLOCKS, 'item[1] in (None, "1")', "True", DIVIDED),
     Mutation(
         BLOCKS,
@@ -1786,10 +1793,10 @@ MUTATIONS = [
         KEPT_FILE,
     ),
     Mutation(
-        "reflector/instructions/kinds.py",
+        SIGNS,
         "(?: ?[/,&] ?§)*",
         "",
-        ("tests/instructions/test_units.py",),
+        DIVIDED,
     ),
     Mutation(
         "reflector/check/adapter.py",

@@ -10,10 +10,15 @@ Thai, Lao or Khmer counts wherever it is in a text, because words have other end
 | before_verb | words that may be before such a verb |
 | when | first words of a clause that restricts a rule |
 | refusing | first words of a prohibition without a verb |
+| all, limiting | words of a sentence about all cases, or only about some |
+| occasions | words that say when to run a command |
 | describing, being, opening | verbs and first words of a description |
-| romance | words of Spanish and Portuguese, in which an infinitive asks |
+| romance, nouns | words of languages in which a first infinitive asks, and nouns like infinitives |
+| german | words of German, in which an infinitive at the end asks |
 | rules, likely, facts, commands | words in headings of rules, of pages that often hold rules, … |
-| hints | words in headings of help with a problem |
+| notes | words in headings of any of these |
+| agents | words in titles of whole files for agents |
+| hints | words in headings of help with a problem, and of permissions |
 """
 
 from __future__ import annotations

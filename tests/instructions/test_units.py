@@ -36,7 +36,7 @@ def labelled() -> dict[str, list[tuple[bool, bool]]]:
     return pairs
 
 
-@pytest.mark.parametrize("language", ["en", "pt", "zh", "ja"])
+@pytest.mark.parametrize("language", ["en", "pt", "de", "fr", "zh", "ja"])
 def test_rules_of_each_language_are_found(language: str) -> None:
     pairs = labelled()[language]
     right = pairs.count((True, True))
@@ -108,6 +108,31 @@ def test_unit_has_heading_and_lead_in() -> None:
         ("# Shop\n## Data\n- columns in lower case\n", "fact"),
         ("# Testing\n\nWe use pytest.", "fact"),
         ("Please keep the changelog in step.", "rule"),
+        ("## Architecture Notes\n- All handlers return `Result`\n", "rule"),
+        ("## Architecture\n- All handlers return `Result`\n", "fact"),
+        ("## Architecture Notes\n- Handlers return `Result`\n", "fact"),
+        ("## Architecture Notes\n- Pure functions: Keep utilities small\n", "rule"),
+        ("## Architecture Notes\n- Controllers stay thin: parse, render\n", "rule"),
+        ("## Tests\n- Fixtures come from factories, not from files\n", "rule"),
+        ("## Rules\n- Errors are wrapped\n", "rule"),
+        ("## Rules\n- Reviewers can squash commits\n", "fact"),
+        ("- After changing the schema, regenerate: `just schema`\n", "rule"),
+        ("## Commands\n- Run `just codegen` before each release\n", "rule"),
+        ("## Commands\n- `make dist` - check the app before a release\n", "command"),
+        ("- Run all tests: `pytest`\n", "command"),
+        ("- Parts: `core`, `cli`\n", "fact"),
+        ("You must set:\n- `LANG`\n", "rule"),
+        ("You must not use:\n- ❌\n", "rule"),
+        ("## Security\n- docs/pr.md — Commit and review guides\n", "fact"),
+        ("# Rules for Claude\n## Data\n- columns in lower case\n", "fact"),
+        ("> [!NOTE]\n> Builds use caches.\n", "fact"),
+        ("```\ninternal/\n```\n", "fact"),
+        ("```\napp.go    Starts the app\n```\n", "fact"),
+        ("Prüfen Sie jede Eingabe.", "rule"),
+        ("Vor dem Commit testen.", "rule"),
+        ("Versuch der Werkstatt den Server zu entlasten.", "fact"),
+        ("Logger de los eventos", "fact"),
+        ("## Erlaubt\n- Dateien nach Fehlern durchsuchen\n", "fact"),
         ("## Troubleshooting\n### Proxy\n- Check the proxy\n", "fact"),
         ("## Troubleshooting\n- Never run it as root\n", "rule"),
         ("The shop sells tea.", "fact"),
