@@ -13,7 +13,7 @@ PLAIN  := $(VENV)/.plain
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-slow test-scale mutations test-claude test-clients test-browser lint prose docs site man papers bench wheel-check release-check clean
+.PHONY: help demo check test test-slow test-scale mutations test-claude test-clients test-browser lint format prose docs site man papers bench wheel-check release-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -70,6 +70,10 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+format: $(STAMP) ## repair what ruff can, and format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 prose: $(STAMP)  ## the limits of plain prose: README, pages, help and messages
 	$(BIN)/python -m pytest -q -n 0 tests/test_prose.py

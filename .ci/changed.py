@@ -60,7 +60,12 @@ _OF_FILES = {
     "migrations/*": _OF_SCHEMA,
     "reflector/ledger/tables.py": _OF_SCHEMA,
     "reflector/cli/*": ("tests/cli/test_contract.py", "tests/cli/test_measures.py"),
-    "reflector/judges/backends/*": ("tests/judges/test_fixtures.py",),
+    "reflector/judges/backends/*": (
+        "tests/judges/test_fixtures.py",
+        "tests/judges/test_http_api.py",
+        "tests/judges/test_consent.py",
+        "tests/cli/test_judges.py",
+    ),
     "reflector/transcripts/agents/*": ("tests/transcripts",),
     "*.tsv": ("tests/judges/rules",),
     "prompts/*": ("tests/judges",),

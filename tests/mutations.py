@@ -1642,9 +1642,7 @@ MUTATIONS = [
         PEOPLE, ('reported = expression("supposed").sub(" ", opening)'), "reported = opening", RULES
     ),
     Mutation(PEOPLE, ('if expression("twofold").search(clause, end):'), "if False:", RULES),
-    Mutation(
-        STEPS, ("return min(kinds, key=_KINDS.index"), "return max(kinds, key=_KINDS.index", RULES
-    ),
+    Mutation(STEPS, "for kind in _KINDS if kind in", "for kind in _KINDS[::-1] if kind in", RULES),
     # Windows and final verdicts: the places of a session's cuts change no verdict, and the user's
     # word stays.
     Mutation(

@@ -220,7 +220,7 @@ def _with_agents(page: str) -> str:
 def _readers() -> list[str]:
     rows = _table("Agent", "Recorded as", "Sessions", "Read parts")
     for reader in built_in_readers():
-        places = "; ".join(map(_kept_words, reader.kept))
+        places = "; ".join(map(kept_words, reader.kept))
         title = reader.writers or reader.name
         rows.append(f"| {title} | `{reader.agent}` | {places} | {_facts(reader, 'reads')[0]} |")
     return rows
@@ -248,10 +248,15 @@ def _loads_words(loads: Iterable[Load]) -> str:
     )
 
 
-def _kept_words(kept: Kept) -> str:
-    """Return a folder of sessions in words: `$PI_DIR` or `~/.pi`, `sessions/…/*.jsonl`."""
-    home = f"~/{kept.default}".rstrip("/")
-    return f"`${kept.variable}` or `{home}`, `{kept.below}/…/{kept.pattern}`"
+def kept_words(kept: Kept) -> str:
+    """Return the folder of an agent, then its sessions: `$PI_DIR` or `~/.pi`, `sessions/…/*.jsonl`.
+
+    An agent without a variable has only one folder: `~/.pi`, `sessions/…/*.jsonl`.
+    """
+    variables = [f"`${kept.variable}`"] if kept.variable else []
+    default = f"~/{kept.default}".rstrip("/")
+    folder = " or ".join([*variables, f"`{default}`"])
+    return f"{folder}, `{kept.below}/…/{kept.pattern}`"
 
 
 def _described_readers(**columns: str) -> list[str]:

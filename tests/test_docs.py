@@ -25,6 +25,7 @@ from reflector.config import SETTINGS, USERS_OWN
 from reflector.embed.gated.settings import SECTIONS
 from reflector.exchange.transfer import Stored, event_line
 from reflector.sessions import locks
+from reflector.transcripts.building import Kept
 from reflector.transcripts.readers import built_in_readers
 from tests import surface
 from tests.building import git
@@ -412,6 +413,18 @@ def test_generated_pages_and_surface_are_current() -> None:
         path.name for path, text in surface.written().items() if path.read_text("utf-8") != text
     ]
     assert not stale, f"{', '.join(stale)}: write them with `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        (Kept("KIWI_HOME", ".kiwi", "chats"), "`$KIWI_HOME` or `~/.kiwi`, `chats/…/*.jsonl`"),
+        (Kept("KIWI_HOME", "", ".kiwi/chats"), "`$KIWI_HOME` or `~`, `.kiwi/chats/…/*.jsonl`"),
+        (Kept("", ".kiwi", "chats"), "`~/.kiwi`, `chats/…/*.jsonl`"),
+    ],
+)
+def test_folder_of_an_agent_has_words(kept: Kept, words: str) -> None:
+    assert surface.kept_words(kept) == words
 
 
 def test_every_page_is_in_index_and_site() -> None:

@@ -108,6 +108,9 @@ def agreed(question: str, otherwise: str, *, yes: bool) -> None:
 class Question:
     """The subject of a command: a ledger as of now, or as of a moment.
 
+    `playbook.rows()` returns the bullets; `row.is_rule` is false for a removed or merged one.
+    `use(ledger, past).bullets[row.name]` of reflector/audit/citations.py is the use of a bullet.
+
     moment  in the user's words; None for now
     then    the playbook of the moment; None for now
     """
@@ -140,7 +143,9 @@ class Question:
 
     @property
     def time(self) -> str:
-        """The last time that the moment includes, but not a future time; the present for now."""
+        """The last time that the moment includes, but not a future time; the present for now. It is
+        a text: `time_of` and `written` of reflector/events/event.py convert it.
+        """
         from reflector.ledger.append import utc_now
 
         now = utc_now()

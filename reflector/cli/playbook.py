@@ -88,8 +88,16 @@ class ListedJson(BulletRow):
 
 
 class Uses(NamedTuple):
-    """The use of bullets, the bullets shown now, their ranks, and the findings of `reflector
-    check`.
+    """Bullets as of now or of a moment, with their use and their verdicts.
+
+    usage         the sessions of each bullet
+    told          the names of the bullets in the text for the next session; None without a text
+    has_tellings  whether any session was shown a bullet
+    standing      the rank of each bullet
+    votes         of the sessions on each bullet
+    found         the findings of `reflector check`; None if it never asked a judge
+    checked       those of `found` with a judged session, by the name of the bullet
+    places        the file and line of each bullet that stays in a file
     """
 
     rows: list[BulletRow]
@@ -97,14 +105,14 @@ class Uses(NamedTuple):
     told: set[str] | None
     has_tellings: bool
     standing: Standing
-    shown: Mapping[str, Votes]
+    votes: Mapping[str, Votes]
     found: Checked | None
     checked: Mapping[str, CheckedLine]
     places: Mapping[str, str]
 
     @classmethod
     def of(cls, asked: Question) -> Uses:
-        """Return the use of all bullets as of now or of a moment."""
+        """Return all bullets as of now or of a moment."""
         from reflector.audit.citations import observed, use
         from reflector.playbook.ranking import pinned_names
         from reflector.playbook_files.places import places
@@ -112,31 +120,26 @@ class Uses(NamedTuple):
 
         project = asked.place.project()
         rows = asked.playbook.rows()
-        past = asked.past
-        usage = use(asked.ledger, past)
+        usage = use(asked.ledger, asked.past)
         text = told_text(project.root) if asked.then is None else ""
-        told = told_names(text) if text else None
-        standing = ranks(usage, pinned_names(project.config.pinned, rows))
-        found = None
-        if asked.ledger.has(BULLET_CHECKED):
-            from reflector.audit.checked import checked_lines
-            from reflector.playbook_files.births import births_of
-            from reflector.playbook_files.watching import watched_lines
-
-            rates = project.config.finding_rates
-            births = births_of(project.root, watched_lines(asked.ledger), project.own_dir)
-            found = checked_lines(asked.ledger, asked.then, births=births, rates=rates)
+        found = _found(asked)
         lines = found.lines if found is not None else ()
-        checked = {line.name: line for line in lines if line.sessions}
-        votes = observed(rows, past, usage.bullets, rates=project.config.finding_rates)
-        in_files = places(asked.ledger, project.root, rows)
-        has_tellings = any(used.shown for used in usage.bullets.values())
-        return cls(rows, usage, told, has_tellings, standing, votes, found, checked, in_files)
+        return cls(
+            rows=rows,
+            usage=usage,
+            told=told_names(text) if text else None,
+            has_tellings=any(used.shown for used in usage.bullets.values()),
+            standing=ranks(usage, pinned_names(project.config.pinned, rows)),
+            votes=observed(rows, asked.past, usage.bullets, rates=project.config.finding_rates),
+            found=found,
+            checked={line.name: line for line in lines if line.sessions},
+            places=places(asked.ledger, project.root, rows),
+        )
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
         """Return a bullet as `list --json` has it. Without the interval, it is 0 to 1."""
         used = self.usage.bullets[row.name]
-        votes = self.shown[row.name]
+        votes = self.votes[row.name]
         checked = self.checked.get(row.name)
         answers = checked.followed if checked is not None else None
         low, high = votes.interval if with_interval else (0.0, 1.0)
@@ -167,6 +170,20 @@ class Uses(NamedTuple):
     def demoted(self, row: BulletRow) -> str | None:
         """Return the reason why a bullet gives way to others; None if it does not."""
         return self.standing.why_demoted(row.bullet) if row.status == "live" else None
+
+
+def _found(asked: Question) -> Checked | None:
+    """Return the findings of `reflector check`; None if it never asked a judge."""
+    if not asked.ledger.has(BULLET_CHECKED):
+        return None
+    from reflector.audit.checked import checked_lines
+    from reflector.playbook_files.births import births_of
+    from reflector.playbook_files.watching import watched_lines
+
+    project = asked.place.project()
+    births = births_of(project.root, watched_lines(asked.ledger), project.own_dir)
+    rates = project.config.finding_rates
+    return checked_lines(asked.ledger, asked.then, births=births, rates=rates)
 
 
 def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:

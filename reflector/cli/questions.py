@@ -128,7 +128,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     checked = f"checked: {listed.checked}" if listed.checked else ""
     notes = (SECTIONS[row.section], end, f"demoted: {demoted}" if demoted else "", checked)
     say(", ".join(filter(None, notes)))
-    for line in worth(listed, uses.shown[row.name], marks):
+    for line in worth(listed, uses.votes[row.name], marks):
         prose(line)
     say()
     covered = asked.past.covered()
@@ -301,7 +301,7 @@ def _print_sessions(place: Place, row: BulletRow) -> None:
 def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[str]:
     """Return the use and the votes of a rule, in lines."""
     uses = Uses.of(asked)
-    return worth(uses.json(row), uses.shown[row.name], recent(steps, asked.past))
+    return worth(uses.json(row), uses.votes[row.name], recent(steps, asked.past))
 
 
 def _blame_rule(asked: Question, name: str) -> None:

@@ -69,7 +69,8 @@ class Kept(NamedTuple):
     """A folder in which an agent keeps its sessions: `~/.heron/projects` for `Kept("HERON_HOME",
     ".heron", "projects")`.
 
-    variable  the environment variable that names the agent's own folder
+    variable  the environment variable that names the agent's own folder; "" if the agent does not
+              have one
     default   the agent's own folder below the home folder, if the variable is not set
     below     the folder of the sessions, below the agent's own folder
     pattern   of the file names, at any depth

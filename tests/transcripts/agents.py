@@ -38,7 +38,7 @@ class Session:
         self.begin()
 
     def begin(self) -> None:
-        """What stands before the first message."""
+        """Add the records before the first message. A client that writes none does not need it."""
 
     def person(self, text: str) -> Session:
         raise NotImplementedError

@@ -36,7 +36,7 @@ class Step:
 
     kind     its purpose
     command  the shell command or the target, one line, at most 160 characters
-    files    base names of the files that it changes or checks
+    files    base names of the files that it names; () unless its kind is change or test
     is_mcp   it calls a tool of an MCP server
     """
 
@@ -158,13 +158,18 @@ def _segments(script: str) -> Iterator[tuple[str, bool]]:
 
 @lru_cache(maxsize=128)  # the same tests are run again and again
 def _kind_of(command: str) -> Kind:
-    text = expression("heredoc").sub(" ", command)
-    inner = [match[2] for match in expression("inner-shell").finditer(text)]
-    segments = [
-        segment for script in (text, *inner) for segment, _ in _segments(_without_quotes(script))
-    ]
-    kinds = [_kind_of_segment(segment) for segment in segments if segment]
-    return min(kinds, key=_KINDS.index, default="tidy")
+    """Return the kind of a call's command: of all the commands in it, the kind that `_KINDS` has
+    first.
+    """
+    script = expression("heredoc").sub(" ", command)
+    inner_scripts = [match[2] for match in expression("inner-shell").finditer(script)]
+    kinds = {
+        _kind_of_segment(segment)
+        for text in (script, *inner_scripts)
+        for segment, _ in _segments(_without_quotes(text))
+        if segment
+    }
+    return next((kind for kind in _KINDS if kind in kinds), "tidy")
 
 
 def _kind_of_segment(segment: str) -> Kind:

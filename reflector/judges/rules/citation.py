@@ -106,15 +106,22 @@ class Citation:
             self.later += step.kind != "admin"
             self.changes += step.kind == "change"
 
-    def take_result(self, call_id: str, step: Step, end: RunEnd) -> None:
-        """Record the end of a call, until a user has spoken on the step.
+    def take_result(self, call: ToolCall, step: Step, end: RunEnd) -> None:
+        """Record how a call ended, unless a user has already spoken on the step.
 
-        The call may belong to the step (`step_calls`), be later, or be up to `BEFORE` records
-        earlier than the citation.
+        The call belongs to the cited step or comes later. Or it began before the citation, and
+        ended after it.
         """
-        if not self.words and len(self.results) < _MAX_RESULTS:
-            is_own = call_id in self.step_calls
-            self.results.append(Result(step.kind, check_of(step), end, is_own, self.changes))
+        if self.words or len(self.results) >= _MAX_RESULTS:
+            return
+        result = Result(
+            kind=step.kind,
+            check=check_of(step),
+            end=end,
+            is_own=call.id in self.step_calls,
+            changes=self.changes,
+        )
+        self.results.append(result)
 
     def take_word(self, remark: Remark) -> None:
         """Record a user's message. A mere go-ahead before the first word on the step only lets the

@@ -30,7 +30,11 @@ _IDLE: frozenset[str] = frozenset({*CHECKS, "look", "tidy"})
 
 
 class Evidence(NamedTuple):
-    """The evidence of a finding: a quote, as written or printed, and the row of wordings in it."""
+    """The evidence of a finding.
+
+    quote  the decisive words, as written or printed; for a call, the `command` of its step
+    rule   the id of the wording that the quote matches; without one, the finding's own name
+    """
 
     quote: str
     rule: str

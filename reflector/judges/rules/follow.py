@@ -102,27 +102,28 @@ class _Chain:
             if citation.is_done or not citation.is_open:
                 self.citations.remove(citation)
 
-    def end(self, ended: _Ended) -> None:
-        """Record the end of a call: in each citation at most `BEFORE` records after the call, and
-        in `runs` if the output shows how a check or command ended.
+    def read_end(self, ended: _Ended) -> None:
+        """Read how a call ended. Pass its end to the open citations, and keep it in `runs` for the
+        red checks of later citations. A call that began more than `BEFORE` records before a
+        citation is not about it.
         """
-        began = ended.began
-        if began.step.kind == "poll":
+        call, step = ended.began.call, ended.began.step
+        if step.kind == "poll":
             return
-        result = ended.result
-        end = read_result(began.step, result.text[:_READ], result.is_error)
+        end = read_result(step, ended.result.text[:_READ], ended.result.is_error)
         for citation in self.citations:
-            if began.at >= citation.at - BEFORE:
-                citation.take_result(began.call.id, began.step, end)
+            if ended.began.at >= citation.at - BEFORE:
+                citation.take_result(call, step, end)
         if end.ending not in ("silent", "mechanics"):
-            self.runs.append(_Run(ended.at, began.at, check_of(began.step), end.ending != "fails"))
-            while self.runs and self.runs[0].at < self.at - BEFORE:
-                self.runs.popleft()
+            has_passed = end.ending != "fails"
+            self.runs.append(_Run(ended.at, ended.began.at, check_of(step), has_passed))
+        while self.runs and self.runs[0].at < self.at - BEFORE:
+            self.runs.popleft()
 
     def red(self) -> frozenset[str]:
         """Return the checks and commands whose last run failed."""
         while self.unread:
-            self.end(self.unread.popleft())
+            self.read_end(self.unread.popleft())
         recent = [run for run in self.runs if run.began_at >= self.at - BEFORE]
         last = {run.check: run.passed for run in recent}
         return frozenset(check for check, passed in last.items() if not passed)
@@ -254,7 +255,7 @@ def _take_result(chain: _Chain, result: ToolResult) -> None:
         return
     ended = _Ended(chain.at, began, result)
     if chain.citations:
-        chain.end(ended)
+        chain.read_end(ended)
         return
     chain.unread.append(ended)
     while chain.unread[0].at < chain.at - BEFORE:

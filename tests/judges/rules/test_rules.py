@@ -55,8 +55,9 @@ RED = runs("pytest -q", "E   KeyError: 'branch'\n=== 1 failed, 11 passed in 0.4s
 DONE = says("Done.")
 TESTED = [CITED, edits(), says("Now the tests."), GREEN, DONE]
 
-#: What follows a citation, and the verdict or the findings ("=") that come of it; the advice, where
-#: it is another.
+#: What follows a citation, and the verdict or the findings that come of it; the advice, if it is
+#: another. `= NAME` expects exactly these findings, `=` alone expects none, and a word without `=`
+#: expects the verdict.
 Case = tuple[list[Any], str] | tuple[list[Any], str, str]
 _CHANGED = [CITED, edits(), DONE]
 _REFUSED = [CITED, calls("Edit", file_path="a.py")]
