@@ -213,7 +213,7 @@ BIRTHS, LINE_HISTORY = of("playbook_files", "births line_history")
 CHECKS = "reflector/sessions/checks.py"
 GIT = "reflector/git.py"
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
-PEOPLE, STEPS = of("judges/reading", "people steps")
+PEOPLE, STEPS, AIMS = of("judges/reading", "people steps aims")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT, MEASURED = of("judges", "evidence answers excerpt measured")
 CHECKING = "reflector/reflection/checking.py"
@@ -235,6 +235,7 @@ COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS, SENTENCES, SHELL, CLAUSES = of(
 KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
 COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
 REPEATED = ("tests/counts/test_repeated.py",)
+REQUESTED = ("tests/counts/test_sentences.py", "tests/judges/test_aims.py")
 FOLDED = ("tests/sessions/test_counted.py",)
 LOADED, ELSEWHERE = "reflector/sessions/loaded.py", "reflector/check/elsewhere.py"
 SHOWN_IN_FILES = ("tests/sessions/test_loaded.py",)
@@ -444,6 +445,8 @@ MUTATIONS = [
     Mutation(SENTENCES, "if is_reminder(sentence) or not _forbids", "if not _forbids", REPEATED),
     Mutation(SENTENCES, " or _REPORTS.match(sentence):", ":", REPEATED),
     Mutation(SENTENCES, ' and not expression("at-hand").search(plain)', "", REPEATED),
+    Mutation(SENTENCES, "instructs(sentence) and not", "instructs(sentence) or not", REQUESTED),
+    Mutation(AIMS, '*["joint"] * is_wished', '"joint"', REQUESTED),
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
     Mutation(COUNT, "return number > number_before", "return number > 0", COUNTED),
     Mutation(COUNT, "if sought.is_added_by(act) and self", "if self", COUNTED),
@@ -665,7 +668,7 @@ MUTATIONS = [
     ),
     # Trials.
     Mutation(OUTCOME, "_CORRECTS.intersection(remark.signs)", "{*remark.signs}", TRIALS),
-    Mutation(OUTCOME, 'signs == {"starts-with-no"} and', "False and", TRIALS),
+    Mutation(OUTCOME, 'signs <= {"starts-with-no"} and', "False and", TRIALS),
     Mutation(OUTCOME, "is_short and not is_task and", "is_short and", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
     Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),

@@ -66,9 +66,16 @@ def instructs(sentence: str) -> bool:
 
 
 def requests(sentence: str) -> bool:
-    """Return whether a sentence asks for something that you may ask for again."""
-    has_aim = bool(aims_of(sentence)) and may_repeat(sentence)
-    return instructs(sentence) or bool(lasting_topics_of(sentence)) or has_aim
+    """Return whether a sentence asks for something that you may ask for again. An order for the
+    task at hand does not.
+    """
+    plain = sentence.replace("’", "'")
+    if expression("at-hand").search(plain):
+        return False
+    if aims_of(sentence):
+        return may_repeat(sentence)
+    is_order = instructs(sentence) and not expression("recounts").match(plain)
+    return is_order or bool(lasting_topics_of(sentence))
 
 
 def topics_of(sentence: str) -> list[str]:

@@ -66,7 +66,11 @@ _LEAST_WORDS = 3
 #: The form of a wish that is not a rule in itself. It can only repeat a wish of another form.
 _NOT_A_RULE = "has-aim"
 #: Forms that are wishes only with an aim, because other sentences have them too.
-_NEED_AIM = frozenset(("wants-none", "wants-short", "each-should", _NOT_A_RULE))
+_NEED_AIM = frozenset(("wants-none", "wants-short", "each-should", "lasting-aim", _NOT_A_RULE))
+#: Forms that a report or an order for the task at hand may have, too.
+_OF_ANY_SENTENCE = frozenset(
+    ("instead", "wants-none", "whenever", "lasting-aim", "for-good-wish", _NOT_A_RULE)
+)
 
 
 class Form(NamedTuple):
@@ -413,6 +417,8 @@ def _is_meant(form: str, sentence: str) -> bool:
     """Return whether a sentence of a form is a wish, as far as the form does not show it."""
     if form == "no-use":
         return expression("corrects").match(sentence) is not None
+    if form in _OF_ANY_SENTENCE and not expression("wished").match(sentence.replace("’", "'")):
+        return False
     return form not in _NEED_AIM or bool(aims_of(sentence))
 
 

@@ -188,7 +188,11 @@ _FENCED = re.compile(
     r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|^[ \t]*(?:```|~~~).*\Z",
     re.MULTILINE | re.DOTALL,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|(?<=[。！？])|\n+")
+#: The end of a sentence, but not that of an abbreviation.
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!\b[ei]\.[ge]\.)(?<!\b(?:etc|usw|bzw)\.)(?<!\bvs\.)[ \t]+(?=[\"'(\w])"
+    r"|(?<=[。！？])|\n+"
+)
 
 
 def spoken(text: str) -> Speech:

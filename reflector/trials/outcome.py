@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from reflector.events.event import SESSION_OUTCOME, Event, NewEvent, identity, time_of
 from reflector.judges.reading.aims import aims_of
-from reflector.judges.reading.people import Remark, read_remark
+from reflector.judges.reading.people import Remark, read_remark, with_apostrophes
 from reflector.judges.reading.steps import Step, read_call, read_result
 from reflector.judges.reading.wordings import expression, first, wordings
 from reflector.playbook.names import SECTIONS
@@ -27,7 +27,7 @@ Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
 #: the earlier.
 _JOIN: Final[Mapping[str, Callable[[str, str], str]]] = {"began": min, "ended": max}
 #: The definition in docs/value.md; the number changes if any outcome changes.
-RULES = "outcome/2"
+RULES = "outcome/3"
 #: The outcomes that a trial may compare, each with the test of a session.
 OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "correction-free": lambda facts: not facts.get("corrections"),
@@ -43,7 +43,13 @@ _NAME = re.compile(
     rf"\[?\b(?:(?:{'|'.join(SECTIONS)})-\d+|lesson [0-9a-f]{{8}})\b(?: "
     r"wrong\b[^\]\n]*)?\]?"
 )
-_ASKS = re.compile(r"\?\W*\Z")
+_ASKS = re.compile(r"[?？]\W*\Z")
+#: The end of an offer, which the next message may answer like a question.
+_OFFERS = re.compile(
+    r"\b(?:if you(?:'d| would)? (?:like|prefer|want|wish)|let me know|say the word"
+    r"|(?:shall|should) I|want me to)\b[^.!?\n]*\W*\Z",
+    re.IGNORECASE,
+)
 _FIRST = re.compile(r"[.!?]\s")
 #: In words: a longer message with an aim is a new task, not a correction.
 _MOST_WORDS_OF_AIM = 15
@@ -111,7 +117,7 @@ class _Reading:
         self._answered = True
         self._refused = False
         if words := _NAME.sub("", message.text).strip():
-            self._asks = _ASKS.search(words) is not None
+            self._asks = is_open(words)
         for call in message.calls:
             step = read_call(call)
             self.facts.reverts += step.kind == "revert"
@@ -147,8 +153,9 @@ class _Reading:
         remark = read_remark(text, refuses=refuses, answers=self._asks)
         is_correction = corrects(remark, answers=self._asks)
         self._asks = False
-        facts.words += remark.kind != "unread"
-        facts.unread += remark.kind == "unread"
+        is_unread = remark.kind == "unread" and not is_correction
+        facts.words += not is_unread
+        facts.unread += is_unread
         facts.approvals += remark.kind == "approves"
         if is_correction:
             facts.corrections += 1
@@ -157,30 +164,45 @@ class _Reading:
             facts.last = remark.kind if remark.kind in ("approves", "unread") else "other"
 
 
+def is_open(words: str) -> bool:
+    """Return whether the agent's words end with a question or an offer."""
+    plain = words.replace("’", "'")
+    return _ASKS.search(plain) is not None or _OFFERS.search(plain) is not None
+
+
 def corrects(remark: Remark, *, answers: bool = False) -> bool:
     """Return whether a message corrects earlier work. `answers` is whether the agent had asked
-    something.
+    something. A message in an unknown language corrects if it has a wording of a correction.
     """
-    if remark.kind in ("unread", "approves"):
+    plain = with_apostrophes(remark.quote)
+    if remark.kind == "approves":
+        restriction = plain.partition(" but ")[2]
+        return restriction != "" and corrects(read_remark(restriction), answers=answers)
+    if expression("new-topic").match(plain):
         return False
     signs = _CORRECTS.intersection(remark.signs)
-    if signs == {"starts-with-no"} and expression("content-no").search(remark.quote):
+    if signs <= {"starts-with-no"} and expression("content-no").search(plain):
         return False
-    if signs:
-        return remark.kind == "objects"
+    if signs and remark.kind == "objects":
+        return True
     if answers:
         return False
-    plain = remark.quote.replace("’", "'")
+    if expression("asks-back").match(plain):
+        return True
     if _ASKS.search(plain):
         return False
-    return _asks_otherwise(plain) or first(wordings("correction"), plain) is not None
+    if first(wordings("correction"), plain) is not None:
+        return True
+    return remark.kind != "unread" and _asks_otherwise(plain)
 
 
 def _asks_otherwise(remark: str) -> bool:
     """Return whether a short message with an aim is about earlier work, not about a new task."""
     is_task = expression("begins-task").match(remark) is not None
     is_short = len(remark.split()) <= _MOST_WORDS_OF_AIM
-    return is_short and not is_task and bool(aims_of(_FIRST.split(remark, 1)[0]))
+    first_sentence = _FIRST.split(remark, 1)[0]
+    contrasts = expression("contrasts").search(first_sentence) is not None
+    return is_short and not is_task and (contrasts or bool(aims_of(first_sentence)))
 
 
 def outcome_event(window: NewEvent | Event, root: str | None, outcome: Outcome) -> NewEvent:

@@ -100,11 +100,6 @@ def test_correction_is_proposed_after_a_second_session(agent: Agent) -> None:
             "Keep the PR description short.",
         ),
         (
-            "Commit titles always go like `fix(x): ...` please.",
-            "Every commit subject should follow the conventional style.",
-            "Commit titles always go like `fix(x): ...` please.",
-        ),
-        (
             "Don't clean up unrelated code while you are in a file.",
             "Keep your changes minimal.",
             "Don't clean up unrelated code while you are in a file.",
@@ -287,6 +282,22 @@ def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:
             "I always want only what the issue asks for",
             ("standing", "pref", "Prefer only what the issue asks for."),
         ),
+        (
+            "Commit titles always go like `fix(x): ...` please.",
+            ("standing", "pref", "Commit titles always go like `fix(x): ...` please."),
+        ),
+        (
+            "don't create .md files unless I ask for one",
+            ("standing", "pref", "Don't create .md files unless I ask for one."),
+        ),
+        (
+            "whatever the task, start on a new branch",
+            ("standing", "pref", "Whatever the task, start on a new branch."),
+        ),
+        (
+            "Bitte grundsätzlich kürzere Antworten",
+            ("standing", "pref", "Bitte grundsätzlich kürzere Antworten."),
+        ),
         ("No, use pnpm instead of npm.", ("correction", "pref", "Use pnpm instead of npm.")),
         ("Always 合并前更新依赖。", ("standing", "pat", "Always 合并前更新依赖.")),
         ("先看代码。Never 直接修改生成的文件！", ("standing", "mis", "Never 直接修改生成的文件.")),
@@ -314,6 +325,10 @@ def test_a_wish_is_heard_in_its_common_forms(text: str, wish: tuple[str, str, st
         "Run the tests.",
         "I always want to see the page",
         "Every request should return 200.",
+        "no new dependency for this one",
+        "use the new client in this file instead of requests",
+        "The crash may come back in the future.",
+        "whenever a user clicks, close the dialog",
         "> always run the linter before you push",
         "- never commit straight to main",
         "```\nalways run the linter first\n```",

@@ -55,8 +55,12 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
         {"turns": 2, "words": 1, "approvals": 1, "last": "approves"},
     ),
     "words that cannot be read are no correction": (
-        [*BEGUN, person("Das ist nicht richtig, die Summe stimmt immer noch nicht.")],
+        [*BEGUN, person("Die Liste der Kunden braucht noch eine Suche.")],
         {"turns": 2, "unread": 1, "last": "unread"},
+    ),
+    "a person objects in another language": (
+        [*BEGUN, person("Das ist nicht richtig, die Summe stimmt immer noch nicht.")],
+        {"turns": 2, "words": 1, "corrections": 1, "last": "objects"},
     ),
     ("an interruption without a word"): (
         [*BEGUN, STOPS],
@@ -141,6 +145,27 @@ def test_citations_and_names_do_not_change_an_outcome(case: str) -> None:
         "this should have been a warning, not an error",
         "you committed without the linter again",
         "hmm, still seeing the popup",
+        "why not sorted()?",
+        "you did two, the third is a stub",
+        "you're looking at the wrong place",
+        "you don't need to explore, I gave you the file",
+        "way overengineered",
+        "that's cheating, restructure the hook",
+        "we already have a helper, take moment out again",
+        "lose the emojis",
+        "we don't use cron on that host",
+        "I'd rather keep the old name",
+        "that doesn't even compile",
+        "leave that file alone",
+        "centered in the card, not on the page",
+        "please only touch the css",
+        "shouldn't that be async?",
+        "nice, but that's a hack",
+        "your regex also matches emails with spaces",
+        "thats papering over it",
+        "mach das rückgängig",
+        "no, ese puerto no",
+        "そうじゃなくて、元に戻してください",
     ],
 )
 def test_words_about_the_work_correct_it(words: str) -> None:
@@ -158,6 +183,14 @@ def test_words_about_the_work_correct_it(words: str) -> None:
         "can you remove the popup again?",
         "let's use redis instead of memcached for the sessions",
         "Please update the readme. Show what the program does. Avoid jargon.",
+        "no worries, go on",
+        "no complaints from my side, merge it",
+        "I was wrong about the cache, go on",
+        "then remove it",
+        "what is wrong with the old one?",
+        "another thing: the footer links are broken on mobile",
+        "nein, passt schon",
+        "好的,接下来做列表页",
     ],
 )
 def test_consent_and_new_task_correct_nothing(words: str) -> None:
@@ -167,6 +200,11 @@ def test_consent_and_new_task_correct_nothing(words: str) -> None:
 def test_aim_that_answers_a_question_corrects_nothing() -> None:
     facts = came(*BEGUN, says("Which one shall I use?"), person("use uv, not pip"))
     assert "corrections" not in facts
+
+
+def test_no_to_an_offer_corrects_nothing() -> None:
+    offer = says("I can also remove the old fields if you'd like.")
+    assert "corrections" not in came(*BEGUN, offer, person("no, leave them in"))
 
 
 def test_session_is_good_by_the_trials_rule() -> None:

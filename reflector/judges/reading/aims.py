@@ -1,15 +1,16 @@
 """The aims of wishes, which stay the same in other words: none of a thing, a shorter thing, an act
 that is forbidden, or one thing in place of another.
 
-Invariant: only English wordings are read, and a text of another form has no aim. Two texts with the
-same aim ask for the same, so an aim names its thing, and a word of the trade alone is not one.
+Invariant: a text of another form has no aim. Two texts with the same aim ask for the same, so an
+aim names its thing, and a word of the trade alone is not one. A `joint` aim needs several ideas in
+one wish, in any of seven languages. The other wordings are English.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from reflector.judges.reading.wordings import wordings, words_of
+from reflector.judges.reading.wordings import expression, wordings, words_of
 from reflector.text.synonyms import usual_word
 
 #: Words for the same thing that mean something else in other texts.
@@ -22,9 +23,10 @@ def aims_of(text: str) -> frozenset[str]:
     a word does not have.
     """
     plain = text.replace("’", "'")
+    is_wished = expression("wished").match(plain) is not None
     return frozenset(
         row.says.format_map({name: _thing(words) for name, words in match.groupdict().items()})
-        for row in wordings("aim")
+        for row in wordings("aim", *["joint"] * is_wished)
         for match in row.expression.finditer(plain)
         if not any(map(_is_common, match.groups()))
     )

@@ -69,7 +69,7 @@ def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> R
     """
     looked_at = text[:_LOOKED_AT]
     own_words = _own_words(looked_at)
-    words = _with_apostrophes(own_words).split()
+    words = with_apostrophes(own_words).split()
     most = _OPENING if len(words) <= _BRIEF_WORDS else _OPENING_OF_BRIEF
     opening = " ".join(words)[:most]
     reported = expression("supposed").sub(" ", opening)
@@ -86,7 +86,7 @@ def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> R
     return Remark(reading.kind, all_signs, stance(opening), _faulty_words(reported), quote)
 
 
-def _with_apostrophes(text: str) -> str:
+def with_apostrophes(text: str) -> str:
     """Return a text with `don't` for `dont` and for `don’t`."""
     return expression("hurried").sub(
         lambda match: "'".join(filter(None, match.groups())), text.replace("’", "'")

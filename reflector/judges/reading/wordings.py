@@ -26,7 +26,8 @@ _PIECES = {
     ),
     "{lead}": (
         r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually"
-        r"|as always|as i said|then)\b[ ,:!.-]*)*"
+        r"|as always|as i said|then|as a rule"
+        r"|in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team))\b[ ,:!.-]*)*"
     ),
     "{verb}": (
         r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start"
@@ -56,6 +57,10 @@ _PIECES = {
 }
 
 
+#: The id of a row in the pattern of another row.
+_ROW_NAME = re.compile(r"\{([a-z-]+)\}")
+
+
 @dataclass(frozen=True)
 class Wording:
     """One row.
@@ -63,7 +68,8 @@ class Wording:
     kind  the name of its list: sign (of an objection), correction (in an outcome only), person,
           agent, reading (how words are split), part (how commands and other texts are split),
           counted, check, line, mechanics, command, wish, ask (of a user, over sessions), aim (of a
-          wish, in other words)
+          wish, in other words), joint (an aim that needs several ideas), idea (a part of those,
+          which a pattern names as `{id}`)
     says  passes, fails or expected; the purpose of a command; the kind, section and first word of a
           wish; the subject of an ask; or the form of an aim. Empty if the list itself shows it
     """
@@ -80,10 +86,14 @@ class Wording:
     def expression(self) -> re.Pattern[str]:
         """The compiled expression. Most sessions need only a few of them."""
         flags = re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE
-        pattern = self.pattern
-        for name, piece in _PIECES.items():
-            pattern = pattern.replace(name, piece)
-        return re.compile(pattern, flags)
+        return re.compile(_filled(self.pattern), flags)
+
+
+def _filled(pattern: str) -> str:
+    """Return a pattern with its pieces, and with the patterns of the rows that it names."""
+    for name, piece in _PIECES.items():
+        pattern = pattern.replace(name, piece)
+    return _ROW_NAME.sub(lambda match: f"(?:{_filled(_row(match[1]).pattern)})", pattern)
 
 
 @lru_cache(maxsize=1)
@@ -100,7 +110,11 @@ def all_wordings() -> tuple[Wording, ...]:
 @cache
 def expression(id: str) -> re.Pattern[str]:
     """Return the expression of one row."""
-    return next(row.expression for row in all_wordings() if row.id == id)
+    return _row(id).expression
+
+
+def _row(id: str) -> Wording:
+    return next(row for row in all_wordings() if row.id == id)
 
 
 @cache
