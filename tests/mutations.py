@@ -973,7 +973,7 @@ MUTATIONS = [
     Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", CACHED),
     Mutation(
         STORE,
-        (' known.digest in EARLIER and self.engine.dialect == "sqlite"'),
+        (' self.digest in EARLIER and engine.dialect == "sqlite"'),
         " False",
         ("tests/ledger/test_migrations.py",),
     ),

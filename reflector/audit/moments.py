@@ -30,6 +30,8 @@ Kind = Literal["session", "reflection", "event"]
 _MAX_CANDIDATES = 6
 #: The number of first characters of an id that screens show.
 _ID_CHARACTERS = 8
+#: The most digits of a position. A longer number is an id.
+_POSITION_DIGITS = 15
 
 
 class UnknownReference(Mistake):
@@ -102,7 +104,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
         LedgerError: the ledger cannot be read.
     """
     text = text.strip()
-    if text.isascii() and text.isdecimal() and len(text) < 16:
+    if text.isascii() and text.isdecimal() and len(text) <= _POSITION_DIGITS:
         events = ledger.at([int(text)])
         if events:
             return Target("event", events[0].event_id, events)

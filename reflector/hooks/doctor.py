@@ -70,31 +70,29 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     If its settings are `refused`, it has none. Then the checks that need them are omitted: of the
     ledger, the judge, and the sessions that would be processed.
     """
-    parts: list[Callable[[Project], Iterator[Check]]] = [
-        _software,
-        _files,
-        _copies,
-        _playbook,
-        _git,
-        _ledger,
-        _sessions,
-        _beside,
+    has_settings = refused is None
+    parts: list[tuple[Callable[[Project], Iterator[Check]], bool]] = [
+        # the check, and whether it needs the settings
+        (_software, False),
+        (_files, False),
+        (_copies, True),
+        (_playbook, False),
+        (_git, False),
+        (_ledger, True),
+        (_sessions, True),
+        (_beside, True),
+        (partial(_spool, is_known=has_settings), False),
+        (checks_of_hooks, False),
+        (_backend, True),
+        (_prompts, False),
     ]
-    parts += [_spool, checks_of_hooks, _backend, _prompts]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
         what = f"{what}; until you correct this, `doctor` does not check the ledger and the judge"
         yield Check("settings", what, way_out, is_error=True)
-        parts = [
-            _software,
-            _files,
-            _playbook,
-            _git,
-            partial(_spool, is_known=False),
-            checks_of_hooks,
-            _prompts,
-        ]
-    for part in parts:
+    for part, needs_settings in parts:
+        if needs_settings and not has_settings:
+            continue
         try:
             yield from part(project)
         except OSError as error:

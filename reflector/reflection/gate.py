@@ -404,6 +404,9 @@ class Spending:
         """Reserve tokens for a request; return by how many they exceed the limit, 0 if it may be
         made.
 
+        The reservation is written before the total is read. So if two ledgers reserve at the same
+        time, at least one of them sees the other's reservation and takes its own back.
+
         Raises:
             OSError: the record cannot be read or written.
         """
