@@ -65,7 +65,8 @@ def session_named(ledger: Ledger, session_id: str) -> str:
 
 def _several(beginning: str, sessions: Sequence[str]) -> UnknownReference:
     return UnknownReference(
-        f"{beginning!r:.80} matches several sessions: {', '.join(sessions[:5])}"
+        f"{beginning!r:.80} matches several sessions: {', '.join(sessions[:5])}; write more "
+        "characters"
     )
 
 

@@ -55,7 +55,7 @@ from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import compressed_by_agent
-from reflector.text.phrases import counted
+from reflector.text.phrases import counted, named
 from reflector.transcripts.readers import faults
 
 _EACH = partial(counting, what="reading your agents' sessions")
@@ -209,7 +209,7 @@ def _notes(
     elif unread:
         more = f" and {len(unread) - 1} more: check --all" if len(unread) > 1 else ""
         yield f"{unread[0]}{more}"
-    yield from (f"reflector: {reason}" for reason in ran.failed)
+    yield from map(named, ran.failed)
     yield from ran.notes
     found = answer.found
     if found is not None and ran.asked:

@@ -15,7 +15,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
-from reflector.cli.output import note, print_json, say, table
+from reflector.cli.output import note, print_json, say, table, warn
 from reflector.config import (
     APIS,
     CONSENT,
@@ -285,7 +285,7 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
     project = place.folder()
     ready, faults = offers.candidates(who, project)
     for fault in faults:
-        note(f"reflector: {fault}")
+        warn(fault)
     if not ready:
         raise JudgeRefused(
             f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector "
@@ -373,9 +373,7 @@ def end_first(project: Path) -> None:
     config = load_config(project)
     if config.asks_model and config.layer("backend") != "user":
         where = place_of(config, "backend", project)
-        note(
-            f"reflector: {where} still sets the judge {config.backend!r}; remove this setting there"
-        )
+        warn(f"{where} still sets the judge {config.backend!r}; remove this setting there")
 
 
 @judge.command()

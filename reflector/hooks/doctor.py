@@ -216,8 +216,8 @@ def _playbook(project: Project) -> Iterator[Check]:
         yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
         text = (
-            "another ledger, or a later state of this one, wrote playbook.json; that file is "
-            f"kept as {kept}"
+            "another ledger wrote playbook.json, or this ledger before you restored an older copy; "
+            f"reflector keeps that file as {kept}"
         )
         back = (
             "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
@@ -370,7 +370,8 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
     yield Check(
         "speakers",
         text,
-        f"reflector show {shlex.quote(last[:8])}; report any tag that your agent writes",
+        f"reflector show {shlex.quote(last[:8])}; if your agent itself writes such a tag, report "
+        "the tag as a bug",
     )
 
 
@@ -380,8 +381,8 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
         text = f"{counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
         mend = (
-            "remove the secret from playbook.json, erase its text with `reflector redact`, "
-            "and get a new secret"
+            "remove the secret from playbook.json, erase the secret from the history with "
+            "`reflector redact`, and replace the secret"
         )
         yield Check("playbook", text, mend)
     elif not bullets and not project.is_users and not watched_lines(ledger):

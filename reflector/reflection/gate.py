@@ -31,6 +31,7 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
+from reflector.text.phrases import counted
 
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
@@ -324,10 +325,10 @@ def waiting_words(reason: str, now: datetime | None = None) -> str:
     moment = now or datetime.now(UTC)
     if reason.startswith(_DAY_IS_SPENT):
         midnight = moment.replace(hour=0, minute=0) + timedelta(days=1)
-        limit = reason.removeprefix(_DAY_IS_SPENT).split()[0]
+        limit = int(reason.removeprefix(_DAY_IS_SPENT).split()[0].replace(",", ""))
         return (
-            f"reflector has used its {limit} requests for today (setting daily_requests); judging "
-            f"continues at {midnight.astimezone():%H:%M}"
+            f"reflector has used its {counted(limit, 'request')} for today (setting "
+            f"daily_requests); judging continues at {midnight.astimezone():%H:%M}"
         )
     if reason.startswith(_MONTH_IS_SPENT):
         first = (moment.replace(day=1) + timedelta(days=32)).replace(day=1)

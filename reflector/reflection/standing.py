@@ -593,7 +593,7 @@ def _new_reading(
         reflection_id = identity(
             "reflection", recorded.event_id, answer.actor, "parser", PARSER_VERSION, old.event_id
         )
-        reason = f"read again by parser {PARSER_VERSION}"
+        reason = f"reflector read this answer again, with parser {PARSER_VERSION}"
         events.append(events_of.retraction_event(old, reason, "reparse"))
     rows = ledger.rows_by_name()
     events += events_of.completion_events(
