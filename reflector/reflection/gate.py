@@ -109,7 +109,7 @@ class Gate:
         for setting, (trigger, reason) in _ACE.items():
             is_off = self._ace.get(setting) is False
             if is_off and facts.get("trigger") == trigger and reason in (None, facts["reason"]):
-                return f"{setting} is false in the client's settings"
+                return f"{setting} is false in the agent's settings"
         if not is_model:
             return None
         closed = self._no_consent(facts) or self.left_of_day() or self._no_dollars(ledger)
