@@ -182,7 +182,7 @@ class _Rows(NamedTuple):
         if count := len(dropped):
             number = f"{count} or more" if count >= MOST else str(count)
             why = self.place.command("blame", dropped[0].name)
-            yield "", f"dropped in the last 30 days: {number}; to see a reason: {why}"
+            yield "", f"verdicts not counted in the last 30 days: {number}; to see a reason: {why}"
 
     def _waiting(self) -> Iterator[Row]:
         state = self.state

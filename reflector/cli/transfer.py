@@ -661,7 +661,10 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         removed = counted(len(redacted.removed), "file")
         say(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
     elif redacted.earlier is not None:
-        say(f"already redacted at position {redacted.earlier}; reflector cleaned the files again")
+        say(
+            f"This text was redacted before, at position {redacted.earlier}. reflector cleaned the "
+            "files again."
+        )
     if redacted.trouble:
         note(
             f"reflector could not rewrite the copy of the ledger ({redacted.trouble}); make this "

@@ -84,7 +84,10 @@ _type = partial(EventType, since=5, checked=True, no_retraction="")
 TYPES = (
     _type(
         name=ev.TRAJECTORY_RECORDED,
-        meaning="One run at a task with a known answer: question, answer and used rules.",
+        meaning=(
+            "The agent worked once on a task with a known answer. The event has the question, "
+            "the answer and the used rules."
+        ),
         fields={
             "query": _NEEDED_EVIDENCE,
             "dataset": f.needed(f.WORD),
