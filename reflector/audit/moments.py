@@ -268,8 +268,8 @@ def _period_of(text: str) -> Period | None:
 
 def _position(ledger: Ledger, text: str) -> int:
     head = ledger.head().position
-    # No ledger has a position with more digits, and int() refuses thousands of digits.
-    position = int(text) if len(text) < 19 else None
+    # int() refuses thousands of digits.
+    position = int(text) if len(text) <= _POSITION_DIGITS else None
     if position is not None and position <= head:
         return position
     try:
