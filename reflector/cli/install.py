@@ -198,7 +198,7 @@ def _print_removal(change: Change) -> None:
     )
     if change.backup is not None:
         say(
-            "Your later changes to the file are kept. The copy from before the hooks is "
+            "Your later changes to the file are kept. A copy from before `reflector install` is "
             f"{change.backup}"
         )
 

@@ -604,7 +604,9 @@ def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Chan
         raise click.UsageError(f"session {safe(text)!r} changed no watched file; {see}")
     if len(ids) > 1:
         several = ", ".join(sorted(ids))
-        raise click.UsageError(f"{safe(text)!r} matches the sessions {several}; {see}")
+        raise click.UsageError(
+            f"{safe(text)!r} matches the sessions {several}; write more characters"
+        )
     if chosen := [one for one in named if not one.undone_at]:
         return chosen
     places = ", ".join(dict.fromkeys(one.undone_at for one in named))

@@ -217,7 +217,7 @@ def _move(
     places_that_stay = ", ".join(line.place for line in move.stays)
     verb = "stays" if len(move.stays) == 1 else "stay"
     number = counted(len(move.stays), "rule")
-    stay = f"{number} inside a longer text {verb} in the file: {places_that_stay}"
+    stay = f"{number} in a longer text {verb} in the file, at these places: {places_that_stay}"
     notes = [stay] if move.stays else []
     notes += [
         f"{line.place} repeats the rule of {first.place}, so `adopt` removes both lines"

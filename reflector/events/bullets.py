@@ -37,7 +37,7 @@ DROPPED = {
     "misquoted": "the turn that the verdict names does not contain the quote",
     "too_early": "the quoted turn does not come after the citation",
     "no_proof": "the quote is neither your words nor a run with the result that the verdict claims",
-    "few_cases": "too few labelled cases show how often evidence of this kind is right",
+    "few_cases": "too few cases were measured to count evidence of this kind",
     "shared": "the verdict on another rule quotes the same words",
     "unsure": "the judge is not sure enough of this verdict",
     "own_words": "the verdict quotes the rule itself",
