@@ -269,7 +269,7 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_CHECKED,
-        meaning="`check` asked a judge about a bullet that was relevant in the window.",
+        meaning="In a question of `check`, a judge found the bullet relevant in the window.",
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(

@@ -152,7 +152,7 @@ def load(
     if "sections" in document:
         parser.sections(document["sections"])
         if "key_points" in document:
-            parser.notes.append("key_points are ignored, because the file has sections")
+            parser.notes.append("reflector ignored `key_points`, because the file has sections")
     elif "key_points" in document:
         shape = "key_points"
         parser.key_points(document["key_points"])

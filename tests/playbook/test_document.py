@@ -113,7 +113,7 @@ def test_section_titles_ignore_case_and_unknown_are_others() -> None:
     assert loaded.problems == ()
     strange, beside = loaded.notes
     assert "'Tips'" in strange
-    assert beside == "key_points are ignored, because the file has sections"
+    assert beside == "reflector ignored `key_points`, because the file has sections"
 
 
 def test_byte_order_mark_and_empty_playbook_are_fine() -> None:
