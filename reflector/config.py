@@ -112,9 +112,9 @@ class Config:
     ledger_url: str = ""
     #: the playbook's name in the ledger
     playbook: str = "default"
-    #: minutes without activity after which a session without an end counts as ended
+    #: minutes without a new answer after which reflector counts a session that did not end
     idle_minutes: int = 60
-    #: how often reflector tries a failed judgement again automatically, outages not counted
+    #: maximum automatic attempts at a judgement that failed; outages do not count
     max_attempts: int = 5
     #: the model that the API asks; empty: the environment's model, else the API's own choice. With
     #: `judge_client`, the model that this agent asks; empty: its cheapest
@@ -123,19 +123,21 @@ class Config:
     base_url: str = ""
     #: the API key, if no environment variable has it; only you may be able to read the file
     api_key: str = field(default="", repr=False)
-    #: maximum tokens of one request; a longer session is reduced
+    #: maximum tokens of one request; the judge gets [an excerpt](judging.md#long-sessions) of a
+    #: longer session
     request_tokens: int = 100_000
     #: maximum tokens in a calendar month, all your projects together; 0: no limit
     monthly_tokens: int = 5_000_000
     #: maximum US dollars in a calendar month by list prices, all your projects together; 0: no
     #: limit. For automatic questions, the environment can only lower it
     monthly_dollars: int = 0
-    #: maximum automatic requests to your agents in a day (UTC), all your projects together, and to
-    #: an API if you set it; 0: no limit. The environment can only lower it
+    #: maximum automatic requests to your agents in a day (UTC), all your projects together; 0: no
+    #: limit. If you set it, it also limits the requests to an API. The environment can only lower
+    #: it
     daily_requests: int = 20
     #: the agent that judges with `agent`, such as `claude`; empty: the agent of the session
     judge_client: str = ""
-    #: longest wait for an answer, retries included
+    #: longest wait for an answer in seconds, with all retries
     deadline_seconds: int = 110
     #: whether a model also judges sessions that cite nothing
     uncited: bool = True
@@ -161,8 +163,8 @@ class Config:
     pinned: tuple[str, ...] = ()
     #: `"propose"`: `review find` [proposes removals](counting.md#prune); `"apply"`: it makes them
     prune: str = "propose"
-    #: number of sessions that are shown a rule without citing it before `review find` lists the
-    #: rule; 0: never
+    #: `review find` lists a rule if this number of sessions was shown the rule and none cited it;
+    #: 0: never
     prune_after: int = 100
     #: whether reflector [proposes](editing.md#your-requests-in-sessions) your lasting requests as
     #: rules
@@ -177,7 +179,7 @@ class Config:
     #: environment can only add folders
     never: tuple[str, ...] = ()
     #: SHA-256 of each project's own `reflector.txt` whose answers count [without a
-    #: quote](judging.md#a-template-of-your-own); `doctor` shows it
+    #: quote](judging.md#a-template-of-your-own); `doctor` shows the SHA-256
     templates: tuple[str, ...] = ()
     #: the file with the answers of `fixtures`
     fixtures: str = ""
@@ -200,7 +202,8 @@ class Config:
     #: whether changes of the files that agents load are [recorded](memory.md): `"on"`, `"off"`, or
     #: `"tell"`, with which the next start also reports them
     memory: str = "on"
-    #: whether that includes your own files, such as `~/.claude/CLAUDE.md` and memory folders
+    #: whether reflector also records changes of your own files, such as `~/.claude/CLAUDE.md` and
+    #: memory folders
     memory_user: bool = False
     #: maximum megabytes of earlier versions of these files, all projects together; the oldest are
     #: removed first. 0: no version is kept, so `undo` cannot restore one

@@ -32,12 +32,12 @@ MEASURES: Final = (
     Measure(
         "helped",
         "votes",
-        "Votes that the rule helped. Each session has one vote on a rule.",
+        "Votes for the rule: it helped. Each session has one vote on a rule.",
     ),
     Measure(
         "harmed",
         "votes",
-        "Votes that the rule harmed. Each session has one vote on a rule.",
+        "Votes against the rule: it did harm. Each session has one vote on a rule.",
     ),
     Measure(
         "neither",
@@ -93,10 +93,14 @@ MEASURES: Final = (
     Measure(
         "run",
         "sessions",
-        "Sessions in which the rule came up and the agent ran the command of the rule.",
+        "Sessions in which the agent ran a word of the rule as a command. If the rule has an "
+        "occasion, only sessions in which the rule came up.",
     ),
     Measure(
-        "written", "sessions", "Sessions in which the agent wrote something that the rule forbids."
+        "written",
+        "sessions",
+        "Sessions in which the agent wrote a word of the rule into a file. If the rule has an "
+        "occasion, only sessions in which the rule came up.",
     ),
     Measure("you said it", "sessions", "Sessions in which you repeated the rule."),
     Measure(

@@ -365,8 +365,8 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_CALLS,
-        "return is_last and not any(set()",
-        "return is_last or any(set()",
+        "return is_last and not has_added_line",
+        "return is_last or has_added_line",
         MEMORY_NAMED,
     ),
     Mutation(MEMORY_NAMING, 'text=f"{last.text}\\n{call.text}"', "text=call.text", MEMORY_NAMED),
@@ -471,7 +471,7 @@ MUTATIONS = [
     Mutation(COUNT, "LATE if counts.is_whole else UNKNOWN", "LATE", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "            self.lacks_start = True\n", "", COUNTED_FREELY),
     Mutation("reflector/sessions/intake.py", "is_whole(source.path)", "True", FOLDED),
-    Mutation(CHECK_ROWS, "is_due or rule.lacks_start or", "is_due or", PAGES),
+    Mutation(CHECK_ROWS, "if rule.lacks_start or not (rule", "if not (rule", PAGES),
     Mutation(TOKENS, "None if _is_choice(before) else", "", COUNTED),
     Mutation(TOKENS, "is_part or is_for or", "is_part or", COUNTED),
     Mutation(TOKENS, "is_for or is_partly or", "is_for or", COUNTED),
@@ -973,7 +973,7 @@ MUTATIONS = [
     Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", CACHED),
     Mutation(
         STORE,
-        (' known.digest in EARLIER and self.engine.dialect == "sqlite"'),
+        (' self.digest in EARLIER and engine.dialect == "sqlite"'),
         " False",
         ("tests/ledger/test_migrations.py",),
     ),
@@ -1314,7 +1314,7 @@ MUTATIONS = [
         ("tests/hooks/test_drain_start.py",),
     ),
     Mutation(FAST, 'start = locate.environment("CLAUDE_PROJECT_DIR")\n', 'start = ""\n', HOOK),
-    Mutation(FAST, 'not content.startswith(stamp + b"\\n") or', "", HOOK),
+    Mutation(FAST, 'content.startswith(stamp + b"\\n") and', "", HOOK),
     Mutation(FAST, ' or payload.get("source") == "compact":', ":", HOOK),
     Mutation(FAST, "return keep_elsewhere(payload, data)", "raise first", HOOK),
     # The spool: a delivery is in one place, is tried again after a growing pause, and survives a

@@ -243,7 +243,8 @@ def _loads() -> list[str]:
 
 def _loads_words(loads: Iterable[Load]) -> str:
     return ", ".join(
-        f"`{load.pattern}`" + (f" (unless {' or '.join(load.unless)})" if load.unless else "")
+        f"`{load.pattern}`"
+        + (f" (unless {' or '.join(load.unless)} exists)" if load.unless else "")
         for load in loads
     )
 

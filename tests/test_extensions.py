@@ -372,6 +372,24 @@ def test_a_broken_judge_is_a_failure(
     agent.call("status", code=1)
 
 
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("raise RuntimeError('no')", "cannot be loaded: RuntimeError: no"),
+        ("judge = 1", "is not a function"),
+    ],
+)
+def test_doctor_reports_a_broken_judge(agent: Agent, site: Path, change: str, fault: str) -> None:
+    list_names(agent, judges="odd-judge")
+    agent.call("judge", "allow", "odd-judge", "--yes")
+    with (site / "odd_pack.py").open("a") as module:
+        module.write(f"{change}\n")
+    agent.environ["REFLECTOR_BACKEND"] = "odd-judge"
+    out = " ".join(agent.call("doctor", code=1).out.split())
+    assert out.count(fault) == 1
+    assert "that you allowed to judge" not in out
+
+
 def test_a_ledger_needs_no_extension(
     agent: Agent, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

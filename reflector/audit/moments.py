@@ -30,6 +30,8 @@ Kind = Literal["session", "reflection", "event"]
 _MAX_CANDIDATES = 6
 #: The number of first characters of an id that screens show.
 _ID_CHARACTERS = 8
+#: The most digits of a position. A longer number is an id.
+_POSITION_DIGITS = 15
 
 
 class UnknownReference(Mistake):
@@ -63,7 +65,8 @@ def session_named(ledger: Ledger, session_id: str) -> str:
 
 def _several(beginning: str, sessions: Sequence[str]) -> UnknownReference:
     return UnknownReference(
-        f"{beginning!r:.80} matches several sessions: {', '.join(sessions[:5])}"
+        f"{beginning!r:.80} matches several sessions: {', '.join(sessions[:5])}; write more "
+        "characters"
     )
 
 
@@ -102,7 +105,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
         LedgerError: the ledger cannot be read.
     """
     text = text.strip()
-    if text.isascii() and text.isdecimal() and len(text) < 16:
+    if text.isascii() and text.isdecimal() and len(text) <= _POSITION_DIGITS:
         events = ledger.at([int(text)])
         if events:
             return Target("event", events[0].event_id, events)
@@ -265,8 +268,8 @@ def _period_of(text: str) -> Period | None:
 
 def _position(ledger: Ledger, text: str) -> int:
     head = ledger.head().position
-    # No ledger has a position with more digits, and int() refuses thousands of digits.
-    position = int(text) if len(text) < 19 else None
+    # int() refuses thousands of digits.
+    position = int(text) if len(text) <= _POSITION_DIGITS else None
     if position is not None and position <= head:
         return position
     try:

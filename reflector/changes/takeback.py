@@ -119,26 +119,50 @@ def take_back_act(
     *,
     why: str | None = None,
     first: int = 0,
-    lead: Sequence[NewEvent] = (),
-    tx: str | None = None,
 ) -> TakenBack:
     """Take back an act. The playbook's lock must be held.
 
     why    the reason, for the ledger
     first  the lowest number of a new name
-    lead   events for the same append, of a command with this `tx`
 
     Raises: NothingToUndo; BulletRefused if a later change is in the way; LedgerError.
     """
-    reason = why or act.reason
+    if act.changes or act.is_imported:
+        return take_back_changes(ledger, act, why=why, first=first)
     before = ledger.rows()
     head = ledger.head().position
-    if act.changes or act.is_imported:
-        steps = _undo_changes(ledger, act, reason, first, lead, tx)
-        if steps:
-            return TakenBack(steps, [], [step.position or 0 for step in steps])
-    else:
-        take_back(ledger, act.evidence, reason)
+    take_back(ledger, act.evidence, why or act.reason)
+    return _without_steps(ledger, before, head)
+
+
+def take_back_changes(
+    ledger: Ledger,
+    act: Act,
+    *,
+    why: str | None = None,
+    first: int = 0,
+    lead: Sequence[NewEvent] = (),
+    tx: str | None = None,
+) -> TakenBack:
+    """Undo changes of bullets, and remove the evidence that came with them from the count.
+
+    lead  events for the same append, of a command with this `tx`
+
+    Otherwise as `take_back_act`.
+    """
+    before = ledger.rows()
+    head = ledger.head().position
+    steps = _undo_changes(ledger, act, why or act.reason, first, lead, tx or ledger.draw())
+    if steps:
+        return TakenBack(steps, [], [step.position or 0 for step in steps])
+    return _without_steps(ledger, before, head)
+
+
+def _without_steps(ledger: Ledger, before: Sequence[BulletRow], head: int) -> TakenBack:
+    """Return the result of an act's end that changed counters but no bullet.
+
+    before, head  the bullets and the last position before it
+    """
     moved = moved_counters(before, ledger.rows())
     return TakenBack([], moved, range(head + 1, ledger.head().position + 1))
 
@@ -149,10 +173,8 @@ def _undo_changes(
     reason: str,
     first: int,
     lead: Sequence[NewEvent],
-    transaction: str | None,
+    tx: str,
 ) -> Sequence[Step]:
-    """Undo changes of bullets, and remove the evidence that came with them from the count."""
-    tx = transaction or ledger.draw()
     evidence = taken_out(ledger, act.evidence, reason, tx)
     try:
         taken_back = undoing(ledger, act.changes)

@@ -243,14 +243,21 @@ def _is_followed(rule: RuleFacts) -> bool:
 
 def _never_came_up(rule: RuleFacts) -> bool:
     """Return whether no session shows a sign of a rule, although sessions could show one."""
-    counts = rule.counts
     if rule.judged_since.asked:
         return not rule.judged_since.relevant
-    is_due = rule.names_command and not (rule.occasion or rule.forbids)
-    is_known = rule.names_command and rule.occasion != ""
-    is_unknown = is_due or rule.lacks_start or (rule.may_apply and not is_known)
-    is_counted = rule.has_words and counts.sessions > 0 and not is_unknown
-    return is_counted and not (counts.came_up or counts.run or counts.written)
+    counts = rule.counts
+    return _calls_can_show(rule) and not (counts.came_up or counts.run or counts.written)
+
+
+def _calls_can_show(rule: RuleFacts) -> bool:
+    """Return whether the calls of sessions show each time that a rule applied."""
+    if rule.lacks_start or not (rule.has_words and rule.counts.sessions):
+        return False
+    if rule.names_command and rule.occasion:
+        return True
+    # Without an occasion, calls do not show when a command was due.
+    asks_for_command = rule.names_command and not rule.forbids
+    return not (asks_for_command or rule.may_apply)
 
 
 def _broken(rule: RuleFacts) -> int:

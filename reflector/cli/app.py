@@ -140,12 +140,12 @@ class Place:
 
     def note(self, notes: Iterable[str]) -> None:
         """Print notes. Each is printed once, even if the playbook is opened several times."""
-        from reflector.cli.output import note
+        from reflector.cli.output import warn
 
         for text in notes:
             if text not in self._noted:
                 self._noted.add(text)
-                note(f"reflector: {self.here(text)}")
+                warn(self.here(text))
 
     def project(self, **flags: Any) -> Project:
         """Return the project, your own playbook or a dataset's. Flags override the settings.
@@ -377,8 +377,10 @@ def run(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if (explanation := explained(error)) is None:
             raise
+        from reflector.text.phrases import named
+
         code, words = explanation
-        _print_error(f"reflector: {place.here(words)}")
+        _print_error(named(place.here(words)))
         return code
 
 

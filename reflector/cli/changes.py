@@ -26,7 +26,7 @@ from reflector.cli.options import (
     json_option,
     why_option,
 )
-from reflector.cli.output import note, print_json, say, shaped, span
+from reflector.cli.output import note, print_json, say, shaped, span, warn
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
@@ -191,8 +191,8 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
     context) or oth.
     """
     if place.is_untouched and not (place.user or place.is_in_repository):
-        note(
-            f"reflector: this folder is not in a git repository; the playbook is {place.folder()}"
+        warn(
+            f"this folder is not in a git repository; the playbook is {place.folder()}"
             "/.claude/playbook.json. For a rule in all projects, use `reflector --user add`."
         )
     return [Change("add", section=section, text=text)]

@@ -55,7 +55,7 @@ from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import compressed_by_agent
-from reflector.text.phrases import counted
+from reflector.text.phrases import counted, named
 from reflector.transcripts.readers import faults
 
 _EACH = partial(counting, what="reading your agents' sessions")
@@ -74,7 +74,7 @@ _EACH = partial(counting, what="reading your agents' sessions")
 @click.option("--since", type=DAY, help="Read only sessions since this day.")
 @judge_option
 @flag("--learn", help="Also propose rules that seem to be missing.")
-@flag("--retry-failed", help="Retry sessions that the judge did not answer.")
+@flag("--retry-failed", help="Ask again about sessions without an answer.")
 @flag("--dry-run", help="Show the price of judging, and send nothing.")
 @flag("--all", "whole", help="Show every rule in full.")
 @yes_option
@@ -99,10 +99,10 @@ def check(
     such as CLAUDE.md and AGENTS.md, and the rules of its playbook. In a folder without such files,
     `check` shows a table of your projects.
 
-    Without a judge, `check` is free and sends nothing. With --judge, a judge reads the sessions
-    that your agents keep of this project, newest first. Before the judge reads them, `check` shows
-    the number of tokens and the price. If you stop `check`, run the same command again, and the
-    judge reads the remaining sessions.
+    Without a judge, `check` is free and sends nothing. With --judge, a judge reads this
+    project's sessions, newest first. Your agents keep these sessions on this machine. Before the
+    judge reads them, `check` shows the number of tokens and the price. If you stop `check`, run the
+    same command again, and the judge reads the remaining sessions.
     """
     typed = Typed(files, most, since, judge, learn, retry_failed)
     project = _with_judge(place, judge)
@@ -209,17 +209,20 @@ def _notes(
     elif unread:
         more = f" and {len(unread) - 1} more: check --all" if len(unread) > 1 else ""
         yield f"{unread[0]}{more}"
-    yield from (f"reflector: {reason}" for reason in ran.failed)
+    yield from map(named, ran.failed)
     yield from ran.notes
     found = answer.found
     if found is not None and ran.asked:
         yield spent_words(found)
     if found is not None and (dropped := sum(line.dropped for line in found.lines)):
         yield (
-            f"{counted(dropped, 'answer')} ignored, because an answer counts only if its quote is "
-            "in the session."
+            f"reflector ignored {counted(dropped, 'answer')}, because an answer counts only if its "
+            "quote is in the session."
         )
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
         again = place.command("check", "--retry-failed")
-        yield f"No answer about {number} after {MOST_QUESTIONS} questions. To ask again: {again}"
+        yield (
+            f"The judge did not give a valid answer about {number}, although reflector asked "
+            f"{MOST_QUESTIONS} times. To ask again: {again}"
+        )

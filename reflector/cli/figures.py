@@ -333,7 +333,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
-    Without A, the comparison starts at the first event. Without B, the comparison ends now. `diff`
+    Without A, `diff` starts at the first event. Without B, it compares with the present. `diff`
     lists rules that were added, changed, moved or removed, and the sessions that changed the counts
     of these rules.
     """

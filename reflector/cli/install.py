@@ -14,7 +14,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.judge import ask_who, end_first, estimate_words
 from reflector.cli.options import dry_run_option
-from reflector.cli.output import note, say
+from reflector.cli.output import note, say, warn
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
@@ -123,14 +123,14 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     depth = agent.depth(scope)
     change = uninstall_hooks(path, agent.form, within=within, depth=depth, dry_run=dry_run)
     if change.reformats:
-        note(f"reflector: other parts of {path} are reformatted, too")
+        warn(f"other parts of {path} are reformatted, too")
     if dry_run:
         show_change(change)
     else:
         _print_removal(change)
         _withdraw(root)
     for _, where, way_out in callers_of(root):
-        note(f"reflector: {where} still calls reflector: {way_out}")
+        warn(f"{where} still calls reflector: {way_out}")
 
 
 def _withdraw(root: Path) -> None:
@@ -166,9 +166,7 @@ def _warn_of_reformatting(path: Path, undo: str) -> None:
     from reflector.hooks.install import backup_path
 
     back = f"{backup_path(path)} is a copy of the old file; to restore this copy: {undo}"
-    note(
-        f"reflector: other parts of {path} are reformatted, too; --dry-run shows the lines. {back}"
-    )
+    warn(f"other parts of {path} are reformatted, too; --dry-run shows the lines. {back}")
 
 
 def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
@@ -200,7 +198,7 @@ def _print_removal(change: Change) -> None:
     )
     if change.backup is not None:
         say(
-            "Your later changes to the file are kept. The copy from before the hooks is "
+            "Your later changes to the file are kept. A copy from before `reflector install` is "
             f"{change.backup}"
         )
 
@@ -237,17 +235,14 @@ def show_change(change: Change) -> None:
 def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> None:
     """Print the reasons why the hooks would not run, or would run twice."""
     for off, switch in disabled_by(agent, root):
-        note(f"reflector: {off} has {switch}, so hooks do not run; remove it")
+        warn(f"{off} has {switch}, so hooks do not run; remove it")
     for other, where, way_out in callers_of(root):
         if other is agent and where != str(path):
-            note(f"reflector: {where} also calls reflector; remove one of the two: {way_out}")
+            warn(f"{where} also calls reflector; remove one of the two: {way_out}")
     if any(part in command for part in _PASSING):
-        note(
-            f"reflector: {command} is in a temporary cache; install it with 'uv tool "
-            "install' or pipx"
-        )
+        warn(f"{command} is in a temporary cache; install it with 'uv tool install' or pipx")
     if scope == "project":
-        note(
-            "reflector: the hooks need this machine's Python; for users without this Python, the "
+        warn(
+            "the hooks need this machine's Python; for users without this Python, the "
             "hooks do nothing"
         )

@@ -15,7 +15,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
-from reflector.cli.output import note, print_json, say, table
+from reflector.cli.output import note, print_json, say, table, warn
 from reflector.config import (
     APIS,
     CONSENT,
@@ -84,8 +84,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
         return
     newest = offers.estimate(config)
     if newest.prompts:
-        sessions = counted(len(newest.prompts), "session")
-        whose = f"your last {sessions} in all projects (at most {_tokens(newest)})"
+        whose = f"{_last_sessions(newest)} in all projects (at most {_tokens(newest)})"
         say(f"The price is for {whose}.")
         say(f"To see the price for the rules of this project: {place.command('check')}")
     columns = ("judge", "version", "model", "may judge", "price", "text goes to")
@@ -114,6 +113,11 @@ def _row(offer: Offer) -> tuple[str, ...]:
         price = price if offer.tokens else ""
     may_judge = "yes" if offer.allowed else "no"
     return offer.name, offer.version, offer.model, may_judge, price, offer.goes_to
+
+
+def _last_sessions(newest: Estimate) -> str:
+    number = len(newest.prompts)
+    return "your last session" if number == 1 else f"your last {counted(number, 'session')}"
 
 
 def _tokens(newest: Estimate) -> str:
@@ -185,8 +189,7 @@ def ask_who(place: Place) -> bool:
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
     nobody = len(cells) + 1
     cells.append((nobody, "none (built-in rules)", "free, offline", "nobody (few verdicts)"))
-    sessions = counted(len(newest.prompts), "session")
-    table(("", "judge", f"your last {sessions}", "text goes to"), cells)
+    table(("", "judge", _last_sessions(newest), "text goes to"), cells)
     say(
         "The price is for the last sessions of all your projects,\n"
         f"with at most {config.request_tokens:,} tokens of each session.\n"
@@ -285,7 +288,7 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
     project = place.folder()
     ready, faults = offers.candidates(who, project)
     for fault in faults:
-        note(f"reflector: {fault}")
+        warn(fault)
     if not ready:
         raise JudgeRefused(
             f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector "
@@ -305,7 +308,7 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
         model = JUDGES[candidate.name].model or "its default model"
         price = priced(config, candidate.name, newest.prompts)
         if price is not None and newest.prompts:
-            model += f", {price_words(price)} for your last {len(newest.prompts)} sessions"
+            model += f", {price_words(price)} for {_last_sessions(newest)}"
         say(
             f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
             "started with these variables"
@@ -357,8 +360,7 @@ def estimate_words(config: Config) -> str:
     newest = offers.estimate(config)
     if not newest.prompts:
         return ""
-    sessions = counted(len(newest.prompts), "session")
-    return f" (your last {sessions} in all projects: at most {_tokens(newest)})"
+    return f" ({_last_sessions(newest)} in all projects: at most {_tokens(newest)})"
 
 
 def end_first(project: Path) -> None:
@@ -373,9 +375,7 @@ def end_first(project: Path) -> None:
     config = load_config(project)
     if config.asks_model and config.layer("backend") != "user":
         where = place_of(config, "backend", project)
-        note(
-            f"reflector: {where} still sets the judge {config.backend!r}; remove this setting there"
-        )
+        warn(f"{where} still sets the judge {config.backend!r}; remove this setting there")
 
 
 @judge.command()

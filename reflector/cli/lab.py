@@ -12,7 +12,7 @@ import click
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, dry_run_option, flag, json_option, judge_option
-from reflector.cli.output import note, os_error_words, print_json, progress, short_id, table
+from reflector.cli.output import note, os_error_words, print_json, progress, short_id, table, warn
 from reflector.cli.reflect import print_judged
 from reflector.embed.gated import measure
 from reflector.embed.gated.log import canonical_line
@@ -148,7 +148,7 @@ class _Report:
         if self.rows:
             table(("trajectory", "dataset", "insights", "verdicts"), self.rows)
         for line in [*self.notes, *self.failed]:
-            note(f"reflector: {line}")
+            warn(line)
         if self.failed:
             raise click.exceptions.Exit(1)
 

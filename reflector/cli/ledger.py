@@ -30,7 +30,17 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import note, print_json, progress, safe, say, shaped, short_time, table
+from reflector.cli.output import (
+    note,
+    print_json,
+    progress,
+    safe,
+    say,
+    shaped,
+    short_time,
+    table,
+    warn,
+)
 from reflector.exchange import backup as backups, transfer
 from reflector.files import read_bounded
 from reflector.ledger import grants as granting
@@ -107,7 +117,7 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
         with project.open_ledger(mends=True) as ledger:
             ledger.mend_triggers()
             for repair in heads.mend_head(ledger, why):
-                note(f"reflector: {repair}")
+                warn(repair)
     kept = rebuild_project(project, partial(progress, label="rebuilding"), place.note)
     if as_json:
         print_json(RebuiltJson([], kept))
@@ -180,10 +190,11 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
 
     `verify` checks the chain, the order of the events, triggers, views and SQLite's own integrity.
     `verify` computes every counter again from the events. It checks that a server still has the
-    newest event that this machine saw. For each trial, `verify` checks that chance chose the
-    sessions, and that the recorded result follows from these sessions. If `verify` finds faults, it
-    prints a line for each fault and exits with 1. With --anchor, `verify` also proves that no event
-    up to the given head is missing.
+    newest event that this machine saw. For each trial, `verify` checks that the key of the random
+    draw is the chain of the event before the trial. It also checks that the recorded result follows
+    from the key and the sessions. If `verify` finds faults, it prints a line for each fault and
+    exits with 1. With --anchor, `verify` also proves that no event up to the given head is
+    missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -206,7 +217,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     if findings:
         is_copied = verified.findings and not project.config.ledger_url
         if is_copied and (back := entries.way_back(project.root, project.ledger_file)):
-            note(f"reflector: if these steps do not repair the ledger, {back}")
+            warn(f"if these steps do not repair the ledger, {back}")
         raise click.exceptions.Exit(1)
 
 

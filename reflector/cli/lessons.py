@@ -38,7 +38,7 @@ class ToldJson(Lesson):
 def lessons(asked: Question) -> None:
     """List lessons and their worth.
 
-    Recall, promote or judge a lesson with the commands below.
+    The commands below search lessons, propose a lesson as a rule, and record its results.
     """
     book = lesson_book(asked.playbook)
     if asked.answers(list(book)):

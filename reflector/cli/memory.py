@@ -159,7 +159,7 @@ def opened(
             stores.append(Store(each.project(), closing.enter_context(opening)))
         until = last_time(stores[0].ledger, moment) if moment is not None and stores else None
         if trouble:
-            place.note([f"could not record changes to memory files yet: {trouble}"])
+            place.note([f"reflector could not record changes to memory files yet: {trouble}"])
         yield [replace(store, until=until) for store in stores]
 
 
@@ -175,7 +175,8 @@ def _bring_up_to_date(place: Place) -> str:
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
         if is_begun:
-            place.note([f"started a ledger for the history of memory files: {project.ledger_file}"])
+            started = "reflector started a ledger for the history of memory files"
+            place.note([f"{started}: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
         return str(error)
     return ""
@@ -603,7 +604,9 @@ def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Chan
         raise click.UsageError(f"session {safe(text)!r} changed no watched file; {see}")
     if len(ids) > 1:
         several = ", ".join(sorted(ids))
-        raise click.UsageError(f"{safe(text)!r} matches the sessions {several}; {see}")
+        raise click.UsageError(
+            f"{safe(text)!r} matches the sessions {several}; write more characters"
+        )
     if chosen := [one for one in named if not one.undone_at]:
         return chosen
     places = ", ".join(dict.fromkeys(one.undone_at for one in named))

@@ -29,6 +29,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
 from reflector.text.bounds import clean, visible
+from reflector.text.phrases import named
 from reflector.text.width import broken, cut, width
 
 T = TypeVar("T")
@@ -379,6 +380,11 @@ def note(text: str) -> None:
     for line in text.split("\n"):
         for part in broken(line, room, words=False) if 0 < room < len(line) else [line]:
             click.echo(safe(part), err=True)
+
+
+def warn(text: str) -> None:
+    """Print a message that begins with the program's name to stderr."""
+    note(named(text))
 
 
 def short_time(stamp: str) -> str:

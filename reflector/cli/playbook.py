@@ -227,7 +227,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
-    help="Sort order. `model` shows votes by model.",
+    help="Sort order (default: best), or `model`.",
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @flag("--removed", help="Include removed rules.")
@@ -252,11 +252,12 @@ def list_(
     If a rule is in a file, `list` shows the file and the line.
 
     With WORDS, `list` shows only rules that contain at least one of the words, best match first.
+    With --by model, it shows how each rule helped and harmed under each model that the agent used.
 
     \b
     CITED     Sessions that cited the rule.
-    HELPED    Votes that the rule helped. Each session has one vote on a rule.
-    HARMED    Votes that the rule harmed.
+    HELPED    Votes for the rule: it helped. Each session has one vote on a rule.
+    HARMED    Votes against the rule: it did harm.
     FOLLOWED  "3 of 5": a judge could decide about 5 sessions, and 3 of these
               sessions followed the rule.
     COUNTERS  The counts in playbook.json. The column appears only if these

@@ -30,7 +30,7 @@ _READ_FIRST = "The page contains the texts of your rules. Read the page before y
 @click.command()
 @click.option("--since", metavar="MOMENT", help="Show changes since MOMENT (default: 7 days ago).")
 @as_of_option
-@click.option("--out", type=FILE, help="File to write (default: one that git ignores).")
+@click.option("--out", type=FILE, help="File (default: .claude/reflector/report.html).")
 @flag("--open", "opens", help="Show the page in the browser.")
 @flag(
     "--share",

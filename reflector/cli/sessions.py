@@ -21,6 +21,7 @@ from reflector.cli.output import (
     say,
     short_id,
     table,
+    warn,
 )
 from reflector.judges.registry import judge_settings
 from reflector.reflection.recorder import Reflected
@@ -146,7 +147,7 @@ def _print_ingested(
         columns = ("file", "session", "new", "cited", "reflection")
         table(columns, rows, prose=("file", "cited", "reflection"))
     for line in failed:
-        note(f"reflector: {line}")
+        warn(line)
 
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
@@ -227,7 +228,7 @@ def history(
     for fault in faults():
         note(fault)
     for unread in failed:
-        note(f"reflector: {unread.error}")
+        warn(unread.error)
     if failed:
         raise click.exceptions.Exit(1)
 
@@ -419,7 +420,7 @@ def _print_drained(place: Place, done: Drained) -> None:
                 f"{'will try again' if item.again else by_hand}: {item.detail}"
             )
     for text in done.notes:
-        note(f"reflector: {text}")
+        warn(text)
     # A session may have several deliveries, and the error may begin with the file's name.
     failed = {one.delivery: one.error.removeprefix(f"{one.delivery!r} ") for one in done.failed}
     for delivery, error in failed.items():
@@ -427,4 +428,4 @@ def _print_drained(place: Place, done: Drained) -> None:
             "; reflector keeps it and tries again later. To try again now: "
             f"{place.command('reflect')}"
         )
-        note(f"reflector: {delivery}: {error}{again if error != NOT_A_PAYLOAD else ''}")
+        warn(f"{delivery}: {error}{again if error != NOT_A_PAYLOAD else ''}")

@@ -23,6 +23,7 @@ from reflector.cli.output import (
     short_id,
     short_time,
     table,
+    warn,
 )
 from reflector.events.event import latest_time
 from reflector.hooks import fast
@@ -181,7 +182,7 @@ class _Rows(NamedTuple):
         if count := len(dropped):
             number = f"{count} or more" if count >= MOST else str(count)
             why = self.place.command("blame", dropped[0].name)
-            yield "", f"dropped in the last 30 days: {number}; to see a reason: {why}"
+            yield "", f"verdicts not counted in the last 30 days: {number}; to see a reason: {why}"
 
     def _waiting(self) -> Iterator[Row]:
         state = self.state
@@ -248,7 +249,7 @@ def _print_notes(place: Place, state: StatusJson) -> None:
     if any(failure.state == "failed" for failure in failures):
         note("To stop trying: reflector review give-up SESSION")
     if state.spool.pending:
-        note(f"reflector: a session is still being processed; if this takes long, run `{again}`")
+        warn(f"a session is still being processed; if this takes long, run `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
     for line in state.changed:

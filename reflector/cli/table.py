@@ -150,7 +150,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "adopt": Entry(
             "transfer",
             "adopt",
-            "Name each rule of CLAUDE.md",
+            "Give names to CLAUDE.md rules",
             ("CLAUDE.md", "--move CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
         ),
         "import": Entry("transfer", "import_", "Add another machine's ledger", ("ledger.ndjson",)),

@@ -217,7 +217,7 @@ def _move(
     places_that_stay = ", ".join(line.place for line in move.stays)
     verb = "stays" if len(move.stays) == 1 else "stay"
     number = counted(len(move.stays), "rule")
-    stay = f"{number} inside a longer text {verb} in the file: {places_that_stay}"
+    stay = f"{number} in a longer text {verb} in the file, at these places: {places_that_stay}"
     notes = [stay] if move.stays else []
     notes += [
         f"{line.place} repeats the rule of {first.place}, so `adopt` removes both lines"
@@ -661,7 +661,10 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         removed = counted(len(redacted.removed), "file")
         say(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
     elif redacted.earlier is not None:
-        say(f"already redacted at position {redacted.earlier}; reflector cleaned the files again")
+        say(
+            f"This text was redacted before, at position {redacted.earlier}. reflector cleaned the "
+            "files again."
+        )
     if redacted.trouble:
         note(
             f"reflector could not rewrite the copy of the ledger ({redacted.trouble}); make this "

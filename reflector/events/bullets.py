@@ -37,7 +37,7 @@ DROPPED = {
     "misquoted": "the turn that the verdict names does not contain the quote",
     "too_early": "the quoted turn does not come after the citation",
     "no_proof": "the quote is neither your words nor a run with the result that the verdict claims",
-    "few_cases": "too few labelled cases show how often evidence of this kind is right",
+    "few_cases": "too few cases were measured to count evidence of this kind",
     "shared": "the verdict on another rule quotes the same words",
     "unsure": "the judge is not sure enough of this verdict",
     "own_words": "the verdict quotes the rule itself",
@@ -269,7 +269,7 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_CHECKED,
-        meaning="`check` asked a judge about a bullet that was relevant in the window.",
+        meaning="In a question of `check`, a judge found the bullet relevant in the window.",
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(

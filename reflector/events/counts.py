@@ -26,7 +26,8 @@ TYPES = (
     EventType(
         name=ev.RULE_COUNTED,
         meaning=(
-            "The rules that the agent ran or wrote, that you said, or that came up in a window."
+            "The rules whose words the agent ran or wrote in a window, that you repeated, or that "
+            "came up."
         ),
         since=10,
         fields={

@@ -58,7 +58,7 @@ TYPES = (
     EventType(
         name=ev.LEDGER_MOVED,
         meaning=(
-            "The playbook moved to another ledger. Its history ends here and continues there, "
+            "The playbook moved to another ledger. Its history ends here, and continues there "
             "after a `ledger.arrived`."
         ),
         since=7,

@@ -84,7 +84,10 @@ _type = partial(EventType, since=5, checked=True, no_retraction="")
 TYPES = (
     _type(
         name=ev.TRAJECTORY_RECORDED,
-        meaning="One run at a task with a known answer: question, answer and used rules.",
+        meaning=(
+            "The agent worked once on a task with a known answer. The event has the question, "
+            "the answer and the used rules."
+        ),
         fields={
             "query": _NEEDED_EVIDENCE,
             "dataset": f.needed(f.WORD),
@@ -171,7 +174,7 @@ TYPES = (
         },
         effect=Tells("a rule that was not shown is not evaluated"),
         summary=_told,
-        no_retraction="a text that was shown cannot be unshown",
+        no_retraction="the text was already shown",
         target=Target("the window, if texts were shown at a session's start"),
     ),
     _type(
@@ -191,13 +194,14 @@ TYPES = (
         },
         effect=ChangesNothing("another policy is compared with it"),
         summary=_decision,
-        no_retraction="a decision counts nothing",
+        no_retraction="a decision does not count",
         target=Target("the window"),
     ),
     _type(
         name=ev.REVISION_ATTEMPTED,
         meaning=(
-            "After a reflection, the agent revised an answer once, and the new answer was scored."
+            "The agent revised an answer once, after it reflected on the answer. The event has the "
+            "scores before and after."
         ),
         fields={
             "initial": f.needed(f.UNIT),

@@ -116,7 +116,7 @@ TYPES = (
         },
         effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
         summary=as_line("{verdict} after {told} sessions that were shown the change"),
-        no_retraction="a measurement counts nothing",
+        no_retraction="a measurement does not count",
         target=Target("the approval, or the change by hand", required=True, once=True),
     ),
     _type(

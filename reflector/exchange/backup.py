@@ -100,15 +100,15 @@ def restore_ledger(
     playbook: str,
     *,
     force: bool = False,
-    written: tuple[str, str] | None = None,
+    own_file: tuple[str, str] | None = None,
 ) -> tuple[Anchor, Path | None]:
     """Replace a ledger by a verified copy of a backup. Return the head at which the copy ends, and
     the file with the replaced ledger. The caller must hold the project's locks.
 
-    force    restore the backup even if it lacks events of the ledger
-    written  the name and the digest of a projection's present file, such as playbook.json. The
-             restored ledger then records the file as its own, at position 0. So the file is written
-             again and not read as an edit.
+    force     restore the backup even if it lacks events of the ledger
+    own_file  the name and the digest of a projection's present file, such as playbook.json. The
+              restored ledger then records the file as its own, at position 0. So the file is
+              written again and not read as an edit.
 
     Raises: LedgerCorrupt, LedgerUnavailable, and LedgerError, such as for missing events. The
     ledger is unchanged then.
@@ -117,9 +117,9 @@ def restore_ledger(
     with _staged(present) as staged:
         copy_database(backup_file, staged, mode="ro")
         end = _proven(staged, _UNSOUND.format(backup_file), playbook)
-        if written is not None:
+        if own_file is not None:
             with Ledger.open_file(staged, playbook, keeps_copy=False) as ledger:
-                ledger.set_checkpoint(written[0], 0, written[1])
+                ledger.set_checkpoint(own_file[0], 0, own_file[1])
         settle_database(staged)
         with file_lock(url_of(sqlite_url(present))):
             readable = _is_ledger(present)

@@ -488,8 +488,8 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes], *, own: bool = Fal
         if writing.position:
             raise LedgerError(
                 f"{ledger.engine.url.shown} already has {writing.position:,} events of the "
-                f"playbook {ledger.name!r} and was not changed; name an empty ledger, or add "
-                "the file's events to this ledger: `reflector import FILE`"
+                f"playbook {ledger.name!r} and was not changed; name an empty ledger. To add "
+                "events to a ledger that has some, export them and run `reflector import FILE`"
             )
         last = insert_lines(sql, checked if own else until_now(checked))
         recorded_at = writing.recorded_at

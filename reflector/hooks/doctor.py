@@ -70,31 +70,29 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     If its settings are `refused`, it has none. Then the checks that need them are omitted: of the
     ledger, the judge, and the sessions that would be processed.
     """
-    parts: list[Callable[[Project], Iterator[Check]]] = [
-        _software,
-        _files,
-        _copies,
-        _playbook,
-        _git,
-        _ledger,
-        _sessions,
-        _beside,
+    has_settings = refused is None
+    parts: list[tuple[Callable[[Project], Iterator[Check]], bool]] = [
+        # the check, and whether it needs the settings
+        (_software, False),
+        (_files, False),
+        (_copies, True),
+        (_playbook, False),
+        (_git, False),
+        (_ledger, True),
+        (_sessions, True),
+        (_beside, True),
+        (partial(_spool, is_known=has_settings), False),
+        (checks_of_hooks, False),
+        (_backend, True),
+        (_prompts, False),
     ]
-    parts += [_spool, checks_of_hooks, _backend, _prompts]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
         what = f"{what}; until you correct this, `doctor` does not check the ledger and the judge"
         yield Check("settings", what, way_out, is_error=True)
-        parts = [
-            _software,
-            _files,
-            _playbook,
-            _git,
-            partial(_spool, is_known=False),
-            checks_of_hooks,
-            _prompts,
-        ]
-    for part in parts:
+    for part, needs_settings in parts:
+        if needs_settings and not has_settings:
+            continue
         try:
             yield from part(project)
         except OSError as error:
@@ -218,8 +216,8 @@ def _playbook(project: Project) -> Iterator[Check]:
         yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
         text = (
-            "another ledger, or a later state of this one, wrote playbook.json; that file is "
-            f"kept as {kept}"
+            "another ledger wrote playbook.json, or this ledger before you restored an older copy; "
+            f"reflector keeps that file as {kept}"
         )
         back = (
             "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
@@ -372,7 +370,8 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
     yield Check(
         "speakers",
         text,
-        f"reflector show {shlex.quote(last[:8])}; report any tag that your agent writes",
+        f"reflector show {shlex.quote(last[:8])}; if your agent itself writes such a tag, report "
+        "the tag as a bug",
     )
 
 
@@ -382,8 +381,8 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
         text = f"{counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
         mend = (
-            "remove the secret from playbook.json, erase its text with `reflector redact`, "
-            "and get a new secret"
+            "remove the secret from playbook.json, erase the secret from the history with "
+            "`reflector redact`, and replace the secret"
         )
         yield Check("playbook", text, mend)
     elif not bullets and not project.is_users and not watched_lines(ledger):

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_INJECTION = 128 * 1024
+#: The lines of a rendered file before the text for the agent.
+_HEAD_LINES = 4
 #: The beginning of the form for a subagent.
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
 #: The part of the form for a session's start after the line for the user.
@@ -183,7 +185,7 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
     try:
         if is_strange(keeper):
             content = kept_text(keeper, content)
-        elif not content.startswith(stamp + b"\n") or content.count(b"\n") < 4:
+        elif not (content.startswith(stamp + b"\n") and _has_head(content)):
             from reflector.sessions.injection import write_injection
 
             content = write_injection(keeper, name=name, kept=lambda: kept_text(keeper, content))
@@ -191,7 +193,7 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
         reason = files.error_words(error)
         handover.complain(f"the agent does not get the playbook: {reason}")
         return f"playbook: not shown: {reason}".encode("utf-8", "replace"), b"", b"", b""
-    _, line, shown, as_json, text = content.split(b"\n", 4)
+    _, line, shown, as_json, text = content.split(b"\n", _HEAD_LINES)
     # An agent obeys a text that begins as JSON instead of reading it.
     is_empty = not as_json and not text
     is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
@@ -212,12 +214,16 @@ def is_strange(project: str) -> bool:
     return not locate.setting("ledger_url", locate.user_config())
 
 
+def _has_head(content: bytes) -> bool:
+    return content.count(b"\n") >= _HEAD_LINES
+
+
 def kept_text(project: str, content: bytes) -> bytes:
     """Return the text that was rendered from the user's own ledger before.
 
     Raises: ValueError if there is none.
     """
-    if content.startswith(handover.INJECTION_FORM + b" ") and content.count(b"\n") >= 4:
+    if content.startswith(handover.INJECTION_FORM + b" ") and _has_head(content):
         return content
     place = " --user" if project == locate.user_folder() else ""
     is_noted = handover.read_own(project, handover.ENTRY, MAX_INJECTION)

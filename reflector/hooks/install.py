@@ -398,7 +398,7 @@ class SettingsRefused(Refusal):
         self.path = path
         self.what = f"{path}{reason}"
         super().__init__(
-            f"{self.what}; correct it and run the same command again. Nothing was changed."
+            f"{self.what}; correct the file and run the same command again. Nothing was changed."
         )
 
 

@@ -292,7 +292,8 @@ def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendE
         return _refusal(f"{title} is logged out: {client.names[2]} ({reason})", "access")
     if _NO_MODEL.search(words):
         return _refusal(
-            f"{failed}; set judge_client, and set model to a model of that client", "access"
+            f"{failed}; set `judge_client` to an agent, and `model` to a model of this agent",
+            "access",
         )
     # If the API is not known to be away, the session may be the cause: it uses up an attempt.
     return _refusal(failed, "transport" if _AWAY.search(words) else "answer")

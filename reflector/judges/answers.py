@@ -286,7 +286,7 @@ def _read_name(value: object) -> _Word:
         return _Word(None, "the name is missing")
     dressed = _DRESSED.fullmatch(value) if isinstance(value, str) else None
     if dressed is None or not is_name(dressed[1]):
-        return _Word(None, "the name has an unknown form")
+        return _Word(None, "the name is not valid")
     return _Word(dressed[1])
 
 

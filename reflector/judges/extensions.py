@@ -16,7 +16,7 @@ need it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,9 +77,7 @@ class ExtensionClient(Client):
         """
         try:
             extension = agreed_extension(self.entry_point)
-            make_client = extensions.load_extension(extension)
-            if not callable(make_client):
-                raise broken(extension, "is not a function")
+            make_client = _loaded(extension)
             try:
                 client: Client = make_client(self.model, self.deadline)
             except Exception as error:
@@ -101,12 +99,24 @@ def extension_kind(name: str) -> JudgeKind:
     def readiness(_config: Config, _project: Path) -> Readiness:
         try:
             extension = agreed_extension(name)
+            _loaded(extension)
         except ExtensionError as error:
             fault, _, way_out = str(error).rpartition("; ")
             return Readiness(fault, way_out)
         return Readiness(f"{extension.words}, an extension that you allowed to judge")
 
     return JudgeKind(name=name, title=name, build=build, readiness=readiness)
+
+
+def _loaded(extension: Extension) -> Callable[[str, float], Client]:
+    """Return the function that makes a judge's client.
+
+    Raises: ExtensionError if the package is broken.
+    """
+    make_client = extensions.load_extension(extension)
+    if not callable(make_client):
+        raise broken(extension, "is not a function")
+    return make_client
 
 
 def agreed_extension(name: str) -> Extension:

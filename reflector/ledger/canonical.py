@@ -56,7 +56,8 @@ def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
         return text, sha256(text.encode()).hexdigest()
     except UnicodeEncodeError as error:
         raise NotCanonical(
-            f"a text holds a lone surrogate ({error.object[error.start]!r})"
+            f"a text contains a lone surrogate ({error.object[error.start]!r}, half of a "
+            "character); replace it"
         ) from error
 
 

@@ -127,8 +127,7 @@ class Ledger(Reader):
         Raises: a LedgerError.
         """
         is_older = known.code_version is None or known.code_version < CODE_VERSION
-        # On a server only the owner may replace them.
-        has_earlier_triggers = known.digest in EARLIER and self.engine.dialect == "sqlite"
+        has_earlier_triggers = known.has_earlier_triggers(self.engine)
         revision = HEAD_REVISION
         kept = None
         if upgraded is not None:
@@ -183,9 +182,10 @@ class Ledger(Reader):
         from reflector.ledger.hosts import HostEngine
 
         engine = HostEngine(connection)
+        not_ready = LedgerUnavailable(_NOT_READY.format(where=engine.url.shown))
         with translated(engine.url.shown), engine.connection() as driver:
             if revision_of(engine, driver) != HEAD_REVISION:
-                raise LedgerUnavailable(_NOT_READY.format(where=engine.url.shown))
+                raise not_ready
             statements = Statements(driver.cursor(), engine.dialect, 0)
             known = _find_playbook(statements, playbook)
         if known is None:
@@ -194,9 +194,8 @@ class Ledger(Reader):
                 f"`Ledger.open(engine, {playbook!r})`"
             )
         _refuse_newer_tables(playbook, known.code_version)
-        is_earlier = known.digest in EARLIER and engine.dialect == "sqlite"
-        if known.code_version != CODE_VERSION or is_earlier:
-            raise LedgerUnavailable(_NOT_READY.format(where=engine.url.shown))
+        if known.code_version != CODE_VERSION or known.has_earlier_triggers(engine):
+            raise not_ready
         return cls(engine, known.playbook_id, playbook)
 
     @classmethod
@@ -421,6 +420,11 @@ class _Known(NamedTuple):
     playbook_id: int
     code_version: int | None
     digest: str | None
+
+    def has_earlier_triggers(self, engine: Engine) -> bool:
+        """Return whether an earlier version made the triggers, so that reflector replaces them."""
+        # On a server only the owner may replace them.
+        return self.digest in EARLIER and engine.dialect == "sqlite"
 
 
 def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:

@@ -181,9 +181,10 @@ class Call(NamedTuple):
             return is_last
         change = _words_of_change(before.bytes or b"", after.bytes or b"")
         words = _words(_bytes(self.text))
-        if set() < change.changed <= words or set() < change.whole <= words:
+        if _has_all(words, change.changed) or _has_all(words, change.whole):
             return True
-        return is_last and not any(set() < line <= words for line in change.added)
+        has_added_line = any(_has_all(words, line) for line in change.added)
+        return is_last and not has_added_line
 
     def take_back(self, content: Content) -> Content | None:
         """Return the content before the call; None if it cannot be determined."""
@@ -217,6 +218,11 @@ def _words_of_change(before: bytes, after: bytes) -> _ChangeWords:
 
 def _words(*lines: bytes) -> set[bytes]:
     return set(re.findall(rb"[\w\x80-\xff]+", b"\n".join(lines).replace(rb"\n", b"\n")))
+
+
+def _has_all(words: set[bytes], sought: set[bytes]) -> bool:
+    """Return whether words contain all sought words; False if no words are sought."""
+    return bool(sought) and sought <= words
 
 
 def _edited(text: bytes | None, edit: Edit) -> bytes | None:

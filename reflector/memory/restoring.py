@@ -127,7 +127,9 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
         return [replace(versions[0], left=refused), *versions[1:]]
     parts = [*refused, *map(_part, versions)]
     raise UndoRefused(
-        "\n".join(["Nothing was written yet.", *parts, f"To undo this part: {command}"])
+        "\n".join(
+            ["Nothing was written yet.", *parts, f"To make only the changes shown above: {command}"]
+        )
     )
 
 

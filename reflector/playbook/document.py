@@ -152,7 +152,7 @@ def load(
     if "sections" in document:
         parser.sections(document["sections"])
         if "key_points" in document:
-            parser.notes.append("key_points are ignored, because the file has sections")
+            parser.notes.append("reflector ignored `key_points`, because the file has sections")
     elif "key_points" in document:
         shape = "key_points"
         parser.key_points(document["key_points"])
@@ -302,7 +302,7 @@ class Parser:
 
     def duplicates(self, where: str, value: dict[str, Any]) -> None:
         for key in value.twice if isinstance(value, _Duplicates) else ():
-            self.problem(where, "holds a key twice", brief(key), "keep one of the two")
+            self.problem(where, "contains a key twice", brief(key), "keep one of the two")
 
     def sections(self, sections: object) -> None:
         """Read the sections. Titles may be in any case. Bullets under an unknown title go to
@@ -364,7 +364,7 @@ class Parser:
             where = f"{where} {brief(name)}"
         self.duplicates(where, entry)
         if name is not None and not is_name(name):
-            self.problem(where, "the name has an unknown form", brief(name), _NAMES)
+            self.problem(where, "the name is not valid", brief(name), _NAMES)
         text = self.text(where, entry)
         counters = self.counters(where, entry)
         unknown = sorted(brief(key) for key in entry if key not in _ENTRY_KEYS)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from reflector.changes.acts import IMPORT
 from reflector.changes.apply import BulletRefused, apply_changes, plan_changes
-from reflector.changes.takeback import TakenBack, take_back_act
+from reflector.changes.takeback import TakenBack, take_back_act, take_back_changes
 from reflector.changes.undo import CHANGING, Act, NothingToUndo, undoing
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity, tx_of
@@ -186,7 +186,9 @@ def take_back(ledger: Ledger, project: Project, act: Act, *, why: str | None = N
     back = [_event_back(tx, index, move) for index, move in enumerate(moves)]
     if not is_undone:
         whole = Act(changes, act.evidence, act.reason)
-        taken = take_back_act(ledger, whole, why=why, first=project.first_number, lead=back, tx=tx)
+        taken = take_back_changes(
+            ledger, whole, why=why, first=project.first_number, lead=back, tx=tx
+        )
     else:
         places = ledger.append(back, tx=tx)
         taken = TakenBack([], [], [place.position for place in places])

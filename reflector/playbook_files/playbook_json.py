@@ -572,7 +572,9 @@ def dump_for(project: Project, bullets: Sequence[Bullet], updated_at: str | None
 
 
 def set_aside(project: Project) -> tuple[Path, str] | None:
-    """Keep a copy of playbook.json. Return its path and digest; None if there is no such file.
+    """Keep a copy of playbook.json. Return its path and digest.
+
+    Return None if there is no such file, or if the file belongs to another tool.
 
     Raises: OSError.
     """

@@ -61,12 +61,14 @@ _READ_AS = (
     (re.compile(r"\bfree (?:of|from)\b"), "without"),
     (re.compile(r"\bnot, [^,.;:!?\n]{1,60}, "), "not "),
 )
+#: Words that deny that a thing is there, as in "no test failed".
+_ABSENCES = frozenset("no none nothing nobody without zero 0 lacks lacking".split())
 #: Words that deny, each with the most words between it and the denied word.
 _DENIALS = {
     **dict.fromkeys(
         ("not never cannot neither nor hardly barely scarcely doubt doubtful unlikely").split(), 6
     ),
-    **dict.fromkeys("no none nothing nobody without zero 0 lacks lacking".split(), 5),
+    **dict.fromkeys(_ABSENCES, 5),
     **dict.fromkeys("partially partly half almost nearly".split(), 1),
 }
 #: Words that may be between "not" and the blame that it denies. Other words may not, because code
@@ -217,4 +219,4 @@ def _reaches(words: Sequence[str], at: int, index: int, *, is_praise: bool) -> b
         return True
     # "No test failed" denies the blame; "without handling errors" and "does not handle errors" do
     # not.
-    return most == _DENIALS["no"] and not any(word.endswith("ing") for word in others)
+    return words[at] in _ABSENCES and not any(word.endswith("ing") for word in others)

@@ -62,7 +62,13 @@ from reflector.playbook.names import SECTIONS
 from reflector.prices import spent_on
 from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.recorder import Failure, Recorder, Reflected, with_stop_reason
+from reflector.reflection.recorder import (
+    REDACTED_ANSWER,
+    Failure,
+    Recorder,
+    Reflected,
+    with_stop_reason,
+)
 from reflector.reflection.trouble import GIVEN_UP, Trouble, judge_in, trouble_of
 from reflector.reflection.window import (
     NOTHING_FOLLOWS,
@@ -402,7 +408,7 @@ class Checker(Recorder):
     def _read(self, row: WindowRow, window: Event, answer: Event) -> str:
         """Append an answer's reading; return why there is none, "" for a reading."""
         if answer.data is None:
-            return "the answer was redacted before reflector read it"
+            return REDACTED_ANSWER
         parsed = read_answer(answer.data)
         if fault := self._fault(answer, parsed):
             reason = with_stop_reason(fault, answer)
@@ -509,7 +515,7 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
         events = _reading_events(_reading_again(old), _uncounted(findings), countable)
         tags = [event for event in events if event.type == ev.BULLET_TAGGED]
         if counted != {event.data["name"] for event in tags}:
-            reason = "read again: checked_counts was changed"
+            reason = "the setting `checked_counts` changed, so reflector read this answer again"
             ledger.append([events_of.retraction_event(old, reason, "reparse"), *events])
             changed += 1
     return changed

@@ -31,6 +31,7 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
+from reflector.text.phrases import counted
 
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
@@ -108,7 +109,7 @@ class Gate:
         for setting, (trigger, reason) in _ACE.items():
             is_off = self._ace.get(setting) is False
             if is_off and facts.get("trigger") == trigger and reason in (None, facts["reason"]):
-                return f"{setting} is false in the client's settings"
+                return f"{setting} is false in the agent's settings"
         if not is_model:
             return None
         closed = self._no_consent(facts) or self.left_of_day() or self._no_dollars(ledger)
@@ -324,10 +325,10 @@ def waiting_words(reason: str, now: datetime | None = None) -> str:
     moment = now or datetime.now(UTC)
     if reason.startswith(_DAY_IS_SPENT):
         midnight = moment.replace(hour=0, minute=0) + timedelta(days=1)
-        limit = reason.removeprefix(_DAY_IS_SPENT).split()[0]
+        limit = int(reason.removeprefix(_DAY_IS_SPENT).split()[0].replace(",", ""))
         return (
-            f"reflector has used its {limit} requests for today (setting daily_requests); judging "
-            f"continues at {midnight.astimezone():%H:%M}"
+            f"reflector has used its {counted(limit, 'request')} for today (setting "
+            f"daily_requests); judging continues at {midnight.astimezone():%H:%M}"
         )
     if reason.startswith(_MONTH_IS_SPENT):
         first = (moment.replace(day=1) + timedelta(days=32)).replace(day=1)
@@ -403,6 +404,9 @@ class Spending:
     def reserve(self, origin: str, own: int, tokens: int, limit: int | None) -> int:
         """Reserve tokens for a request; return by how many they exceed the limit, 0 if it may be
         made.
+
+        The reservation is written before the total is read. So if two ledgers reserve at the same
+        time, at least one of them sees the other's reservation and takes its own back.
 
         Raises:
             OSError: the record cannot be read or written.

@@ -50,6 +50,8 @@ _MAX_STAGE_CHARACTERS = 40
 _MAX_MESSAGE_CHARACTERS = 500
 #: The stop reasons of an answer that the model itself ended.
 _WHOLE_STOPS = ("", "end_turn", "stop_sequence")
+#: The reason of a failure whose answer has no text any more.
+REDACTED_ANSWER = "the answer was redacted before reflector read it"
 Outcome = Literal["completed", "skipped", "failed", "waiting"]
 
 

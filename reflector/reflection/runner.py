@@ -29,6 +29,7 @@ from reflector.ledger.store import WindowRow
 from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import waiting_for_budget
 from reflector.reflection.recorder import (
+    REDACTED_ANSWER,
     Failure,
     Recorder,
     Reflected,
@@ -259,8 +260,7 @@ class Runner(Recorder):
     def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
         """Read an answer, append its reading, and return how the reflection ended."""
         if answer.data is None:
-            redacted = "the answer was redacted before it was read"
-            return self.fail(window, Failure("answer", redacted))
+            return self.fail(window, Failure("answer", REDACTED_ANSWER))
         # Most windows cite nothing, so they have no answer and do without these imports.
         from reflector.judges.answers import read_answer
         from reflector.reflection.standing import fault_in, grounded

@@ -126,7 +126,9 @@ def _reread(session: Session, backend: Backend, own: Sequence[Judgement]) -> lis
 def _overtaken(session: Session, own: Sequence[Judgement]) -> set[str]:
     """Return the names that a later window has judged.
 
-    A failed window can be tried again after later ones are judged, which have read all its records.
+    A failed window can be tried again after a later window was judged. The judge of the later
+    window has then also read the records of this one, and has judged the names that the later
+    window has as `carried`: names that only earlier windows cite.
     """
     judged = {judgement.window_id for judgement in own}
     overtaken: set[str] = set()
@@ -591,7 +593,7 @@ def _new_reading(
         reflection_id = identity(
             "reflection", recorded.event_id, answer.actor, "parser", PARSER_VERSION, old.event_id
         )
-        reason = f"read again by parser {PARSER_VERSION}"
+        reason = f"reflector read this answer again, with parser {PARSER_VERSION}"
         events.append(events_of.retraction_event(old, reason, "reparse"))
     rows = ledger.rows_by_name()
     events += events_of.completion_events(

@@ -60,7 +60,7 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.project import DatasetRefused, checked_dataset
 from reflector.reflection import recorder as events_of
-from reflector.reflection.recorder import Failure, Recorder, Reflected
+from reflector.reflection.recorder import REDACTED_ANSWER, Failure, Recorder, Reflected
 from reflector.reflection.window import row_of_window, tags_of
 from reflector.text.bounds import encodable
 from reflector.text.phrases import counted
@@ -294,7 +294,7 @@ class _Asking:
         self.last_answer = answer
         self.answers[place] = _Answered(answer, tries)
         if answer.data is None:
-            raise Unanswered("the answer was redacted before it was read")
+            raise Unanswered(REDACTED_ANSWER)
         text: str = answer.data["answer"]
         return text
 

@@ -103,14 +103,17 @@ def restore_project(project: Project, backup: Path, note: Notes, *, force: bool)
         except (LedgerError, PlaybookRefused) as error:
             note([str(error)])
     with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
-        aside = set_aside(project)
-        written = (checkpoint_of(project), aside[1]) if aside is not None else None
-        end, replaced = backups.restore_ledger(
-            backup, present, project.config.playbook, force=force, written=written
+        playbook_copy = None
+        own_file = None
+        if (aside := set_aside(project)) is not None:
+            playbook_copy, digest = aside
+            own_file = (checkpoint_of(project), digest)
+        end, ledger_copy = backups.restore_ledger(
+            backup, present, project.config.playbook, force=force, own_file=own_file
         )
         if not project.config.ledger_url:
             entries.claim(project.place)
-    return Restored(end, replaced, aside[0] if aside is not None else None)
+    return Restored(end, ledger_copy, playbook_copy)
 
 
 class Offer(NamedTuple):

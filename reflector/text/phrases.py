@@ -15,6 +15,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun[:-1]}ies" if is_changed else f"{number:,} {noun}s"
 
 
+def named(text: str) -> str:
+    """Return a message that begins with the program's name, once."""
+    return text if text.startswith("reflector ") else f"reflector: {text}"
+
+
 def on_day(day: date, today: date) -> str:
     """Return a day in a sentence: today, on Friday, on 3 Oct, on 3 Oct 2025."""
     if day == today:

@@ -72,7 +72,7 @@ def test_list_shows_tokens_and_price(agent: Agent) -> None:
     offer = listed(agent)["claude"]
     assert offer["tokens"] > 1_000
     assert 0 < float(offer["price"]) < 0.01
-    assert "for your last 1 session in all projects (at most" in agent.call("judge").out
+    assert "for your last session in all projects (at most" in agent.call("judge").out
 
 
 def test_price_is_unknown_without_a_list_price(agent: Agent, tmp_path: Path) -> None:

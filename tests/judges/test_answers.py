@@ -151,7 +151,7 @@ def test_a_damaged_entry_costs_no_other_one(damaged: str) -> None:
     assert parsed.strategy == "repaired"
 
 
-_NO_OBJECT, _NO_NAME = "the entry is not an object", "the name has an unknown form"
+_NO_OBJECT, _NO_NAME = "the entry is not an object", "the name is not valid"
 _GONE, _NO_TAG, _ODD = "the name is missing", "the tag is missing", "the tag is not text"
 #: What stands for bullet_tags, the tags that come of it, and the first problem.
 UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
@@ -290,7 +290,7 @@ def test_prose_is_bounded_cleaned_and_redacted() -> None:
     assert len(parsed.analysis) == 20_000
     assert parsed.tags[0].rationale.startswith("it used [redacted:github-token] yyy")
     assert len(parsed.tags[0].rationale) == 2_000
-    assert parsed.tags[1] == ParsedTag(1, None, "unknown", "\ufffd", "the name has an unknown form")
+    assert parsed.tags[1] == ParsedTag(1, None, "unknown", "\ufffd", "the name is not valid")
     assert secret not in repr(parsed)
     assert all(len(problem) <= 300 for problem in parsed.problems)
 

@@ -28,7 +28,7 @@ def test_log_is_filled_at_the_first_question(old: Agent) -> None:
 
 
 def test_first_question_names_a_new_ledger_file(old: Agent, ledger_url: str) -> None:
-    started = f"reflector: started a ledger for the history of memory files: {old.project}"
+    started = f"reflector started a ledger for the history of memory files: {old.project}"
     is_file = ledger_url.startswith("sqlite")
     assert (started in old.call("blame", "CLAUDE.md").err) is is_file
     assert started not in old.call("blame", "CLAUDE.md").err

@@ -113,7 +113,7 @@ def test_section_titles_ignore_case_and_unknown_are_others() -> None:
     assert loaded.problems == ()
     strange, beside = loaded.notes
     assert "'Tips'" in strange
-    assert beside == "key_points are ignored, because the file has sections"
+    assert beside == "reflector ignored `key_points`, because the file has sections"
 
 
 def test_byte_order_mark_and_empty_playbook_are_fine() -> None:
@@ -139,8 +139,11 @@ def test_byte_order_mark_and_empty_playbook_are_fine() -> None:
         (b'{"sections": {\n"OTHERS": ["\xff"]}}', "line 2: is not UTF-8 (byte 0xff at 27)"),
         ('{"sections": {}}'.encode("utf-16"), "the file: is UTF-16; save it as UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"sections": {}, "sections": {}}', "the file: holds a key twice ('sections')"),
-        (b'{"sections": {"OTHERS": [], "OTHERS": []}}', "sections: holds a key twice ('OTHERS')"),
+        (b'{"sections": {}, "sections": {}}', "the file: contains a key twice ('sections')"),
+        (
+            b'{"sections": {"OTHERS": [], "OTHERS": []}}',
+            "sections: contains a key twice ('OTHERS')",
+        ),
     ],
 )
 def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
@@ -185,10 +188,10 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
         ),
         (
             {"name": "shr-00001", "text": "t"},
-            "the name has an unknown form ('shr-00001'); name it like pat-001",
+            "the name is not valid ('shr-00001'); name it like pat-001",
         ),
-        ({"name": "pat-٣", "text": "t"}, "the name has an unknown form"),
-        ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has an unknown form ('pat-\x1b[2J')"),
+        ({"name": "pat-٣", "text": "t"}, "the name is not valid"),
+        ({"name": "pat-\x1b[2J", "text": "t"}, r"the name is not valid ('pat-\x1b[2J')"),
         (None, "sections['OTHERS'][1]: is not a rule (None)"),
         ({"name": "oth-000", "text": "t"}, "the name already exists (at sections['OTHERS'][0])"),
     ],
@@ -204,7 +207,7 @@ def test_a_name_in_two_sections_is_a_problem() -> None:
     raw = document(pat=[ENTRY], oth=[ENTRY])
     assert "already exists (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
     twice = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
-    assert "sections['OTHERS'][0] 'oth-001': holds a key twice ('text')" in only_problem(twice)
+    assert "sections['OTHERS'][0] 'oth-001': contains a key twice ('text')" in only_problem(twice)
 
 
 def test_a_huge_integer_costs_nothing() -> None:

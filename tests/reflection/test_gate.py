@@ -272,7 +272,7 @@ def test_each_client_setting_closes_its_own_event(
         (tmp_path / "settings.json").write_text(json.dumps(value))
         found = check(ledger, event, gate({"CLAUDE_CONFIG_DIR": str(tmp_path)}), is_model=False)
         closed = closes if value.get(closes or "") is False else None
-        assert found == (f"{closed} is false in the client's settings" if closed else None)
+        assert found == (f"{closed} is false in the agent's settings" if closed else None)
 
 
 def test_request_by_hand_passes_every_setting(ledger: Ledger, tmp_path: Path) -> None:

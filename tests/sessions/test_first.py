@@ -312,7 +312,7 @@ def test_line_shows_a_budget_spent_before(old: Agent, api: Api) -> None:
     record.write_text(".")
     drain(old)
     assert not api.asked
-    assert "first verdicts: reflector has used its 1 requests for today" in started(old)
+    assert "first verdicts: reflector has used its 1 request for today" in started(old)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflector.text.phrases import counted
+from reflector.text.phrases import counted, named
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,15 @@ from reflector.text.phrases import counted
 )
 def test_noun_agrees_with_its_number(number: int, noun: str, words: str) -> None:
     assert counted(number, noun) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the ledger is locked", "reflector: the ledger is locked"),
+        ("reflector could not read it", "reflector could not read it"),
+        ("reflectors are here", "reflector: reflectors are here"),
+    ],
+)
+def test_message_names_the_program_once(text: str, shown: str) -> None:
+    assert named(text) == shown

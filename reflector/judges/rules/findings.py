@@ -225,13 +225,13 @@ def _first_word(citation: Citation) -> Remark | None:
 #: Every finding, in the order of docs/judging.md: a verdict quotes the first that it has. The
 #: docstring of a finding's function has its condition, in the words of that page.
 FINDINGS: dict[str, Finding] = {
-    "opposed": Finding("harmful", "the user wants the opposite", _opposed),
-    "faulty": Finding("harmful", "the user reported a fault in it", _faulty),
-    "undone": Finding("harmful", "the user wants it undone", _undone),
+    "opposed": Finding("harmful", "the user wants the opposite of the rule", _opposed),
+    "faulty": Finding("harmful", "the user reported a fault in the work", _faulty),
+    "undone": Finding("harmful", "the user wants the work undone", _undone),
     "refused": Finding("harmful", "the user refused the call and gave a reason", _refused),
-    "accepted": Finding("helpful", "the user accepted it", _accepted),
-    "mended": Finding("helpful", "a test that failed before it passed after it", _mended),
-    "went-through": Finding("helpful", "it went through", _went_through),
+    "accepted": Finding("helpful", "the user accepted the work", _accepted),
+    "mended": Finding("helpful", "a failed check or command passed after the citation", _mended),
+    "went-through": Finding("helpful", "all commands of the step succeeded", _went_through),
 }
 
 
@@ -270,7 +270,7 @@ def _judge_by_findings(citation: Citation) -> Judged:
     if citation.declined:
         return Judged("neutral", "the agent cited the rule to decline it")
     if citation.words and repeats(citation, citation.words[0].remark):
-        reason = "right, but not followed: the user repeated it"
+        reason = "the rule is right, but the agent did not follow it: the user repeated the rule"
         return Judged("neutral", reason, citation.words[0].remark.quote, followed=False)
     tried = {name: finding.find(citation) for name, finding in FINDINGS.items()}
     evidence = {name: basis for name, basis in tried.items() if basis is not None}

@@ -290,7 +290,7 @@ def test_mistake_that_was_made_is_not_wrong_advice() -> None:
 
 def test_rationale_quotes_its_reason_and_needs_a_citation() -> None:
     assert judge(CITED, edits())["rationale"] == "no evidence"
-    said = 'the user reported a fault in it (faulty, fault): "no, the branch name is wrong"'
+    said = 'the user reported a fault in the work (faulty, fault): "no, the branch name is wrong"'
     assert judge(TESTED, _BRANCH_IS_WRONG)["rationale"] == said
     assert (
         judge(says("[pat-002] and [mis-001]"), edits(), cited=("pat-002", "mis-001"))["name"]
