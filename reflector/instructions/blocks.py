@@ -235,12 +235,16 @@ class _Reader:
 
     def _is_row(self, at: int, content: str) -> bool:
         """Return whether a line is in a table, or is the head of a table."""
+        return self._head is not None or self._is_head(at, content)
+
+    def _is_head(self, at: int, content: str) -> bool:
+        """Return whether a line is the head of a table. One may follow the last row of another."""
         following = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
-        is_head = "|" in following and _DELIMITER.fullmatch(following) is not None
-        return self._head is not None or is_head
+        is_above_delimiter = "|" in following and _DELIMITER.fullmatch(following) is not None
+        return is_above_delimiter and not _DELIMITER.fullmatch(content)
 
     def _read_row(self, at: int, indent: int, content: str) -> None:
-        if self._head is None:
+        if self._head is None or self._is_head(at, content):
             self._leave(indent)
             lead_in = self._lead_in_now()
             self._close()

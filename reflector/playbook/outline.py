@@ -2,8 +2,8 @@
 
 Invariant: `without_rules` removes whole lines and changes no other byte. It removes list items,
 numbered steps and table rows, the lines that only introduced them, headings without any remaining
-text, and blank lines that met at a cut. A blank line replaces a cut if the paragraph below it would
-otherwise join the text above.
+text, and blank lines that met at a cut. A blank line replaces a cut if the paragraph or
+underlined heading below it would otherwise join the text above.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Outline:
 
     def _kept(self, gone: Collection[int]) -> Iterator[str]:
         """Yield the remaining lines. Of the blank lines around a cut, only those before it stay."""
-        paragraphs = {block.number for block in self._blocks if block.form == Form.SENTENCE}
+        joining = {block.number for block in self._blocks if self._may_join(block)}
         is_after_cut = False
         is_blank_before = True
         blank: list[str] = []
@@ -138,7 +138,7 @@ class Outline:
                 is_after_cut = True
             elif self._has_text(number):
                 yield from blank
-                if is_after_cut and not is_blank_before and number in paragraphs:
+                if is_after_cut and not is_blank_before and number in joining:
                     yield "\n"
                 blank = []
                 yield line
@@ -148,6 +148,14 @@ class Outline:
                 is_blank_before = True
         if not is_after_cut:
             yield from blank
+
+    def _may_join(self, block: Block) -> bool:
+        """Return whether a block would join a text directly above it: a paragraph or a heading
+        that only its underline shows.
+        """
+        if block.form == Form.HEADING:
+            return not self._lines[block.number - 1].lstrip().startswith("#")
+        return block.form == Form.SENTENCE
 
     def _has_text(self, number: int) -> bool:
         return bool(self._lines[number - 1].strip())

@@ -30,6 +30,7 @@ Text.
 1. Read the log.
 2. Open an issue.
 """
+TABLE = "| a | b |\n|---|---|\n| x | y |\n"
 PIECES = (
     "- Never force-push.\n",
     "- Run the linter\n  before you commit.\n",
@@ -41,7 +42,7 @@ PIECES = (
     "Some words of a paragraph.\n\n",
     "Setext title\n===\n",
     "```\n- not a rule\n```\n",
-    "| a | b |\n|---|---|\n| x | y |\n",
+    TABLE,
     "\n",
     "- [ ] Ask before a release.\r\n",
 )
@@ -56,10 +57,15 @@ def rules_of(text: str) -> dict[int, str]:
     }
 
 
-def test_paragraph_below_a_cut_stays_apart() -> None:
-    table = "| a | b |\n|---|---|\n| x | y |\n"
-    text = f"- Run the linter.\n{table}Some words.\n"
-    assert Outline(text).without_rules({4}) == "- Run the linter.\n\nSome words.\n"
+@pytest.mark.parametrize("below", ["Some words.\n", "Setext title\n===\nWords.\n"])
+def test_text_below_a_cut_stays_apart(below: str) -> None:
+    text = f"- Run the linter.\n{TABLE}{below}"
+    assert Outline(text).without_rules({4}) == f"- Run the linter.\n\n{below}"
+
+
+def test_table_directly_below_another_stays_whole() -> None:
+    assert Outline(TABLE + TABLE).without_rules({3}) == TABLE
+    assert Outline(TABLE + TABLE).removable({4}) == set()
 
 
 @pytest.mark.parametrize(
