@@ -39,7 +39,7 @@ _FEW_EVENTS = 32
 _WINDOWS_AT_ONCE = 200
 #: The number of positions whose events are read or counted at once, so that memory use stays
 #: constant.
-AT_ONCE = 20_000
+AT_ONCE = 5_000
 #: A literal condition, because a planner uses a partial index only if the query contains the
 #: index's own condition.
 NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
