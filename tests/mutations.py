@@ -1562,7 +1562,7 @@ MUTATIONS = [
     Mutation(
         ACTS,
         "return _command(event) in self.imports",
-        "return event.type in _IMPORTS or event.actor == IMPORT",
+        "return event.type in _IMPORTS or event.actor == ev.IMPORT",
         UNDO,
     ),
     Mutation(ACTS, "first = (merges or command)[0].position", "first = act.position", UNDO),
