@@ -317,9 +317,9 @@ def judgements_in(
         elif event.type == ev.BULLET_TAGGED and event.facts.get("disposition") in _JUDGED:
             completed = completions.get(event.reflection_id)
             if completed is not None:
-                judgement = Judgement(completed.target_id or "", completed, event)
-                is_out = not retracted.isdisjoint(judgement.event_ids)
-                yield replace(judgement, is_taken_back=judgement.is_of_person and is_out)
+                is_out = event.event_id in retracted or completed.event_id in retracted
+                is_taken_back = is_out and event.actor == ev.HUMAN
+                yield Judgement(completed.target_id or "", completed, event, is_taken_back)
 
 
 @dataclass(frozen=True, slots=True)
