@@ -196,7 +196,6 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
 BUILDING, CITATIONS, SPEAKERS, TELLINGS = of("transcripts", "building citations speakers tellings")
 APP, ARGUMENTS, REPORTING, HELPING, REVIEWING = of("cli", "app options doctor help review")
 JUDGING = "reflector/sessions/judging.py"
-AFTERMATH = "reflector/reflection/aftermath.py"
 HTML = "reflector/report/html.py"
 RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
 OVERRULED, WORKED = of("audit", "overruled worked")
@@ -641,13 +640,13 @@ MUTATIONS = [
     ),
     Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
     Mutation("reflector/audit/stats.py", 'event.facts.get("corrections", 0)', "0", PAGE),
-    Mutation(STANDING, "or window.event_id in retracted:", "or False:", JUDGE),
+    Mutation(STANDING, " and event.event_id not in self.retracted:", ":", JUDGE),
     # The queue of your decisions.
-    Mutation(AFTERMATH, "(citation.window, *citation.later)", "(citation.window,)", JUDGE),
+    Mutation(STANDING, "    return [window, *later]\n", "    return [window]\n", JUDGE),
     Mutation(
         STANDING,
-        "    return is_later and is_same_agent and",
-        "    return is_later and",
+        "    return is_of_session and is_same_agent and",
+        "    return is_of_session and",
         ("tests/reflection/test_window.py",),
     ),
     Mutation(STANDING, "if any(window.state not in _OVER for window in citing)", "if False", JUDGE),
@@ -1563,7 +1562,7 @@ MUTATIONS = [
     Mutation(
         ACTS,
         "return _command(event) in self.imports",
-        "return event.type in _IMPORTS or event.actor == IMPORT",
+        "return event.type in _IMPORTS or event.actor == ev.IMPORT",
         UNDO,
     ),
     Mutation(ACTS, "first = (merges or command)[0].position", "first = act.position", UNDO),

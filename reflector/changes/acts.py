@@ -19,9 +19,6 @@ from reflector.events.event import ASIDE, Event, identity, tx_of
 from reflector.ledger.reader import events_where, of_types
 from reflector.ledger.store import Ledger
 
-#: The actor of bullets from a file, read by a command or at the first look at a project's
-#: playbook.json.
-IMPORT = "import"
 #: The types of acts that you must name to take them back.
 _IMPORTS = frozenset({ev.LEDGER_MERGED, ev.PLAYBOOK_IMPORTED})
 #: The types of acts that cannot be taken back, in words.
@@ -127,7 +124,7 @@ def _your_acts(ledger: Ledger) -> _YourActs:
 
 def _is_signed(event: Event) -> bool:
     """Return whether a command of yours appended an event directly, not as part of an import."""
-    is_own_kind = event.actor in (ev.HUMAN, IMPORT) or event.type == ev.LEDGER_MERGED
+    is_own_kind = event.actor in (ev.HUMAN, ev.IMPORT) or event.type == ev.LEDGER_MERGED
     return is_own_kind and tx_of(event.meta) is not None and authorship.is_yours(event)
 
 

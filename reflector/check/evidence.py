@@ -35,6 +35,7 @@ from reflector.text.width import around, cut
 from reflector.transcripts.building import plain_text
 from reflector.transcripts.heads import is_whole
 from reflector.transcripts.message import Message, ToolCall
+from reflector.transcripts.readers import kept_files
 from reflector.transcripts.reading import open_session
 
 _WIDTH = 80
@@ -100,13 +101,19 @@ class _Session:
 
 
 def evidence_of(
-    project: Project, place: str, today: date, added_at: datetime | None = None
+    project: Project,
+    place: str,
+    today: date,
+    added_at: datetime | None = None,
+    *,
+    only_seen: bool = False,
 ) -> LineEvidence | None:
     """Return the counts of a line; None if no rule, fact or command begins there.
 
-    place     FILE:LINE, or the name of a rule of the playbook
-    added_at  the time at which the line was added, if it is recorded. The session that wrote the
-              line is not evidence
+    place      FILE:LINE, or the name of a rule of the playbook
+    added_at   the time at which the line was added, if it is recorded. The session that wrote the
+               line is not evidence
+    only_seen  return None also if the line came up in no session that agents still keep
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -120,10 +127,9 @@ def evidence_of(
     if line is None:
         return None
     with checks.open_or_empty(project) as ledger:
-        known = checks.recorded_files(project, ledger)
+        known = checks.recorded_files(project, ledger, set(map(str, kept_files())))
     found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
     births = births_of(project.root, lines, project.own_dir).added_at(line, added_at)
-    look = Look(found, Plan(""), births)
     rules = rule_set(rules_to_count(lines))
     counted = counted_rule(line)
     sessions = _sessions(rules, counted.key, found)
@@ -132,6 +138,9 @@ def evidence_of(
         _all_deeds(line, alone, sessions, births.as_written([line])),
         key=lambda each: (not each.deed, each.deed not in _TO_LOOK_AT),
     )
+    if only_seen and not any(each.deed for each in deeds):
+        return None
+    look = Look(found, Plan(""), births)
     kept = gone_counts(project, sessions.keys(), look.typed).values()
     gone = sum(counted.key in counts.rules for counts in kept)
     if not line.is_rule:

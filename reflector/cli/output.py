@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, repeat
 from pathlib import Path
 from time import monotonic
 from typing import Any, TextIO, TypeVar
@@ -153,7 +154,7 @@ def _cell(value: object) -> object:
 
 def table(
     columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
+    rows: Iterable[Sequence[object]],
     *,
     prose: Sequence[str] = (),
     extra: Sequence[str] = (),
@@ -177,15 +178,14 @@ def table(
     column if it fits there. The note of a row is the last line below it, unless it is "". A column
     of numbers is aligned to the right.
     """
-    if not rows and empty:
+    columns_of = _columns_of(columns, rows)
+    number = len(columns_of[0].cells)
+    if not number and empty:
         note(empty)
         return []
-    columns_of = [
-        _Column(name, [_line_of(row[at]) for row in rows]) for at, name in enumerate(columns)
-    ]
     room = _room()
     omitted: list[str] = []
-    texts = [""] * len(rows)
+    texts: Iterable[str] = repeat("", number)
     if room and below and _whole_width(columns_of) > room:
         texts = columns_of.pop(columns.index(below)).cells
     if room:
@@ -199,7 +199,7 @@ def table(
 
     lead = sum(column.width + 2 for column in columns_of[:-1])
     print_line((column.name for column in columns_of), bold=True)
-    parts = [*(column.cells for column in columns_of), texts, notes or [""] * len(rows)]
+    parts = [*(column.cells for column in columns_of), texts, notes or repeat("", number)]
     for *row, text, row_note in zip(*parts, strict=True):
         first, *others = broken(row[-1], columns_of[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
@@ -210,9 +210,24 @@ def table(
     return omitted
 
 
+def _columns_of(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[_Column]:
+    """Return the columns of rows. The rows are not kept, because a table may have many."""
+    cells: list[list[str]] = [[] for _ in names]
+    for row in rows:
+        for of_column, value in zip(cells, row, strict=True):
+            of_column.append(_line_of(value))
+    return [_Column(name, of_column) for name, of_column in zip(names, cells, strict=True)]
+
+
 def _line_of(value: object) -> str:
     """Return a value as one line of text; "" for None."""
-    return clean("" if value is None else str(value), 2_000)
+    return _cleaned("" if value is None else str(value))
+
+
+@lru_cache(maxsize=1024)
+def _cleaned(text: str) -> str:
+    """Return a text on one line; the same object for the same text, of which a table has many."""
+    return clean(text, 2_000)
 
 
 def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
@@ -242,10 +257,9 @@ class _Column:
     def __init__(self, name: str, cells: list[str]) -> None:
         self.name = name
         self.cells = cells
-        self.width = max(map(width, [self.name, *self.cells]))
-        filled = [cell for cell in self.cells if cell]
-        self.is_number = bool(filled) and all(
-            cell == NONE or _NUMBER.fullmatch(cell) for cell in filled
+        self.width = max(map(width, chain([self.name], self.cells)))
+        self.is_number = any(self.cells) and all(
+            cell == NONE or _NUMBER.fullmatch(cell) for cell in self.cells if cell
         )
 
     def with_short_times(self) -> _Column:

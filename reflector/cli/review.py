@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import click
@@ -52,6 +53,7 @@ from reflector.cli.output import (
 )
 from reflector.cli.undo import undo
 from reflector.events.bullets import WITHOUT_A_QUOTE
+from reflector.events.event import Event
 from reflector.files import Changed
 from reflector.ledger.store import Ledger
 from reflector.memory.files import shown_name
@@ -61,7 +63,7 @@ from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.names import is_name
 from reflector.playbook_files.places import places
 from reflector.reflection.aftermath import aftermath, evidence
-from reflector.reflection.standing import OpenCitation, citation_of, citations
+from reflector.reflection.standing import OpenCitation, citation_of, citations, windows_from
 from reflector.refusal import Refusal
 from reflector.sessions.judging import give_up as give_up_session, give_verdict
 from reflector.text.phrases import counted
@@ -76,6 +78,7 @@ _COMMON_KEYS = {"s": "skip", "u": "undo", "q": "quit"}
 _LAST_KEYS = {"u": "undo", "q": "quit"}
 #: The most characters of a message, and the most of your messages, on a screen.
 _CHARACTERS, _REPLIES = 240, 3
+_NOTHING = "Nothing is waiting for you."
 _NO_REASON = "no reason given"
 #: The value for a kept change, which is used instead of the position of a decision.
 _KEPT = "kept"
@@ -138,27 +141,44 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
         with place.changing() as ledger:
             for gone in proposing.sweep_proposals(ledger)[1]:
                 note(f"This proposal no longer applies: {gone.change.line}. {gone.why}")
-    waiting = _waiting(place, session)
-    if is_by_key and (waiting.citations or waiting.proposals or waiting.memory):
-        _decide_by_key(place, waiting)
+    with _waiting(place, session) as waiting:
+        if not is_by_key:
+            _print(place, waiting, as_json=as_json)
+            return
+        cases: list[_Case] = [
+            *map(_CitationCase, waiting.citations),
+            *map(_ProposalCase, waiting.proposals),
+            *map(_MemoryCase, waiting.memory),
+        ]
+    if cases:
+        _decide_by_key(place, cases)
     else:
-        _print(place, waiting, as_json=as_json)
+        note(_NOTHING)
 
 
-def _waiting(place: Place, session: str | None, *, decided: bool = False) -> WaitingJson:
+class _Waiting(NamedTuple):
+    """The things that wait for you; citations are read one by one."""
+
+    citations: Iterator[OpenCitation]
+    proposals: list[Proposal]
+    memory: list[MemoryJson]
+
+
+@contextmanager
+def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Iterator[_Waiting]:
     with place.reading() as ledger:
         session_id = session_named(ledger, session) if session is not None else None
         cited = citations(ledger, session_id=session_id, decided=decided)
-        proposals = proposing.read_proposals(ledger, waiting=not decided)
+        if session is not None:
+            yield _Waiting(cited, [], [])
+            return
         undone_at = undone(ledger) if decided else {}
-    if session is not None:
-        return WaitingJson(cited, [], [])
-    shown = [
-        replace(proposal, undone_at=undone_at.get(proposal.approval or ""))
-        for proposal in proposals
-    ]
-    changed = memory_waiting(place) if place.project().config.memory == "tell" else []
-    return WaitingJson(cited, shown, changed)
+        proposals = [
+            replace(proposal, undone_at=undone_at.get(proposal.approval or ""))
+            for proposal in proposing.read_proposals(ledger, waiting=not decided)
+        ]
+        changed = memory_waiting(place) if place.project().config.memory == "tell" else []
+        yield _Waiting(cited, proposals, changed)
 
 
 @review.command("list")
@@ -167,27 +187,20 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
 @click.pass_obj
 def list_(place: Place, session: str | None, as_json: bool) -> None:
     """List all citations and proposals."""
-    _print(place, _waiting(place, session, decided=True), as_json=as_json)
+    with _waiting(place, session, decided=True) as waiting:
+        _print(place, waiting, as_json=as_json)
 
 
-def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
+def _print(place: Place, waiting: _Waiting, *, as_json: bool) -> None:
     if as_json:
-        print_json(waiting)
+        print_json(WaitingJson(list(waiting.citations), waiting.proposals, waiting.memory))
         return
-    if not (waiting.citations or waiting.proposals or waiting.memory):
-        note("Nothing is waiting for you.")
+    first = next(waiting.citations, None)
+    if not (first or waiting.proposals or waiting.memory):
+        note(_NOTHING)
         return
-    cited = [
-        (
-            citation.name,
-            short_id(citation.session_id),
-            short_time(citation.window.occurred_at),
-            citation.verdict or "none",
-            citation.reason,
-        )
-        for citation in waiting.citations
-    ]
-    if cited:
+    if first:
+        cited = map(_cells, chain([first], waiting.citations))
         table(("rule", "session", "cited", "verdict", "reason"), cited, extra=("cited",))
         verdict = "NAME helpful|harmful|neutral --session SESSION"
         note(f"Decide: {place.command('review', verdict)}")
@@ -199,6 +212,16 @@ def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
         note(f"Decide: {place.command('review', 'keep', 'CHANGE')}, or undo CHANGE")
     if any(proposal.state == "waiting" for proposal in waiting.proposals):
         note(f"Decide: {place.command('review', 'approve', 'ID')}, or review reject ID")
+
+
+def _cells(citation: OpenCitation) -> Sequence[str]:
+    return (
+        citation.name,
+        short_id(citation.session_id),
+        short_time(citation.occurred_at),
+        citation.verdict or "none",
+        citation.reason,
+    )
 
 
 def _print_proposals(proposals: Sequence[Proposal]) -> None:
@@ -216,15 +239,10 @@ def _print_proposals(proposals: Sequence[Proposal]) -> None:
     table(columns, rows, extra=("proposed",), whole=True)
 
 
-def _decide_by_key(place: Place, waiting: WaitingJson) -> None:
+def _decide_by_key(place: Place, cases: Sequence[_Case]) -> None:
     """Show each open case, and record each decision immediately. After the last case, only the
     last decision can be taken back.
     """
-    cases: list[_Case] = [
-        *map(_CitationCase, waiting.citations),
-        *map(_ProposalCase, waiting.proposals),
-        *map(_MemoryCase, waiting.memory),
-    ]
     decided: list[_Decided] = []
     number = 0
     key = ""
@@ -313,6 +331,7 @@ class _CitationCase:
 
     def __init__(self, citation: OpenCitation) -> None:
         self.citation = citation
+        self.windows: Sequence[Event] = ()
         self.keys = _CITATION_KEYS
 
     def show(self, place: Place, number: str) -> bool:
@@ -320,8 +339,9 @@ class _CitationCase:
         citation = self.citation
         with place.reading() as ledger:
             text = find_bullet(ledger, citation.name).text
+            self.windows = windows_from(ledger, citation)
         session = f"{citation.name}, session {short_id(citation.session_id)}"
-        when = short_time(citation.window.occurred_at)
+        when = short_time(citation.occurred_at)
         click.secho(f"\n{number}  citation without a verdict  {session}, {when}", bold=True)
         print_facts([("rule", text), *self._facts()], 7)
         return True
@@ -331,7 +351,7 @@ class _CitationCase:
         if self.citation.verdict:
             facts.append(("judge", _judged_words(self.citation)))
         try:
-            summary = aftermath(self.citation)
+            summary = aftermath(self.windows, self.citation.name)
         except (OSError, UnknownTranscript) as error:
             return [*facts, ("", f"reflector cannot show the evidence: {error}")]
         steps = [counted(summary.calls, "call")]
@@ -349,7 +369,7 @@ class _CitationCase:
 
     def show_more(self) -> None:
         try:
-            for cites, message in evidence(self.citation):
+            for cites, message in evidence(self.windows, self.citation.name):
                 for line in _lines(message):
                     click.secho(line, bold=cites or message.origin == "human")
         except (OSError, UnknownTranscript) as error:

@@ -8,7 +8,7 @@ nothing is claimed about it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -303,13 +303,27 @@ def scope_of(text: str, tokens: Iterable[Token]) -> str:
     )
 
 
+#: `re` looks an expression up more slowly, which counts for each act of a session.
+_compiled = cache(re.compile)
+
+
 def place_in_act(occasion: Occasion, act: Act) -> int:
     """Return the index of an occasion in a command, or in the path of a changed file; -1 if it does
     not come up.
     """
-    expression = occasion.commands if act.command else occasion.files
-    match = re.search(expression, act.command or act.file) if expression else None
-    return match.start() if match else -1
+    return dict(places_in_act([occasion], act)).get(occasion, -1)
+
+
+def places_in_act(occasions: Iterable[Occasion], act: Act) -> Iterator[tuple[Occasion, int]]:
+    """Yield the occasions that come up in an act, each with its index as in `place_in_act`."""
+    text = act.command or act.file
+    if not text:  # the act only reads
+        return
+    for occasion in occasions:
+        expression = occasion.commands if act.command else occasion.files
+        match = _compiled(expression).search(text) if expression else None
+        if match:
+            yield occasion, match.start()
 
 
 @cache

@@ -63,6 +63,9 @@ MEMORY_CHANGED = "memory.changed"
 
 #: The actor of events that a user causes.
 HUMAN = "human"
+#: The actor of bullets from a file, read by a command or at the first look at a project's
+#: playbook.json.
+IMPORT = "import"
 #: The key of `meta` of an event that only restates the result of a merge.
 RESTATED = "restated"
 #: The key of a window's `meta` for the model that worked in it.

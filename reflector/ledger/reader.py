@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 _PAGE = 2000
 #: The page size for the newest events, because callers need only a few.
 _FEW_EVENTS = 32
+#: The number of windows of a page, because each has about ten events.
+_WINDOWS_AT_ONCE = 200
 #: The number of positions whose events are read or counted at once, so that memory use stays
 #: constant.
-AT_ONCE = 20_000
+AT_ONCE = 5_000
 #: A literal condition, because a planner uses a partial index only if the query contains the
 #: index's own condition.
 NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
@@ -212,6 +214,21 @@ class Reader:
             events = _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
         return [event for event in events if not types or event.type in types]
 
+    def of_sessions(self, session_ids: Collection[str | None], types: Sequence[str]) -> list[Event]:
+        """Return the events of these types in some sessions, in order; None for events without a
+        session.
+        """
+        named = [session_id for session_id in session_ids if session_id is not None]
+        with self._reading() as sql:
+            events = events_where(
+                sql, f"session_id IN ? AND {whose(types)} ORDER BY position", named
+            )
+            if len(named) < len(session_ids):
+                events += events_where(
+                    sql, f"session_id IS NULL AND {whose(types)} ORDER BY position"
+                )
+        return _readable(events)
+
     def retracted(self, *event_ids: str) -> frozenset[str]:
         """Return the ids of those events that are retracted now by an active retraction of their
         own.
@@ -317,6 +334,18 @@ class Reader:
             else self._windows("session_id = ?", session_id)
         )
 
+    def newest_windows(self) -> Iterator[list[WindowRow]]:
+        """Yield every window, newest first, in pages."""
+        before = MAX_INT
+        order = f"position DESC LIMIT {_WINDOWS_AT_ONCE}"
+        while page := self._windows("position < ?", before, order=order):
+            yield page
+            before = page[-1].position
+
+    def windows_at(self, positions: Collection[int]) -> list[WindowRow]:
+        """Return the windows at these positions, oldest first."""
+        return self._windows("position IN ?", positions)
+
     def window_states(self) -> dict[str, int]:
         """Return the number of windows in each state, ordered by the state's name."""
         query = (
@@ -330,9 +359,9 @@ class Reader:
         """Return the windows in these states, oldest first."""
         return self._windows("state IN ?", states)
 
-    def _windows(self, condition: str, *values: object) -> list[WindowRow]:
+    def _windows(self, condition: str, *values: object, order: str = "position") -> list[WindowRow]:
         with self._reading() as sql:
-            rows = sql.run(f"{_WINDOWS} AND {condition} ORDER BY position", *values).fetchall()
+            rows = sql.run(f"{_WINDOWS} AND {condition} ORDER BY {order}", *values).fetchall()
         return [WindowRow(*row) for row in rows]
 
     def seen(self, keys: Sequence[int]) -> set[int]:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reflector.changes.acts import IMPORT
 from reflector.changes.apply import apply_changes, plan_changes
+from reflector.events import event as ev
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
@@ -68,7 +68,7 @@ def name_rules(ledger: Ledger, naming: Naming) -> range:
     """
     before = ledger.head().position
     if naming.watching.changes:
-        watch(ledger, naming.watching, IMPORT)
+        watch(ledger, naming.watching, ev.IMPORT)
     return range(before + 1, ledger.head().position + 1)
 
 
@@ -117,6 +117,6 @@ def carry_out(ledger: Ledger, project: Project, adoption: Adoption) -> range:
     """
     tx = ledger.draw()
     before = ledger.head().position
-    apply_changes(ledger, adoption.watched, actor=IMPORT, tx=tx)
+    apply_changes(ledger, adoption.watched, actor=ev.IMPORT, tx=tx)
     import_bullets(ledger, project, adoption.loaded, adoption.raw, adoption.file, tx)
     return range(before + 1, ledger.head().position + 1)

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflector.changes.acts import IMPORT
 from reflector.changes.apply import BulletRefused, apply_changes, plan_changes
 from reflector.changes.takeback import TakenBack, take_back_act, take_back_changes
 from reflector.changes.undo import CHANGING, Act, NothingToUndo, undoing
@@ -151,7 +150,7 @@ def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move)
     apply_changes(
         ledger,
         move.changes,
-        actor=IMPORT,
+        actor=ev.IMPORT,
         first=project.first_number,
         lead=lambda _: moved,
         tx=tx,
@@ -299,7 +298,7 @@ def _event(tx: str, index: int, cut: Cut) -> NewEvent:
         "after": content_digest(cut.after),
         "rules": len(cut.rules),
     }
-    return NewEvent(ev.RULES_MOVED, identity(ev.RULES_MOVED, tx, index), data, actor=IMPORT)
+    return NewEvent(ev.RULES_MOVED, identity(ev.RULES_MOVED, tx, index), data, actor=ev.IMPORT)
 
 
 def _event_back(tx: str, index: int, move: Event) -> NewEvent:

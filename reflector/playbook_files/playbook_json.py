@@ -725,7 +725,7 @@ def _adoption(loaded: Loaded, raw: bytes, bullets: Sequence[Bullet]) -> NewEvent
         "format": loaded.format,
         "bullets": [asdict(bullet) for bullet in bullets],
     }
-    return NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")
+    return NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor=ev.IMPORT)
 
 
 def is_foreign(ledger: Ledger, project: Project) -> bool:

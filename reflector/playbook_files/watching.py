@@ -26,7 +26,6 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from reflector.changes.acts import IMPORT
 from reflector.changes.apply import advice_fault, bullet_event
 from reflector.events import event as ev
 from reflector.files import read_bounded
@@ -525,7 +524,7 @@ def playbook_lines(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> 
     added_at = {
         str(event.data["name"]): event.occurred_at
         for event in ledger.events(types=[ev.BULLET_ADDED])
-        if event.data and event.actor != IMPORT
+        if event.data and event.actor != ev.IMPORT
     }
     return [
         Line(

@@ -5,26 +5,28 @@ Invariant: a session that was resumed is shown to its end, over all its windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from reflector.reflection.standing import OpenCitation
+from reflector.events.event import Event
 from reflector.reflection.window import own_messages
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message
 
 
-def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
-    """Yield (whether it cites the bullet, message) from the first message that does, to the end of
+def evidence(windows: Iterable[Event], name: str) -> Iterator[tuple[bool, Message]]:
+    """Yield (whether it cites a bullet, message) from the first message that does, to the end of
     the session.
+
+    windows  the one that cites the bullet, and the later ones of its agent
 
     Raises:
         OSError, UnknownTranscript: a transcript cannot be read.
     """
     has_begun = False
-    for window in (citation.window, *citation.later):
+    for window in windows:
         for message in own_messages(window):
-            cites = message.role == "assistant" and citation.name in cited_names(message.text)
+            cites = message.role == "assistant" and name in cited_names(message.text)
             has_begun = has_begun or cites
             if has_begun:
                 yield cites, message
@@ -47,14 +49,14 @@ class Aftermath:
     resumed: str = ""
 
 
-def aftermath(citation: OpenCitation) -> Aftermath:
-    """Return a summary of the evidence.
+def aftermath(windows: Sequence[Event], name: str) -> Aftermath:
+    """Return a summary of the evidence; the arguments are as for `evidence`.
 
     Raises:
         OSError, UnknownTranscript: a transcript cannot be read.
     """
-    summary = Aftermath(resumed=citation.later[0].occurred_at if citation.later else "")
-    for cites, message in evidence(citation):
+    summary = Aftermath(resumed=windows[1].occurred_at if len(windows) > 1 else "")
+    for cites, message in evidence(windows, name):
         if cites and not summary.cited:
             summary.cited = message.text
         elif message.origin == "human" and message.text.strip():

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -41,9 +41,9 @@ from reflector.playbook.bullet import VERDICTS, Verdict
 from reflector.reflection import recorder as events_of
 from reflector.reflection.checking import MODE, answer_fault, learned_in
 from reflector.reflection.window import (
-    STORY,
     Judgement,
     Session,
+    judgements_in,
     tags_of,
     window_names,
 )
@@ -61,6 +61,8 @@ _MAX_REASON_CHARACTERS = 500
 _JUDGED_BY_PERSON = "you judged it: {}"
 #: The states of a window whose own reflection is over.
 _OVER = ("completed", "given_up")
+#: The types of events from which the citations of a session are read.
+_CITED_TYPES = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
 class Settled(NamedTuple):
@@ -226,28 +228,26 @@ def grounded(
 class OpenCitation:
     """A citation in a window, and the last verdict on it; null if it is not judged. `uncounted` is
     the reason why a helpful or harmful verdict does not count; null for any other. An `unquoted`
-    verdict counts without a quote. `later` are the later windows of a resumed session.
+    verdict counts without a quote.
     """
 
     session_id: str | None
     position: int
     recorded_at: str
     name: str
-    window: Event = field(repr=False)
+    window_id: str = field(repr=False)
+    occurred_at: str = field(repr=False)
     verdict: str | None = None
     by: str | None = None
     reason: str = ""
     uncounted: str | None = None
     unquoted: bool = False
-    later: tuple[Event, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of_window(
-        cls, window: Event, name: str, last: Judgement | None, later: Iterable[Event]
-    ) -> OpenCitation:
+    def of_window(cls, window: Event, name: str, last: Judgement | None) -> OpenCitation:
         """Return a citation in a window; `last` is the last judgement of it that counts."""
         place = (window.session_id, window.position, window.recorded_at)
-        citation = cls(*place, name, window, later=tuple(later))
+        citation = cls(*place, name, window.event_id, window.occurred_at)
         if last is None:
             return citation
         return replace(
@@ -260,75 +260,118 @@ class OpenCitation:
         )
 
 
+class _Story(NamedTuple):
+    """The windows, readings and tags of a session, oldest first.
+
+    over       the positions of the windows whose own reflection is over
+    retracted  the ids of the events that are out of the count
+    """
+
+    events: Sequence[Event]
+    over: Set[int]
+    retracted: Set[str]
+
+    def judged_windows(self) -> Iterator[Event]:
+        """Yield the windows whose own reflection is over and that count, newest first.
+
+        A verdict on a window that waits for its own reflection would end that wait, for every
+        bullet.
+        """
+        for event in reversed(self.events):
+            is_window = event.type == ev.SESSION_RECORDED and event.data is not None
+            if is_window and event.position in self.over and event.event_id not in self.retracted:
+                yield event
+
+
 def citations(
     ledger: Ledger, *, session_id: str | None = None, decided: bool = False, judged: bool = False
-) -> list[OpenCitation]:
-    """Return the citations that you may judge, newest first. Each is the last one of a bullet in a
+) -> Iterator[OpenCitation]:
+    """Yield the citations that you may judge, newest first. Each is the last one of a bullet in a
     session. The bullet must count, and have no helpful or harmful verdict in the session.
 
     decided  include those that others decided
     judged   include also those that a user judged
 
+    The sessions of a page of windows are read at once: a query for each would take seconds, and
+    the whole history would need as much memory as the file.
+
     Raises:
         LedgerError: the ledger cannot be read.
     """
     known = ledger.counting_names()
-    # Of all sessions in a few queries, because several for each would take seconds.
-    events = {event.event_id: event for event in ledger.events(session_id=session_id, types=STORY)}
-    stories: dict[str | None, list[Event]] = defaultdict(list)
-    for event in events.values():
-        stories[event.session_id].append(event)
-    retracted = ledger.retracted(*events)
-    open_citations: list[OpenCitation] = []
-    #: By session and subagent; the newest citation of a bullet comes first.
-    seen: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
-    for window in _judged_windows(ledger, session_id, events, retracted):
-        place = (window.session_id, window.facts.get("agent_id"))
-        unseen = known - seen[place]
-        names = [name for name in dict.fromkeys(window_names(window, "cited")) if name in unseen]
-        seen[place].update(names)
-        if not names:
-            continue
-        story = stories[window.session_id]
-        session = Session.read(ledger, window, story, retracted)
-        later = [event for event in story if _goes_on(event, window)]
-        for name in names:
-            judgements = _counting(session.judgements_of(name), retracted)
-            if judged or _is_open(judgements, decided=decided):
-                last = judgements[-1] if judgements else None
-                open_citations.append(OpenCitation.of_window(window, name, last, later))
-    return open_citations
+    for page in ledger.newest_windows() if session_id is None else [ledger.windows(session_id)]:
+        of_page = {window.position for window in page}
+        found: list[OpenCitation] = []
+        for story in _stories(ledger, {window.session_id for window in page}):
+            last_citations = _last_citations(story, known, of_page)
+            found += _open_citations(last_citations, story, decided=decided, judged=judged)
+        yield from sorted(found, key=lambda citation: citation.position, reverse=True)
 
 
-def _judged_windows(
-    ledger: Ledger,
-    session_id: str | None,
-    events: Mapping[str, Event],
-    retracted: Collection[str],
-) -> Iterator[Event]:
-    """Yield the windows whose own reflection is over and that count, newest first.
+def _stories(ledger: Ledger, session_ids: Collection[str | None]) -> Iterator[_Story]:
+    """Yield the stories of these sessions; all windows without a session are one."""
+    by_session: dict[str | None, list[Event]] = defaultdict(list)
+    for event in ledger.of_sessions(session_ids, _CITED_TYPES):
+        by_session[event.session_id].append(event)
+    events = [event for story in by_session.values() for event in story]
+    windows = {event.position for event in events if event.type == ev.SESSION_RECORDED}
+    over = {row.position for row in ledger.windows_at(windows) if row.state in _OVER}
+    retracted = ledger.retracted(*(event.event_id for event in events))
+    for story in by_session.values():
+        yield _Story(story, over, retracted)
 
-    A verdict on a window that waits for its own reflection would end that wait, for every bullet.
+
+def _last_citations(
+    story: _Story, known: Set[str], positions: Collection[int]
+) -> Iterator[tuple[Event, list[str]]]:
+    """Yield the windows at these positions, newest first, each with the known names that it is the
+    last to cite. A subagent has citations of its own.
     """
-    for row in reversed(ledger.windows(session_id)):
-        window = events.get(row.event_id)
-        if row.state not in _OVER or window is None:
-            continue
-        if window.data is None or window.event_id in retracted:
-            continue
-        yield window
+    seen: dict[str | None, set[str]] = defaultdict(set)
+    for window in story.judged_windows():
+        of_agent = seen[window.facts.get("agent_id")]
+        unseen = known - of_agent
+        names = [name for name in dict.fromkeys(window_names(window, "cited")) if name in unseen]
+        of_agent.update(names)
+        if names and window.position in positions:
+            yield window, names
 
 
-def _counting(judgements: Iterable[Judgement], retracted: frozenset[str]) -> list[Judgement]:
-    """Return the judgements that no retraction takes out of the count."""
-    return [judgement for judgement in judgements if retracted.isdisjoint(judgement.event_ids)]
+def _open_citations(
+    cited: Iterable[tuple[Event, Sequence[str]]], story: _Story, *, decided: bool, judged: bool
+) -> Iterator[OpenCitation]:
+    """Yield those of the cited names that you may judge."""
+    for window, names in cited:
+        judgements = [
+            judgement
+            for judgement in judgements_in(story.events, window, story.retracted)
+            if story.retracted.isdisjoint(judgement.event_ids)
+        ]
+        for name in names:
+            of_name = [judgement for judgement in judgements if judgement.name == name]
+            if judged or _is_open(of_name, decided=decided):
+                yield OpenCitation.of_window(window, name, of_name[-1] if of_name else None)
+
+
+def windows_from(ledger: Ledger, citation: OpenCitation) -> list[Event]:
+    """Return the window of a citation, and the later ones of its agent in the session.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    [window] = ledger.at([citation.position])
+    recorded = ledger.events(
+        after=window.position, types=[ev.SESSION_RECORDED], session_id=window.session_id
+    )
+    later = [event for event in recorded if _goes_on(event, window)]
+    return [window, *later]
 
 
 def _goes_on(event: Event, window: Event) -> bool:
-    """Return whether an event is a later window of the same agent in the session."""
-    is_later = event.type == ev.SESSION_RECORDED and event.position > window.position
+    """Return whether a later window is one of the same agent in the session."""
+    is_of_session = event.session_id == window.session_id
     is_same_agent = event.facts.get("agent_id") == window.facts.get("agent_id")
-    return is_later and is_same_agent and event.data is not None
+    return is_of_session and is_same_agent and event.data is not None
 
 
 def _is_open(judgements: Sequence[Judgement], *, decided: bool) -> bool:
@@ -383,7 +426,7 @@ def record_verdict(
     Raises:
         LedgerError: the ledger cannot be read or written.
     """
-    window = citation.window
+    [window] = ledger.at([citation.position])
     name = citation.name
     tx = ledger.draw()
     tag = ParsedTag(0, name, verdict, quote(why, _MAX_REASON_CHARACTERS))

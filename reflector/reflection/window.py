@@ -44,7 +44,7 @@ _STEPS = frozenset({"model", "human", "tool"})
 #: Dispositions of a tag that is a verdict on a bullet, or was one and was dropped.
 _JUDGED = {"counted", "neutral", *DROPPED} - {"not_asked"}
 #: The types of events from which `Session` is read.
-STORY = (
+_STORY = (
     ev.SESSION_RECORDED,
     ev.REFLECTION_ANSWERED,
     ev.REFLECTION_COMPLETED,
@@ -148,28 +148,16 @@ class Session:
     left_out: Set[str] = frozenset()
 
     @classmethod
-    def read(
-        cls,
-        ledger: Ledger,
-        recorded: Event,
-        story: Sequence[Event] | None = None,
-        retracted: Set[str] | None = None,
-    ) -> Session:
-        """Return the session of a recorded window.
-
-        story      the events of the session, if they are known
-        retracted  the ids of those that are out of the count, if they are known
-        """
-        if story is None:
-            story = list(ledger.events(session_id=recorded.session_id, types=STORY))
-        if retracted is None:
-            retracted = ledger.retracted(*(event.event_id for event in story))
+    def read(cls, ledger: Ledger, recorded: Event) -> Session:
+        """Return the session of a recorded window."""
+        story = list(ledger.events(session_id=recorded.session_id, types=_STORY))
+        retracted = ledger.retracted(*(event.event_id for event in story))
         windows = _windows_in(story)
         return cls(
             recorded,
             windows,
             retracted & windows.keys(),
-            list(_judgements_in(story, recorded, windows, retracted)),
+            list(judgements_in(story, recorded, retracted)),
             _settled_in(story),
             _left_out_in(story, windows, retracted),
         )
@@ -314,13 +302,11 @@ def _left_out_in(
     return frozenset(chain.from_iterable(left_out.values()))
 
 
-def _judgements_in(
-    story: Sequence[Event],
-    recorded: Event,
-    windows: Mapping[str, Event],
-    retracted: Set[str],
+def judgements_in(
+    story: Sequence[Event], recorded: Event, retracted: Set[str]
 ) -> Iterator[Judgement]:
     """Yield the verdicts on the windows of the recorded one's agent, oldest first."""
+    windows = _windows_in(story)
     agent_id = recorded.facts.get("agent_id")
     completions: dict[str | None, Event] = {}
     for event in story:
@@ -331,9 +317,9 @@ def _judgements_in(
         elif event.type == ev.BULLET_TAGGED and event.facts.get("disposition") in _JUDGED:
             completed = completions.get(event.reflection_id)
             if completed is not None:
-                judgement = Judgement(completed.target_id or "", completed, event)
-                is_out = not retracted.isdisjoint(judgement.event_ids)
-                yield replace(judgement, is_taken_back=judgement.is_of_person and is_out)
+                is_out = event.event_id in retracted or completed.event_id in retracted
+                is_taken_back = is_out and event.actor == ev.HUMAN
+                yield Judgement(completed.target_id or "", completed, event, is_taken_back)
 
 
 @dataclass(frozen=True, slots=True)

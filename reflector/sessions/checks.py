@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -108,9 +108,13 @@ def open_or_empty(project: Project) -> Ledger:
     return project.open_ledger() if project.has_ledger() else Ledger.open("sqlite://")
 
 
-def recorded_files(project: Project, ledger: Ledger) -> Recorded:
+def recorded_files(
+    project: Project, ledger: Ledger, among: Container[str] | None = None
+) -> Recorded:
     """Return the transcripts that were recorded to their end, including files with only copied
     records.
+
+    among  only these paths; a ledger may have recorded many more than agents still keep
     """
     sessions: dict[str, tuple[int, str]] = {}
     with suppress(OSError, ValueError):
@@ -120,7 +124,8 @@ def recorded_files(project: Project, ledger: Ledger) -> Recorded:
     for window in ledger.events(types=[ev.SESSION_RECORDED]):
         with suppress(UnknownTranscript):
             transcript = transcript_of(window)
-            sessions[transcript["path"]] = transcript["bytes"], window.session_id or ""
+            if among is None or transcript["path"] in among:
+                sessions[transcript["path"]] = transcript["bytes"], window.session_id or ""
     return {(path, size): session_id for path, (size, session_id) in sessions.items()}
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from reflector.events.event import time_of
 from reflector.project import project_of
 from reflector.transcripts.heads import last_time, read_head
-from reflector.transcripts.readers import is_subagents, stores
+from reflector.transcripts.readers import is_subagents, kept_files, stores
 
 _COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
 #: Other files in the folders of the transcripts.
@@ -137,9 +137,7 @@ def _is_folder_of(folder: str, root: Path) -> bool:
 
 def written_since(time: float) -> Iterator[Path]:
     """Yield the transcripts that were written at or after a time, in seconds since the epoch."""
-    for store in stores():
-        paths = store.kept.folder.rglob(store.kept.pattern) if store.kept.folder.is_dir() else ()
-        for path in paths:
-            with suppress(OSError):
-                if path.name not in _OTHER_FILES and path.stat().st_mtime >= time:
-                    yield path
+    for path in kept_files():
+        with suppress(OSError):
+            if path.name not in _OTHER_FILES and path.stat().st_mtime >= time:
+                yield path

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Appended
 from reflector.judges.protocol import OUTAGES, Backend
-from reflector.judges.truth.questions import Case, Talk
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Verdict
@@ -21,10 +20,12 @@ from reflector.project import Project
 from reflector.reflection.gate import Gate, Spending, waiting_for_budget
 from reflector.reflection.recorder import Failure, Recorder, Reflected, failure_event
 from reflector.reflection.standing import OpenCitation, record_verdict
-from reflector.reflection.trajectories import run_recorded
 from reflector.sessions import locks
 from reflector.sessions.drain import runner_of
 from reflector.sessions.last_session import leave_last_session
+
+if TYPE_CHECKING:
+    from reflector.judges.truth.questions import Case, Talk
 
 
 @contextmanager
@@ -100,7 +101,7 @@ def give_verdict(
     """
     appended = record_verdict(ledger, citation, verdict, why)
     words = f"{citation.name} {verdict}"
-    reflected = Reflected(citation.session_id, citation.window.event_id, "completed", words)
+    reflected = Reflected(citation.session_id, citation.window_id, "completed", words)
     leave_last_session(project.root, [reflected], only=True)
     return appended
 
@@ -126,6 +127,10 @@ def judge_cases(
     Raises:
         LedgerError: the ledger cannot be read or written.
     """
+    # A verdict of yours needs neither, and they load pydantic.
+    from reflector.judges.truth.questions import Talk
+    from reflector.reflection.trajectories import run_recorded
+
     is_away = False
     with _asking(project) as ledger:
         recorder = Recorder(ledger, backend, gate=Gate(project.config, project.root))

@@ -123,15 +123,20 @@ def stores(among: Sequence[Reader] | None = None) -> list[Store]:
     ]
 
 
+def kept_files() -> Iterator[Path]:
+    """Yield the files in which agents keep their sessions."""
+    for _, kept in stores():
+        if kept.folder.is_dir():
+            yield from kept.folder.rglob(kept.pattern)
+
+
 def transcripts_of(session_id: str) -> Iterator[Path]:
     """Yield the transcripts that agents keep under the id of a session."""
     ends = (f"-{session_id}", f"_{session_id}")
-    folders = [store.kept for store in stores() if store.kept.folder.is_dir()]
-    for kept in folders:
-        for path in kept.folder.rglob(kept.pattern):
-            name = path.parent.name if path.name == "events.jsonl" else path.stem
-            if name == session_id or name.endswith(ends):
-                yield path
+    for path in kept_files():
+        name = path.parent.name if path.name == "events.jsonl" else path.stem
+        if name == session_id or name.endswith(ends):
+            yield path
 
 
 def is_subagents(path: Path) -> bool:

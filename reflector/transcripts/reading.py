@@ -213,6 +213,7 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
         conversation = reading.conversation
         conversation.brief = end - start > _MAX_KEPT_BYTES
         reading.keeps_whole = True
+        reading.file.digest = sha256()
         result = Scan(reading.reader.agent, start, tally=reading.tally)
         for message in reading:
             result.add(message, conversation)
@@ -631,11 +632,15 @@ def _refusal(beginning: _Beginning) -> str:
 
 
 class _Input(io.RawIOBase):
-    """A transcript from its current position to a limit, with the SHA-256 of the bytes read."""
+    """A transcript from its current position to a limit.
+
+    digest  the SHA-256 of the bytes read; None for a reading that does not need it
+    """
+
+    digest: Any = None
 
     def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
         self.name = file.name
-        self.digest = sha256()
         self._end = file.seek(start)
         self._limit = sys.maxsize if limit is None else limit
         self._file = file
@@ -652,6 +657,7 @@ class _Input(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         length = self._file.readinto(view[: max(0, self._limit - self._end)]) or 0
-        self.digest.update(view[:length])
+        if self.digest is not None:
+            self.digest.update(view[:length])
         self._end += length
         return length

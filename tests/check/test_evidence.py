@@ -8,6 +8,7 @@ import pytest
 
 from reflector.check.evidence import evidence_lines, evidence_of
 from reflector.project import Project
+from reflector.sessions.checks import recorded_files
 from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -74,6 +75,27 @@ def test_session_has_its_deed_and_a_line(
 def test_count_comes_first(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, _command("git commit").runs("make lint", ""))
     assert shown[0] == "counted  not run first in the only session that committed"
+
+
+@pytest.mark.parametrize(("number", "is_shown"), [(LINT, True), (KIND, False)])
+def test_rule_that_came_up_nowhere_has_no_evidence(
+    agent_here: Agent, number: int, is_shown: bool
+) -> None:
+    _lines(agent_here, number, _command("git commit"))
+    place = f"CLAUDE.md:{number}"
+    project = Project.at(agent_here.project)
+    evidence = evidence_of(project, place, date(2026, 11, 29), only_seen=True)
+    assert (evidence is not None) == is_shown
+
+
+def test_recorded_files_are_among_the_asked_ones(agent: Agent) -> None:
+    agent.counted()
+    project = Project.at(agent.project)
+    with agent.open_ledger() as ledger:
+        every = recorded_files(project, ledger)
+        assert every == recorded_files(project, ledger, [path for path, _ in every])
+        assert every
+        assert recorded_files(project, ledger, []) == {}
 
 
 def test_refused_call_is_not_shown(agent_here: Agent) -> None:

@@ -50,6 +50,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Agent:
         ("log", "reflector.changes"),
         ("show pat-001", "hashlib reflector.audit.blame"),
         ("show s-1", "decimal"),
+        ("blame pat-001", "hashlib reflector.audit.blame reflector.transcripts.building"),
         ("status", _OF_STATUS),
         ("add pat 'Name each test after its behaviour.'", _OF_ADD),
     ],
@@ -61,6 +62,11 @@ def test_everyday_command_loads_only_what_it_needs(
     loaded = _loaded(quiet, command)
     assert loaded.isdisjoint(_LIBRARIES)
     assert loaded.intersection(_HEAVY.split()) == set(may_load.split())
+
+
+@pytest.mark.parametrize("command", ["review", "review find"])
+def test_review_loads_no_library(quiet: Agent, command: str) -> None:
+    assert _loaded(quiet, command).isdisjoint(_LIBRARIES)
 
 
 @pytest.mark.parametrize("command", ["check", "list"])

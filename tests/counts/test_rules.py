@@ -1,6 +1,7 @@
 """The counts of rules in one part of a session."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,6 +15,7 @@ from reflector.counts.rules import (
     MENTIONED,
     Marks,
     PartCounts,
+    _words_in,
     restored,
     rule_of,
     rule_set,
@@ -342,6 +344,19 @@ def test_cut_does_not_change_marks(first: list[Message], second: list[Message]) 
     joined.join(rules.count(first))
     joined.join(rules.count(second))
     assert (joined.marks, joined.steps) == (whole.marks, whole.steps)
+
+
+def test_repeated_mention_is_marked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    marked: list[int] = []
+    monkeypatch.setattr(PartCounts, "add", lambda _, key, __: marked.append(key))
+    rules = rule_set(map(rule_of, (LINT, CONTAINS)))
+    rules.count([runs("cat strings.txt lint.txt")] * 20)
+    assert sorted(marked) == sorted(rules.rules)
+
+
+@given(st.text(st.characters(max_codepoint=0x2FF) | st.sampled_from("a_0 \x1c—"), max_size=40))
+def test_words_of_a_call_are_its_word_characters(text: str) -> None:
+    assert _words_in(text) == set(re.findall(r"\w+", text))
 
 
 def test_saved_rules_are_restored() -> None:

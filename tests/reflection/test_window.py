@@ -16,7 +16,7 @@ from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.store import Ledger
 from reflector.reflection.recorder import Reflected
 from reflector.reflection.runner import Runner
-from reflector.reflection.standing import citations
+from reflector.reflection.standing import citations, windows_from
 from reflector.reflection.window import NOTHING_FOLLOWS, is_followed
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of
@@ -299,7 +299,8 @@ def test_open_citation_goes_on_with_its_own_agent(cut: Cut, tmp_path: Path) -> N
     cut.session.user("Go on.").agent("Fine.")
     cut.window()
     [citation] = citations(cut.ledger)
-    assert [event.facts.get("agent_id") for event in citation.later] == [None]
+    windows = windows_from(cut.ledger, citation)
+    assert [event.facts.get("agent_id") for event in windows] == [None, None]
 
 
 def test_failed_window_is_not_judged_for_later_decisions(cut: Cut) -> None:

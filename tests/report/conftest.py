@@ -285,9 +285,10 @@ class _Made:
 
 def _overrule(ledger: Ledger, verdict: Verdict) -> None:
     """A person overrules a verdict on the newest session."""
-    found = standing.citations(ledger, session_id=ledger.windows()[-1].session_id, decided=True)
+    session_id = ledger.windows()[-1].session_id
+    found = next(standing.citations(ledger, session_id=session_id, decided=True), None)
     if found:
-        standing.record_verdict(ledger, found[0], verdict, "I was there")
+        standing.record_verdict(ledger, found, verdict, "I was there")
 
 
 def _end(names: list[str]) -> list[NewEvent]:

@@ -164,7 +164,7 @@ def test_weeks_sum_to_the_sessions_view(agent: Agent) -> None:
 def test_waiting_work_is_named_with_its_command(agent: Agent) -> None:
     page = Reader(report(agent))
     with agent.open_ledger() as ledger:
-        undecided = len(standing.citations(ledger))
+        undecided = len([*standing.citations(ledger)])
         proposals = len(read_proposals(ledger))
     waits = {
         "undecided citations": (undecided, "review"),

@@ -23,6 +23,7 @@ from reflector.transcripts.reading import (
     DOCUMENT_LIMIT,
     UnknownTranscript,
     load_transcript,
+    open_session,
     read_messages,
     scan,
 )
@@ -169,6 +170,13 @@ def test_a_limit_cuts_lines_and_leaves_documents_whole(
     assert len(found.keys) == before + session.is_document
     assert found.bytes == (path.stat().st_size if session.is_document else limit)
     assert found.sha256 == sha256(path.read_bytes()[: found.bytes]).hexdigest()
+
+
+@every_agent
+def test_only_a_scan_hashes_the_file(begin: Callable[..., Session], tmp_path: Path) -> None:
+    with open_session(written(begin().cites("pat-001"), tmp_path)) as reading:
+        assert [*reading]
+        assert reading.file.digest is None
 
 
 @every_agent
