@@ -356,8 +356,8 @@ class Reader:
 
     def _in_each_state(self, counted: str) -> dict[str, int]:
         query = (
-            f"SELECT state, count({counted}) FROM session_window WHERE playbook_id = ? "  # noqa: S608
-            "GROUP BY state ORDER BY state"
+            f"SELECT state, count({counted}) FROM session_window"  # noqa: S608
+            " WHERE playbook_id = ? GROUP BY state ORDER BY state"
         )
         with self._reading() as sql:
             return dict(sql.run(query).fetchall())
