@@ -37,6 +37,8 @@ _TOO_LARGE = "has more than {:,} bytes; make it smaller, or remove it"
 _LINKED = (
     "is a symbolic link, or a file instead of a folder; name the folder that the link leads to"
 )
+#: ELOOP on Linux and on macOS
+_LINK_ERRORS = (40, 62)
 #: The bits of a mode that contain the kind of file, and those of a regular file.
 _KIND, _REGULAR = 0o170000, 0o100000
 #: Distinguishes names that one process creates within one tick of a coarse clock.
@@ -94,6 +96,8 @@ class Folder:
         try:
             return system.open(name, flags | NO_FOLLOW | NO_WAIT, mode, dir_fd=self.fd)
         except OSError as error:
+            if error.errno in _LINK_ERRORS:
+                raise OSError(error.errno, _NOT_COPIED, f"{self.path}/{name}") from None
             # The user may not know the name of a new file, and its folder is the reason.
             is_new = flags & NEW == NEW and error.errno != 17  # EEXIST
             raise with_path(error, self.path if is_new else f"{self.path}/{name}") from None
@@ -136,8 +140,8 @@ def with_path(error: OSError, path: str) -> OSError:
     """Return an error with the whole path. If a link or a file has the place of a folder of ours,
     the text names that.
     """
-    # ENOTDIR, and ELOOP on Linux and macOS
-    return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
+    is_not_ours = error.errno in (20, *_LINK_ERRORS)  # ENOTDIR
+    return OSError(error.errno, NOT_OURS if is_not_ours else error.strerror, path)
 
 
 def error_words(error: BaseException) -> str:

@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger
 
 
+#: Types of events with which a command takes evidence back.
+_EVIDENCE = (ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
+
+
 class TakenBack(NamedTuple):
     """The result of taking back an act.
 
     steps      the changes of bullets
-    moved      the bullets whose counters changed with the evidence, before and after
-    positions  the positions of the appended events; if bullets changed, only those of these changes
+    moved      the other bullets whose counters changed with the evidence, before and after
+    positions  the positions of the appended events that another undo takes back
     files      the files that are as they were before the act
     """
 
@@ -63,13 +67,15 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
         raise Mistake(f"{text!r} is not a range of positions; write it like 41..43")
     after = int(first) - 1
     upto = int(last)
-    retractions = list(ledger.events(after=after, upto=upto, types=[ev.EVIDENCE_RETRACTED]))
-    if retractions:
-        return _evidence(retractions)
     changes = list(ledger.events(after=after, upto=upto, types=CHANGING))
-    if not changes:
+    evidence = list(ledger.events(after=after, upto=upto, types=_EVIDENCE))
+    commands = {tx_of(change.meta) for change in changes} - {None}
+    if changes:
+        return Act(changes, [event for event in evidence if tx_of(event.meta) in commands])
+    retractions = [event for event in evidence if event.type == ev.EVIDENCE_RETRACTED]
+    if not retractions:
         raise NothingToUndo(f"no event in {text} changed a rule; see `reflector log`")
-    return Act(changes)
+    return _evidence(retractions)
 
 
 def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = None) -> Act:
@@ -154,7 +160,7 @@ def take_back_changes(
     head = ledger.head().position
     steps = _undo_changes(ledger, act, why or act.reason, first, lead, tx or ledger.draw())
     if steps:
-        return TakenBack(steps, [], [step.position or 0 for step in steps])
+        return _with_counts(ledger, steps, before, head)
     return _without_steps(ledger, before, head)
 
 
@@ -165,6 +171,26 @@ def _without_steps(ledger: Ledger, before: Sequence[BulletRow], head: int) -> Ta
     """
     moved = moved_counters(before, ledger.rows())
     return TakenBack([], moved, range(head + 1, ledger.head().position + 1))
+
+
+def _with_counts(
+    ledger: Ledger, steps: Sequence[Step], before: Sequence[BulletRow], head: int
+) -> TakenBack:
+    """Return the result of changes of bullets, with the counters after the evidence that was taken
+    back in the same append.
+
+    before, head  the bullets and the last position before it
+    """
+    rows = ledger.rows_by_name()
+    evidence = ledger.events(after=head, types=_EVIDENCE)
+    positions = [event.position for event in evidence] + [step.position or 0 for step in steps]
+    named = {bullet.name for step in steps for bullet in step.before + step.after}
+    moved = [pair for pair in moved_counters(before, [*rows.values()]) if pair[0].name not in named]
+    counted = [
+        step._replace(after=tuple(rows[bullet.name].bullet for bullet in step.after))
+        for step in steps
+    ]
+    return TakenBack(counted, moved, positions)
 
 
 def _undo_changes(

@@ -263,10 +263,27 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused("the earlier text was erased from the ledger, so nothing was undone")
     if not changes:
-        span = f"position {first}" if first == last else f"positions {first} to {last}"
-        raise NothingToUndo(f"nothing to undo at {span}; see `reflector log`")
+        raise NothingToUndo(_no_change_left(ledger, events))
     changes.sort(key=_undo_order)
     return Undoing(changes, targets, baselines)
+
+
+def _no_change_left(ledger: Ledger, events: Sequence[Event]) -> str:
+    """Return the reason why nothing is left to undo, with the command that makes undone changes
+    again.
+    """
+    first = events[0].position
+    last = events[-1].position
+    span = f"position {first}" if first == last else f"positions {first} to {last}"
+    undone_at = undone(ledger)
+    places = sorted({undone_at.get(event.event_id, 0) for event in events} - {0})
+    if not places:
+        return f"nothing to undo at {span}; see `reflector log`"
+    again = f"{places[0]}..{places[-1]}" if len(places) > 1 else f"{places[0]}"
+    return (
+        f"nothing to undo at {span}, because it is already undone. To make the change again: "
+        f"`reflector undo {again}`"
+    )
 
 
 def _undo_order(change: Change) -> int:

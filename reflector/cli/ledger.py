@@ -215,8 +215,9 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
             where = f"position {finding.position}" if finding.position is not None else "ledger"
             say(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}")
     if findings:
-        is_copied = verified.findings and not project.config.ledger_url
-        if is_copied and (back := entries.way_back(project.root, project.ledger_file)):
+        file = project.ledger_file
+        is_copied = verified.findings and not project.config.ledger_url and file.exists()
+        if is_copied and (back := entries.way_back(project.root, file)):
             warn(f"if these steps do not repair the ledger, {back}")
         raise click.exceptions.Exit(1)
 

@@ -156,7 +156,7 @@ class _Rows(NamedTuple):
             cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
             yield "at start", f"{counted(told.bullets, 'rule')} {cost}"
         parts = (
-            f"{count} {_STATES.get(name, name)}" for name, count in sorted(state.windows.items())
+            f"{count} {_STATES.get(name, name)}" for name, count in sorted(state.sessions.items())
         )
         earlier = f"; to record earlier ones: {self.place.command('history')}"
         yield "sessions", ", ".join(parts) or f"none recorded{'' if self.place.user else earlier}"

@@ -22,7 +22,7 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import note, safe
+from reflector.cli.output import note, safe, shaped
 from reflector.events.event import POLICY_ADOPTED
 from reflector.playbook.names import is_name
 from reflector.playbook_files.moving import take_back
@@ -132,18 +132,17 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
     for file in taken.files:
         note(f"{file} contains the former text again.")
-    if taken.steps or taken.files:
-        print_steps(place, taken.steps, as_json=as_json)
-        return
     position = taken.positions[0] if taken.positions else None
-    shown = [
+    shown = [shaped(ChangeJson, step) for step in taken.steps]
+    shown += [
         ChangeJson(None, [old.bullet], [new.bullet], position, None) for old, new in taken.moved
     ]
     if not as_json:
         print_changed(lessons)
-        if not taken.moved and not lessons:
+        if not (shown or taken.files or lessons):
             note(_no_counter_changed(act))
-    lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
+    lines = [line for step in taken.steps for line in step.lines]
+    lines += [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in taken.moved]
     print_changes(
         place,
         shown,

@@ -296,7 +296,7 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
     except copies.NotTheSame as error:
         raise LedgerGone(
             f"the ledger {place.file} {state}, and reflector cannot confirm that {place.root} is "
-            f"still the project of this ledger. A copy of the ledger's {end.position:,} events is "
+            f"still the project of this ledger; a copy of the ledger's {end.position:,} events is "
             "kept. `reflector ledger take` restores the copy. `reflector ledger forget "
             f"{quote(str(place.root))}` removes the copy, so that a new ledger can begin"
         ) from error
@@ -305,7 +305,7 @@ def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool
     except LedgerError as error:
         raise LedgerGone(
             f"the ledger {place.file} {state}, and the ledger's copy "
-            f"{own_folder(entry.root)}/{notes.COPY} is damaged ({error}). To restore a backup "
+            f"{own_folder(entry.root)}/{notes.COPY} is damaged ({error}); to restore a backup "
             "instead, run `reflector ledger restore`. To begin a new ledger, remove the copy "
             f"with `reflector ledger forget {quote(entry.root)}`"
         ) from error

@@ -90,14 +90,18 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
         what, _, way_out = str(refused).rpartition("; ")
         what = f"{what}; until you correct this, `doctor` does not check the ledger and the judge"
         yield Check("settings", what, way_out, is_error=True)
+    refusals = set()
     for part, needs_settings in parts:
         if needs_settings and not has_settings:
             continue
         try:
             yield from part(project)
         except OSError as error:
-            what = f"{error.filename or ''}: {error.strerror}"
-            yield Check("files", what, "check that you may read this file", is_error=True)
+            reason, _, way_out = str(error.strerror).partition("; ")
+            refusals.add((f"{error.filename or ''}: {reason}", way_out))
+    for what, way_out in sorted(refusals):
+        remedy = way_out or "check that you may read this file"
+        yield Check("files", what, remedy, is_error=True)
 
 
 def _copies(project: Project) -> Iterator[Check]:

@@ -72,7 +72,10 @@ class LedgerCorrupt(LedgerError):
 
 
 class LedgerGone(LedgerCorrupt):
-    """This file contained a ledger, and is now missing or empty."""
+    """This file contained a ledger, and is now missing or empty.
+
+    The text is the fault, `; ` and the way out, which `verify` shows, too.
+    """
 
 
 class LedgerTooNew(LedgerError):

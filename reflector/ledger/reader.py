@@ -348,9 +348,16 @@ class Reader:
 
     def window_states(self) -> dict[str, int]:
         """Return the number of windows in each state, ordered by the state's name."""
+        return self._in_each_state("*")
+
+    def session_states(self) -> dict[str, int]:
+        """Return the number of sessions that have a window in each state, in the same order."""
+        return self._in_each_state("DISTINCT coalesce(session_id, event_id)")
+
+    def _in_each_state(self, counted: str) -> dict[str, int]:
         query = (
-            "SELECT state, count(*) FROM session_window WHERE playbook_id = ? GROUP BY state "
-            "ORDER BY state"
+            f"SELECT state, count({counted}) FROM session_window"  # noqa: S608
+            " WHERE playbook_id = ? GROUP BY state ORDER BY state"
         )
         with self._reading() as sql:
             return dict(sql.run(query).fetchall())

@@ -91,8 +91,8 @@ def claim_file(path: Path) -> None:
         if was_used and (there is None or (stat.S_ISREG(there.st_mode) and there.st_size == 0)):
             state = "missing" if there is None else "empty"
             raise LedgerGone(
-                f"the ledger {path} is {state}, but {path.name}.lock shows that it existed. "
-                f"Restore a backup with `reflector ledger restore FILE`, or remove {path}* to "
+                f"the ledger {path} is {state}, but {path.name}.lock shows that it existed; "
+                f"restore a backup with `reflector ledger restore FILE`, or remove {path}* to "
                 "start a new ledger with the rules and counters of playbook.json"
             )
         _make(folder, path)

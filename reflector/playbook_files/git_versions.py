@@ -73,6 +73,11 @@ def in_git(root: Path, path: str = _PATH) -> Version | None:
     return Version(blob, content) if content is not None else None
 
 
+def is_in_conflict(root: Path) -> bool:
+    """Return whether git merged playbook.json with a conflict that was not added yet."""
+    return bool(git_says(root, "ls-files", "--unmerged", "-z", "--", _PATH))
+
+
 def has_blob(root: Path, content: bytes) -> bool:
     """Return whether git has exactly this content in its store, because it was committed, added or
     stashed.

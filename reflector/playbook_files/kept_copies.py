@@ -70,7 +70,12 @@ def kept_text(project: Project, digest: str) -> bytes | None:
 
     Raises: OSError.
     """
-    return read_playbook(project.state_dir / "kept" / f"{_TEXT}-{digest}.md")
+    return read_playbook(kept_text_file(project, digest))
+
+
+def kept_text_file(project: Project, digest: str) -> Path:
+    """Return the file in which `keep_text` keeps the bytes of this digest."""
+    return project.state_dir / "kept" / f"{_TEXT}-{digest}.md"
 
 
 def kept_folder(project: Project) -> Path:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from reflector.changes.apply import BulletRefused, apply_changes, plan_changes
 from reflector.changes.takeback import TakenBack, take_back_act, take_back_changes
@@ -32,15 +33,21 @@ from reflector.playbook.change import Change
 from reflector.playbook.document import MAX_BYTES
 from reflector.playbook.markdown import is_markdown
 from reflector.playbook.outline import Outline
-from reflector.playbook_files.kept_copies import content_digest, keep_text, kept_text
+from reflector.playbook_files.kept_copies import (
+    content_digest,
+    keep_text,
+    kept_text,
+    kept_text_file,
+)
 from reflector.playbook_files.watching import Line, advice_of, lines_in, matched
 from reflector.project import Project
+from reflector.refusal import Refusal
 
 _BOM = "\ufeff"
 
 
-class FileMoved(Mistake):
-    """A file has changed since its rules were moved. The text shows the difference."""
+class FileMoved(Refusal):
+    """A file has changed since its rules were moved. The text shows the later changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +334,11 @@ def _cut_back(project: Project, move: Event) -> Cut:
             "the move on the machine on which you moved the rules"
         )
     if content_digest(now) != move.facts["after"]:
-        difference = "\n".join(_difference(shown, former, now))
+        later = _difference(shown, kept_text(project, str(move.facts["after"])) or former, now)
+        kept = kept_text_file(project, str(move.facts["before"]))
         raise FileMoved(
-            f"{shown} has changed since its rules were moved, so nothing was written. Its "
-            "text before the move, and its text now:\n"
-            f"{difference}"
+            f"{shown} has changed since its rules were moved, so nothing was written. To bring "
+            f"back the text before the move, run `cp {quote(str(kept))} {quote(str(path))}`, then "
+            "run the same command again. You then lose these changes:\n" + "\n".join(later)
         )
     return Cut(path, shown, now, former, {}, [])

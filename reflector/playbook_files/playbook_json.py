@@ -50,7 +50,13 @@ from reflector.playbook_files.edits import (
     take_in_turn,
     take_version,
 )
-from reflector.playbook_files.git_versions import Version, has_blob, in_git, is_shared
+from reflector.playbook_files.git_versions import (
+    Version,
+    has_blob,
+    in_git,
+    is_in_conflict,
+    is_shared,
+)
 from reflector.playbook_files.kept_copies import (
     ANOTHERS,
     content_digest,
@@ -89,6 +95,14 @@ _NOTHING = Loaded("sections")
 #: The copy of an edited file that a read-only command recorded and did not write. A later edit is
 #: compared with it.
 _EDITED = "edited.json"
+
+
+_CONFLICT = Finding(
+    "playbook",
+    "the file",
+    "is not read, because git does not know yet that its conflict is resolved",
+    "run `git add .claude/playbook.json`",
+)
 
 
 class FileState(NamedTuple):
@@ -266,6 +280,10 @@ class _File:
         state = self._origin()
         if state.kind not in ("ours", "shared"):
             return state
+        if state.kind == "shared" and self._version is None and is_in_conflict(self._project.root):
+            # Git may have given names of this ledger to other rules. After `git add`, the file is
+            # git's version, in which rules are recognised by their texts.
+            return FileState("unreadable", state.raw, replace(state.loaded, problems=(_CONFLICT,)))
         texts = {bullet.name: bullet.text for bullet in self._bullets_at(state.position)}
         new = [bullet for bullet in state.loaded.bullets if bullet.text not in texts.values()]
         # If an older export brings back an erased text, the text is not new. `take_in_turn` handles

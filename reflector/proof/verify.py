@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -58,9 +58,14 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
         damage = executor.submit(_damage, ledger.engine)
         yield from _readable(sql, schema_findings(sql), "the schema")
         walk = Walk(sql, anchors)
-        yield from _readable(sql, walk.findings(), "the history", walk)
+        has_damage = False
+        for finding in _readable(sql, walk.findings(), "the history", walk):
+            has_damage = has_damage or finding.remedy == RESTORE
+            yield finding
         if walk.rebuilt is not None:
-            yield from _readable(sql, walk.rebuilt.findings(sql), "a table")
+            for finding in _readable(sql, walk.rebuilt.findings(sql), "a table"):
+                # A rebuild would copy the changed events into the tables.
+                yield replace(finding, remedy=RESTORE) if has_damage else finding
             walk.rebuilt.close()
         yield from _readable(sql, _other_playbooks(sql, ledger.playbook_id), "another playbook")
         yield from damage.result()

@@ -131,6 +131,7 @@ class StatusJson:
     backend_lacks  the missing part of the backend, and how to get it
     off            the settings file that switches the project off; null if it is on
     file_rules     rules of files such as CLAUDE.md that have a name
+    sessions       the number of sessions that have a window in each state
     told           null before a text is rendered, and if sessions are shown nothing
     user           null if you have no playbook of your own
     month          null if its record cannot be read
@@ -151,6 +152,7 @@ class StatusJson:
     user: UserJson | None
     problems: list[str]
     windows: Mapping[str, int] = field(default_factory=dict)
+    sessions: Mapping[str, int] = field(default_factory=dict)
     proposals: int = 0
     spool: spool.Spool
     month: MonthJson | None = None
@@ -288,6 +290,7 @@ class _Reading:
         state.bullets = rules["live"]
         state.file_rules = rules["watched"]
         state.windows = ledger.window_states()
+        state.sessions = ledger.session_states()
         state.month = month_of(ledger, project)
         state.upgrade = self._upgrade()
         state.changed = former_shares(project, ledger)

@@ -172,7 +172,8 @@ def test_changed_or_erased_text_is_not_undone(ledger: Ledger) -> None:
     ):
         undo(ledger, first)
     undo(ledger)
-    with pytest.raises(BulletRefused, match=(f"nothing to undo at position {later.position}")):
+    again = rf"at position {later.position}, .*again: `reflector undo {later.position + 1}`"
+    with pytest.raises(BulletRefused, match=again):
         undo(ledger, later)
     ledger.redact([added("pat-001").event_id], reason="x", actor="human")
     with pytest.raises(BulletRefused, match="was erased"):

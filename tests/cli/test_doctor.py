@@ -145,6 +145,14 @@ def test_repair_command_quotes_a_path_with_blanks(tmp_path: Path) -> None:
     assert mends["permissions"] == f"chmod -R go= '{agent.state}'"
 
 
+def test_linked_playbook_is_one_check(agent: Agent, tmp_path: Path) -> None:
+    agent.playbook.rename(tmp_path / "playbook.json")
+    agent.playbook.symlink_to(tmp_path / "playbook.json")
+    (check,) = found(agent, "files", code=1)
+    assert check["text"] == f"{agent.playbook}: is a symbolic link, or not a regular file"
+    assert check["mend"] == "replace it by a copy of the file, or remove it"
+
+
 def test_refused_entry_is_named_without_its_secret(
     agent: Agent,
 ) -> None:

@@ -66,6 +66,12 @@ def uneven(agent: Agent) -> Agent:
     return agent
 
 
+def test_status_counts_sessions_not_their_parts(uneven: Agent) -> None:
+    assert "\nsessions  2 judged\n" in uneven.call("status", code=None).out
+    told = uneven.json("status", code=None)
+    assert (told["sessions"], told["windows"]) == ({"completed": 2}, {"completed": 4})
+
+
 def test_status_shows_changed_figures_once(uneven: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(former_shares, "_SINCE", "9999")
     change = "oth-001: helped 1, harmed 1 (before: 1 and 3), because each session now has one vote"

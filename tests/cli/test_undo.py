@@ -225,6 +225,18 @@ def test_undo_of_an_undone_import_brings_it_back(agent: Agent, tmp_path: Path) -
     assert state(agent) == after
 
 
+def test_printed_undo_brings_an_imports_counts_back(agent: Agent, tmp_path: Path) -> None:
+    agent.call("list")
+    _, export = _two_machines(tmp_path)
+    imported = agent.json("import", export)
+    after = state(agent)
+    taken = agent.json("undo", str(imported["merged_at"]))
+    shown = {b["name"]: b["helpful"] for change in taken["changes"] for b in change["after"]}
+    assert shown == {"pat-001": agent.counters()["pat-001"][0]}
+    agent.call(*taken["undo"].split()[1:])
+    assert state(agent) == after
+
+
 def test_undo_of_a_policy_names_the_policy(agent: Agent) -> None:
     _policy(agent)
     assert "The counting policy changed, but no counter did" in agent.call("undo").err

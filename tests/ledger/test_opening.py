@@ -94,7 +94,7 @@ _ENDLESS = (
     " (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT other.* FROM other, n WHERE n.x < 0"
 )
 _LOCK = (
-    "ledger.db.lock shows that it existed. Restore a backup .* or remove .* to start a new ledger"
+    "ledger.db.lock shows that it existed; restore a backup .* or remove .* to start a new ledger"
 )
 
 

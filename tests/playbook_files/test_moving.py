@@ -1,5 +1,7 @@
 """Rules that stay in files, move into the playbook, and come back."""
 
+import shlex
+import subprocess
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -151,6 +153,18 @@ def test_undo_leaves_a_changed_file(ledger: Ledger, project: Project) -> None:
     with pytest.raises(FileMoved, match=r"(?s)nothing was written.*\+# Mine"):
         undo(ledger, project, position)
     assert (statuses(ledger), file_of(project).read_text()) == ({"live"}, "# Mine\n")
+
+
+def test_refused_undo_names_the_kept_text(ledger: Ledger, project: Project) -> None:
+    position = moved(ledger, project)
+    with file_of(project).open("a") as file:
+        file.write("- Mine.\n")
+    with pytest.raises(FileMoved) as refused:
+        undo(ledger, project, position)
+    assert [line for line in str(refused.value).splitlines()[3:] if line[0] in "+-"] == ["+- Mine."]
+    subprocess.run(shlex.split(str(refused.value).split("`")[1]), check=True)
+    undo(ledger, project, position)
+    assert (statuses(ledger), file_of(project).read_text()) == ({"removed"}, TEXT)
 
 
 def test_undo_of_a_part_is_refused(ledger: Ledger, project: Project) -> None:

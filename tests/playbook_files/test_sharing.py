@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
 from reflector.playbook_files.edits import take_version
 from tests.conftest import first_fast, slow_except
-from tests.ledger.events import added, merged
+from tests.ledger.events import added, merged, reflected, window
 from tests.road.agent import Agent
 
 PAT = "PATTERNS & APPROACHES"
@@ -180,6 +181,27 @@ def test_text_changed_on_both_sides_is_a_conflict(first: Clone, second: Clone) -
     second.publish("Chose theirs")
     assert second.counts()["pat-001"] == ("Run all tests.", 0, 0)
     assert second.is_clean()
+
+
+def test_resolved_conflict_keeps_evidence_with_its_rule(first: Clone, second: Clone) -> None:
+    for clone, word in ((first, "all"), (second, "fast")):
+        clone.call("edit", "pat-001", f"Run the {word} tests.")
+        clone.call("add", "pat", f"Ask for {word}.")
+    with second.open_ledger() as ledger:
+        seen = window(1, "s-1")
+        ledger.append([seen, *reflected("r-1", seen, ("pat-002", "helpful"))])
+    for clone in (first, second):
+        clone.publish("Both")
+    first.push()
+    second.git("pull", "-q", "--no-rebase", "origin", "main", code=1)
+    ours = r"<<<<<<< ours\n(.*\n)=======\n.*\n>>>>>>> theirs\n"
+    second.playbook.write_text(re.sub(ours, r"\1", second.playbook.read_text()))
+    assert "run `git add .claude/playbook.json`" in second.call("list").err
+    assert second.counts()["pat-002"] == ("Ask for fast.", 1, 0)
+    second.git("add", ".claude/playbook.json")
+    assert second.call("list").err == ""
+    assert second.counts()["pat-003"] == ("Ask for fast.", 1, 0)
+    assert second.counts()["pat-002"] == ("Ask for all.", 0, 0)
 
 
 def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Clone) -> None:

@@ -218,6 +218,12 @@ def test_changed_table_is_named_and_rebuilt(told: Ledger) -> None:
         assert list(verify(told)) == [], statement
 
 
+def test_table_of_a_changed_event_is_not_rebuilt(told: Ledger) -> None:
+    sql.forge(told, "UPDATE event SET data = replace(data, 'Read', 'Rexd') WHERE position = 2")
+    remedies = {finding.code: finding.remedy for finding in verify(told)}
+    assert remedies["projection"] == remedies["data"]
+
+
 @pytest.mark.parametrize("rows_of_each", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_every_column_of_every_table_is_compared(
     told: Ledger, open_ledger: OpenLedger, rows_of_each: int
