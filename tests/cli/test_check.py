@@ -352,13 +352,14 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
     )
     api.else_ = judged(SCRIPT, *proposals)
     fresh.call("check", "--yes", "--learn")
-    first, second = fresh.json("review")["proposals"]
+    proposed = fresh.json("review")["proposals"]
+    first, second = (one for one in proposed if one["origin"] == "model")
     assert [one["trust"] for one in (first, second)] == ["person", "tool"]
     assert [(one["by"], one["text"]) for one in first["evidence"]] == [("person", said)] * 4
     refused = fresh.call("review", "approve", first["id"], second["id"], code=1).err
     assert "quotes a tool's output: read this proposal, and approve it" in refused
     fresh.call("check", "--yes", "--learn")
-    assert len(fresh.json("review", "list")["proposals"]) == 2
+    assert fresh.json("review")["proposals"] == proposed
     assert fresh.call("verify").out == ""
 
 
