@@ -359,7 +359,7 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
     refused = fresh.call("review", "approve", first["id"], second["id"], code=1).err
     assert "quotes a tool's output: read this proposal, and approve it" in refused
     fresh.call("check", "--yes", "--learn")
-    assert fresh.json("review")["proposals"] == proposed
+    assert len(fresh.json("review", "list")["proposals"]) == len(proposed)
     assert fresh.call("verify").out == ""
 
 
