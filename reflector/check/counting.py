@@ -35,7 +35,7 @@ from reflector.counts.rules import (
     rule_set,
 )
 from reflector.counts.sentences import sentences_of
-from reflector.counts.tokens import Token
+from reflector.counts.token import Token
 from reflector.events.event import time_of
 from reflector.events.folds import fold_ledger
 from reflector.project import Project

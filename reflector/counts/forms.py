@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 
 BEFORE_FILE = "before a file"
+DEED = "deed"
 FILE = "file"
-FORCED = "forced push"
 NAME = "name"
 SCRIPT = "script"
+VERSIONS = "any version"
 IMPORT = "import"
 
 _EDITS = (

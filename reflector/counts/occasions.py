@@ -21,7 +21,7 @@ from reflector.counts.clauses import (
     without_code,
 )
 from reflector.counts.forms import SCRIPT
-from reflector.counts.tokens import Token
+from reflector.counts.token import Token
 
 
 class Occasion(NamedTuple):

@@ -20,7 +20,17 @@ from typing import Any, NamedTuple
 from reflector.counts.calls import Act, Waiting
 from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.code import uses_as_code, without_comments
-from reflector.counts.forms import BEFORE_FILE, FILE, FORCED, IMPORT, NAME, SCRIPT, places_of
+from reflector.counts.deeds import deed_named, is_said_in
+from reflector.counts.forms import (
+    BEFORE_FILE,
+    DEED,
+    FILE,
+    IMPORT,
+    NAME,
+    SCRIPT,
+    VERSIONS,
+    places_of,
+)
 from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import (
     Occasion,
@@ -38,8 +48,10 @@ from reflector.counts.sentences import (
     sentences_of,
     speaks_against,
 )
-from reflector.counts.shell import BEGIN, FORCED_PUSH, OPTIONS, run_of
-from reflector.counts.tokens import Token, are_all_asked_for, tokens_of, words_mentioned
+from reflector.counts.shell import BEGIN, FOLDER, OPTIONS, run_of
+from reflector.counts.spellings import with_any_options, words_of as words_of_command
+from reflector.counts.token import PROGRAMS, Token
+from reflector.counts.tokens import are_all_asked_for, tokens_of, words_mentioned
 from reflector.text.words import words_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
@@ -62,6 +74,8 @@ _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: A file as the argument of a program.
 _FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
+#: The end of a program that prints only its version or its help.
+_NOT_ASKING_ABOUT = r"(?! +(?:--version|--help|-[vVh])\s*(?:\Z|[;&|)\n]))"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
 _OPEN_ENDS = frozenset("(/=:-")
 
@@ -195,7 +209,9 @@ class _Sought(NamedTuple):
         contain it.
         """
         # A search for a part of the text first is ten times as fast.
-        match = self.begin in text and _command(self.token).search(text)
+        is_other = self.token.form in (DEED, SCRIPT)
+        begins = is_other or self.token.text.partition(" ")[0] in text
+        match = begins and _command(self.token).search(text)
         return match.start() if match else -1
 
     def _places_in(self, text: str, file: str) -> list[int]:
@@ -215,13 +231,17 @@ class _Sought(NamedTuple):
             return self.place_in(act.command) >= 0
         return self.is_added_by(act._replace(removed=""))
 
-    def is_run_by(self, command: str) -> bool:
-        """Return whether a command runs the token. Arguments do not count for a rule against a
-        word.
-        """
-        if not (self.token.negated and self.token.is_plain):
-            return True
-        return self.token.is_program and _program(self.token.text).search(command) is not None
+    def is_named_in(self, text: str) -> bool:
+        """Return whether words of yours name the token. You name a command without its file."""
+        if self.token.form == DEED:
+            return is_said_in(deed_named(self.token.text), text)
+        named = self.token._replace(negated=False, form="")
+        return self._replace(token=named).place_in(text) >= 0
+
+    @property
+    def is_shown_by_commands(self) -> bool:
+        """Whether a command can run the token. An argument does not run a forbidden word."""
+        return not (self.token.negated and self.token.is_plain) or self.token.is_program
 
     def is_file_of(self, act: Act) -> bool:
         """Return whether an act changes the file that the token names."""
@@ -235,7 +255,7 @@ class _Sought(NamedTuple):
         rule against an identifier.
         """
         is_program = self.token.is_program and self.token.negated
-        if is_program or self.token.form in (BEFORE_FILE, FORCED, SCRIPT):
+        if is_program or self.token.form in (BEFORE_FILE, DEED, SCRIPT):
             return False
         if self.token.form:
             removed = self._places_in(act.removed, act.file)
@@ -271,7 +291,7 @@ class RuleSet:
 
     def __init__(self, rules: Iterable[Counting]) -> None:
         self.rules = {counting.rule.key: counting for counting in rules}
-        #: By the longest word of the token.
+        #: By the words of which a text with the token contains one.
         self._sought: dict[str, list[_Sought]] = {}
         #: Those whose words are not in a call.
         self._formed: list[_Sought] = []
@@ -290,7 +310,8 @@ class RuleSet:
                     if token.form in (FILE, NAME, IMPORT):
                         self._formed.append(sought)
                     else:
-                        self._sought.setdefault(token.anchor, []).append(sought)
+                        for anchor in token.anchors:
+                            self._sought.setdefault(anchor, []).append(sought)
 
     @cached_property
     def _sought_words(self) -> frozenset[str]:
@@ -352,7 +373,7 @@ class RuleSet:
         added text.
         """
         for sought in self._held_by(act.command):
-            if sought.is_run_by(act.command):
+            if sought.is_shown_by_commands:
                 yield sought, sought.place_in_act(act)
         for sought in chain(self._formed, self._held_by(act.file)) if act.file else ():
             if sought.is_file_of(act) and self._applies(sought.key, act):
@@ -401,14 +422,11 @@ class RuleSet:
         return [sought for sought in self._candidates(text) if sought.place_in(text) >= 0]
 
     def _named_in(self, text: str) -> list[_Sought]:
-        """Return the tokens of rules, without those of facts, that a text of yours contains. You
-        name a command without its file.
-        """
+        """Return the tokens of rules, without those of facts, that a text of yours contains."""
         return [
             sought
             for sought in self._candidates(text)
-            if not self.rules[sought.key].rule.is_fact
-            and sought._replace(token=sought.token._replace(form="")).place_in(text) >= 0
+            if not self.rules[sought.key].rule.is_fact and sought.is_named_in(text)
         ]
 
     def _count_words(self, message: Message, counts: PartCounts) -> None:
@@ -551,31 +569,41 @@ def _words_in(text: str) -> frozenset[str]:
 @cache
 def _expression(text: str) -> re.Pattern[str]:
     """Return an expression for a text outside of other words."""
-    begin = r"(?<![\w-])" if text[0].isalnum() or text[0] in "_-" else ""
-    end = r"(?![\w-])" if text[-1].isalnum() or text[-1] == "_" else ""
-    if " " in text and not end and text[-1] not in _OPEN_ENDS:
-        end = r"(?![^\s;&|)\"'])"
-    return re.compile(begin + re.escape(text) + end)
+    return re.compile(_begin_of(text) + re.escape(text) + _end_of(text))
+
+
+def _begin_of(text: str) -> str:
+    return r"(?<![\w-])" if text[0].isalnum() or text[0] in "_-" else ""
+
+
+def _end_of(text: str) -> str:
+    if text[-1].isalnum() or text[-1] == "_":
+        return r"(?![\w-])"
+    return r"(?![^\s;&|)\"'])" if " " in text and text[-1] not in _OPEN_ENDS else ""
 
 
 @cache
 def _command(token: Token) -> re.Pattern[str]:
     """Return an expression for a token in a command. Options may follow each of its words."""
+    if token.form == DEED:
+        return re.compile(deed_named(token.text).commands, re.MULTILINE)
     if token.form == SCRIPT:
         return re.compile(run_of(token.text), re.MULTILINE)
-    if token.form == FORCED:
-        return FORCED_PUSH
-    exact = _expression(token.text)
-    if not token.is_command:
-        return exact
-    first, *words = exact.pattern.split(r"\ ")
+    is_banned_program = token.negated and token.text.partition(" ")[0] in PROGRAMS
+    if not (token.is_command or is_banned_program):
+        return _expression(token.text)
+    begin = rf"{BEGIN}{FOLDER}" if is_banned_program else _begin_of(token.text)
+    words = with_any_options(token.text, OPTIONS) or _words_of(token)
+    return re.compile(begin + words, re.MULTILINE)
+
+
+def _words_of(token: Token) -> str:
+    """Return an expression for the words of a command in their order."""
+    first, *words = words_of_command(token.text, any_version=token.form == VERSIONS)
     script = r"(?:run +)?" if token.text.partition(" ")[0] in _RUNNERS else ""
     words += [_FILE] if token.form == BEFORE_FILE else []
-    end = r"(?![:./=]\w)" if words[-1][-1] == ")" else ""
-    return re.compile(f"{first}{OPTIONS} +{script}" + rf"{OPTIONS} +".join(words) + end)
-
-
-@cache
-def _program(name: str) -> re.Pattern[str]:
-    """Return an expression for a program at the beginning of a command."""
-    return re.compile(rf"{BEGIN}{re.escape(name)}(?![\w-])", re.MULTILINE)
+    end = "" if token.form == BEFORE_FILE else _end_of(token.text)
+    if not words:
+        return first + end + _NOT_ASKING_ABOUT
+    end += r"(?![:./=]\w)" if end else ""
+    return f"{first}{OPTIONS} +{script}" + rf"{OPTIONS} +".join(words) + end

@@ -10,9 +10,15 @@ import re
 #: Options between a program and its first argument, each with or without a value.
 OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
 #: The characters before a command. A line after a backslash is not a command of its own.
-_SHELL_WORDS = r"\b(?:sudo|env|time|exec|xargs|then|do|else|if|while|nohup|timeout +\S+)\b"
-BEGIN = rf"(?:(?<!\\\n)^|[;&|(`{{]|{_SHELL_WORDS})[ \t]*(?:[A-Z_]+=\S* +)*"
+_SHELL_WORDS = (
+    rf"\b(?:(?:sudo|env|time|xargs|nohup|nice){OPTIONS}|exec|then|do|else|if|while|RUN"
+    r"|timeout +\S+)\b"
+)
 _IN_SHELL = r"\b(?:ba|z|da)?sh +-[a-z]*c +[\"']"
+_ASSIGNED = r"(?:[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])* +)*"
+BEGIN = rf"(?:(?<!\\\n)^|[;&|(`{{]|{_SHELL_WORDS}|{_IN_SHELL})[ \t]*{_ASSIGNED}"
+#: The folder of a program, as in `.venv/bin/python`.
+FOLDER = r"(?:[^\s;&|()\"'<>`=]*/)?"
 
 #: A program that runs a script. With some options, it only checks the script or runs a module.
 _INTERPRETER = (
@@ -51,9 +57,7 @@ _IS_RUN = re.compile(
 )
 
 _FORCE = r"(?:--force(?:-with-lease(?:=\S*)?)?(?![\w-])|-[a-zA-Z]*f[a-zA-Z]*(?![\w-])|[\"']?\+\w)"
-FORCED_PUSH = re.compile(
-    rf"(?:{BEGIN}|{_IN_SHELL})git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s{_FORCE}", re.MULTILINE
-)
+FORCED_PUSH = rf"{BEGIN}git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s{_FORCE}"
 
 
 def script_in(code: str, before: str, after: str) -> str:
@@ -77,7 +81,7 @@ def run_of(script: str) -> str:
     at_path = rf"[\"']?(?:[^\s;&|()\"'<>]*/)?{path}"
     into_folder = rf"\bcd +[\"']?(?:[^\s;&|]*/)?{folder}/?[\"']?\s*(?:&&|;)\s*"
     within = rf"{into_folder}{_INTERPRETERS}(?:\./)?{name}"
-    at_begin = rf"(?:{BEGIN}|{_IN_SHELL}){_INTERPRETERS}{at_path}"
+    at_begin = rf"{BEGIN}{_INTERPRETERS}{at_path}"
     places = rf"(?:{at_begin}|{within})" if folder else at_begin
     options = "".join(rf"[^;&|\n]*? {argument}" for argument in arguments)
     end = r"(?![\w-])" if script[-1].isalnum() else ""
