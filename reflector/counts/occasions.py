@@ -31,12 +31,14 @@ class Occasion(NamedTuple):
     named     matches its name in a rule
     commands  matches a command at which it comes up; "" for none
     files     matches the path of a changed file at which it comes up; "" for none
+    needs     matches the path of a file that must be changed before; "" if none must
     """
 
     label: str
     named: str
     commands: str = ""
     files: str = ""
+    needs: str = ""
 
 
 #: git with its own options, before one of its commands.
@@ -144,7 +146,9 @@ _LANGUAGES = {
     r"\bTypeScript\b": r"\.[cm]?tsx?$",
     r"\bJavaScript\b": r"\.[cm]?jsx?$",
     r"\bPython\b": r"\.pyi?$",
-    r"\bGo (?:code|files?)\b|\bGolang\b": r"\.go$",
+    r"\bGo (?:code|files?|changes?|sources?)\b|\bGolang\b": r"\.go$",
+    r"\bTerraform (?:code|files?|changes?)\b": r"\.tf$",
+    r"\bshell scripts?\b": r"\.(?:sh|bash|zsh)$",
     r"\bRust\b": r"\.rs$",
     r"\bSwift\b": r"\.swift$",
     r"\bKotlin\b": r"\.kts?$",
@@ -184,9 +188,21 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
     sentence = _sentence_with(commands[0].text, text)
     conditions = [sentence[clause.start : clause.end] for clause in conditions_of(sentence)]
     occasion = _occasion_in(sentence, tokens, conditions, is_order=True)
-    clauses = [*conditions, *purposes_in(sentence)]
-    if occasion is None or any(restricts(clause, occasion.named) for clause in clauses):
-        return None
+    return _restricted(occasion, [*conditions, *purposes_in(sentence)], tokens)
+
+
+def _restricted(
+    occasion: Occasion | None, clauses: Sequence[str], tokens: Iterable[Token]
+) -> Occasion | None:
+    """Return an occasion with the files that the clauses of its rule name; None if a clause is
+    about more than the occasion and files.
+    """
+    for clause in clauses if occasion else ():
+        files = _files_of(clause, tokens, is_order=True)
+        if files and occasion and occasion.commands:
+            occasion = occasion._replace(needs=files.files)
+        elif occasion is None or restricts(clause, occasion.named):
+            return None
     return occasion
 
 
@@ -243,9 +259,11 @@ def _files_of(text: str, tokens: Iterable[Token], *, is_order: bool) -> Occasion
     is_only_path = asked_for != [] and all(
         token.is_path and not token.is_pattern for token in asked_for
     )
-    paths = {token.text for token in tokens if token.is_path and token.text in text}
+    paths = {
+        token.text for token in tokens if token.is_path and token.text.removeprefix("*") in text
+    }
     if paths and (is_order or not is_only_path):
-        named = "|".join(map(re.escape, sorted(paths)))
+        named = "|".join(re.escape(path.removeprefix("*")) for path in sorted(paths))
         return Occasion(_SUCH_FILES, named, files="|".join(map(path_expression, sorted(paths))))
     prose = _CODE.sub(" ", text)
     languages = {name: ending for name, ending in _LANGUAGES.items() if re.search(name, prose)}
@@ -309,21 +327,13 @@ _compiled = cache(re.compile)
 
 def place_in_act(occasion: Occasion, act: Act) -> int:
     """Return the index of an occasion in a command, or in the path of a changed file; -1 if it does
-    not come up.
+    not come up, or if another change must come first.
     """
-    return dict(places_in_act([occasion], act)).get(occasion, -1)
-
-
-def places_in_act(occasions: Iterable[Occasion], act: Act) -> Iterator[tuple[Occasion, int]]:
-    """Yield the occasions that come up in an act, each with its index as in `place_in_act`."""
-    text = act.command or act.file
-    if not text:  # the act only reads
-        return
-    for occasion in occasions:
-        expression = occasion.commands if act.command else occasion.files
-        match = _compiled(expression).search(text) if expression else None
-        if match:
-            yield occasion, match.start()
+    if occasion.needs:
+        return -1
+    expression = occasion.commands if act.command else occasion.files
+    match = re.search(expression, act.command or act.file) if expression else None
+    return match.start() if match else -1
 
 
 @cache

@@ -393,13 +393,18 @@ class RuleSet:
         """Add the occasions that come up in an act, and their order relative to the commands at
         `places`.
         """
-        came_up = dict(places_in_act(occasions, act))
+        if act.file:
+            _meet(act.file, occasions)
+        came_up = {
+            occasion: place for occasion in occasions if (place := place_in_act(occasion, act)) >= 0
+        }
         for key, place in places.items():
             counting = self.rules[key]
             run = counts.marks[key].run
             if counting.needs_all and run & counting.named != counting.named:
                 continue
-            occasion_at = came_up.get(counting.occasion) if counting.occasion else None
+            occasion = counting.occasion and counting.occasion._replace(needs="")
+            occasion_at = came_up.get(occasion) if occasion else None
             if counting.is_before and (occasion_at is None or place <= occasion_at):
                 counts.add(key, Marks(came_up=IN_TIME))
         order = LATE if counts.is_whole else UNKNOWN
@@ -543,20 +548,12 @@ def _begins_opposite(token: Token, tokens: Iterable[Token]) -> bool:
     return any(begin.match(other.text) for other in tokens if other.negated != token.negated)
 
 
-def _mark_mentions(
-    act: Act, shown: Set[int], counts: PartCounts, mentions: dict[str, list[int]]
-) -> None:
-    """Mark the rules of which an act contains a word, without those whose tokens it shows. A marked
-    rule is removed from `mentions`, because most acts contain the same words again.
-    """
-    words = {word for text in act if text for word in mentions.keys() & _words_in(text)}
-    for word in words:
-        keys = mentions.pop(word)
-        for key in keys:
-            if key not in shown:
-                counts.add(key, Marks(came_up=MENTIONED))
-        if unmarked := [key for key in keys if key in shown]:
-            mentions[word] = unmarked
+def _meet(file: str, occasions: dict[Occasion, list[int]]) -> None:
+    """Remove the need of each occasion for a change of such a file."""
+    for occasion in [each for each in occasions if each.needs and re.search(each.needs, file)]:
+        keys = occasions.pop(occasion)
+        met = occasion._replace(needs="")
+        occasions[met] = [*occasions.get(met, ()), *keys]
 
 
 @lru_cache(maxsize=8)

@@ -14,7 +14,8 @@ from reflector.counts.spellings import has_spellings, versions_of
 
 PATH = (
     r"(?:[\w.*@-]+/)+(?:[\w*@-]*\.[\w*]+|(?![\w*]))|\*\.\w+"
-    r"|[\w-]+\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh)\b"
+    r"|[\w-]+\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh|sql|s?css|html|proto|prisma|graphql|tf"
+    r"|lock|txt|vue|svelte|java|kt|rb|php|cs|swift)\b|(?<!\w)\.env(?:\.[a-z]+)?\b"
 )
 _WORD = re.compile(r"\w+")
 #: Programs that a shell runs. A rule about one is about commands, not about code.
