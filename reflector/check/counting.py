@@ -327,5 +327,5 @@ def _kept_files(project: Project, state: Sequence[Any]) -> dict[str, Any]:
 
 
 def _state(rules: RuleSet) -> list[Any]:
-    kinds = {key: counting.rule.is_fact for key, counting in rules.rules.items()}
+    kinds = {key: [*counting.rule[2:]] for key, counting in rules.rules.items()}
     return [VERSION, *map(list, sorted(kinds.items()))]

@@ -41,8 +41,8 @@ class Deed(NamedTuple):
         return self.milder != "" and self.milder in text
 
 
-def _git(command: str) -> str:
-    return BEGIN + with_any_options(f"git {command}", OPTIONS)
+def _command(text: str) -> str:
+    return BEGIN + with_any_options(text, OPTIONS)
 
 
 _THE = r"(?:(?:the|any|your|our|all|existing|old|git|pre-commit|database|db|schema|new) )*"
@@ -65,12 +65,12 @@ _DEEDS = (
         "the deletion of a remote branch",
         rf"delet(?:e|ing) (?:{_THE}remote branch(?:es)?"
         rf"|{_THE}branch(?:es)? (?:on|from) (?:the )?(?:remote|origin|server|github))",
-        rf"{_git('push --delete')}|{BEGIN}git{OPTIONS} +push\b[^;&|\n]*?\s[\"']?:\w",
+        rf"{_command('git push --delete')}|{BEGIN}git{OPTIONS} +push\b[^;&|\n]*?\s[\"']?:\w",
         ("push",),
     ),
     Deed(
         "git commit --amend",
-        "`git commit --amend`",
+        "`--amend`",
         rf"amend(?:ing)? {_THE}commits?|(?:git commit )?--amend",
         rf"{BEGIN}git{OPTIONS} +commit\b[^;&|\n]*?\s--amend(?![\w-])",
         ("amend",),
@@ -80,7 +80,7 @@ _DEEDS = (
         "git commit --no-verify",
         "`--no-verify`",
         rf"{_SKIPPING}|(?:git commit )?--no-verify|git commit -n",
-        rf"{_git('commit --no-verify')}|{BEGIN}git\b[^;&|\n]*?\s--no-verify(?![\w-])",
+        rf"{_command('git commit --no-verify')}|{BEGIN}git\b[^;&|\n]*?\s--no-verify(?![\w-])",
         ("commit", "verify"),
         rf"{_COMMITTING}|to {_SKIPPING}",
     ),
@@ -96,6 +96,23 @@ _DEEDS = (
         ("migrate", "migration", "alembic", "goose"),
     ),
     Deed(
+        "git push main",
+        "a push to the main branch",
+        rf"{_PUSHING} (?:(?:changes|code|commits|anything|directly|straight) )*to (?:the )?"
+        r"`?(?:main|master)`?(?: branch)?",
+        rf"{BEGIN}git{OPTIONS} +push\b[^;&|\n]*? (?:\S+:)?(?:main|master)(?![^\s;&|\"'])",
+        ("main", "master"),
+    ),
+    Deed(
+        "npm install -g",
+        "a global installation",
+        rf"install(?:ing)? {_THE}(?:(?:npm|packages?|dependencies|tools?|anything|modules?) )*"
+        r"globally",
+        rf"{_command('npm install -g')}|{BEGIN}pnpm +(?:add|i|install)\b[^;&|\n]*? (?:-g|--global)"
+        rf"(?![\w-])|{BEGIN}yarn +global +add\b",
+        ("npm", "pnpm", "yarn"),
+    ),
+    Deed(
         "gh pr merge",
         "the merge of a pull request",
         rf"merg(?:e|ing) {_THE}(?:pull requests?|PRs?)",
@@ -108,7 +125,8 @@ _BY_NAME = {deed.name: deed for deed in _DEEDS}
 
 #: The end of a ban on every act. Other words may restrict it to some branches.
 _EVERY = re.compile(
-    r"(?:(?<=`)\)|[`\"'*_]*)(?:\s*(?:/|,? (?:or|and)|,)\s*`[^`\n]*`)*\s*(?:yourself|on your own)?"
+    r"(?:(?<=`)\)|[`\"'*_]*)(?:\s*(?:/|,? (?:or|and)|,|with|using|via)\s*`[^`\n]*`)*\s*"
+    r"(?:yourself|on your own|(?:to|on) (?:any|the|your) (?:branch(?:es)?|remote|repo\w*))?"
     r"(?:\Z|[.;:!?—–]|\(`|(?:,\s+)?(?:because|since|it|as|so|even|just|always|never|instead)\b)",
     re.IGNORECASE,
 )
@@ -161,5 +179,6 @@ def is_banned(deed: Deed, around: Around) -> bool:
         or _BRANCH_BEFORE.search(around.text[: around.start])
         or is_for_a_case(around.text)
     )
-    is_reached = reaches(re.sub(deed.said, "", around.reach, flags=re.IGNORECASE))
+    own_words = rf"\b(?:{deed.said}|{deed.case})\b"
+    is_reached = reaches(re.sub(own_words, "", around.reach, flags=re.IGNORECASE))
     return _EVERY.match(around.text, end) is not None and not is_restricted and is_reached

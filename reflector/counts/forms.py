@@ -31,6 +31,14 @@ _BY_HAND = re.compile(
     r"(?P<files>[^.:;`]*)",
     re.IGNORECASE,
 )
+#: A file to add, with an ending that has a sibling.
+_FILE_TO_ADD = re.compile(
+    r"\b(?:use|add|create|write|call|name)\b(?P<between>[^.;:`]*)"
+    r"`(?P<stem>[\w.-]+)\.(?P<ending>jsonc?|ya?ml)`",
+    re.IGNORECASE,
+)
+_AGAINST = re.compile(r"\b(?:never|not|no|avoid|instead|rather)\b|n['’]t\b", re.IGNORECASE)
+_SIBLINGS = {"json": "jsonc", "jsonc": "json", "yml": "yaml", "yaml": "yml"}
 _HAND = re.compile(r"\b(?:manually|by hand|directly|hand[- ]?edit)", re.IGNORECASE)
 #: Kinds of files that programs write, and their patterns.
 _KINDS_OF_FILES = {
@@ -81,6 +89,9 @@ def forms_of(text: str) -> Iterator[tuple[str, str]]:
             for kind, pattern in _KINDS_OF_FILES.items():
                 if re.search(kind, rule["files"], re.IGNORECASE):
                     yield pattern, FILE
+    for file in _FILE_TO_ADD.finditer(text):
+        if not _AGAINST.search(text[: file.end()]):
+            yield f"{file['stem']}.{_SIBLINGS[file['ending'].lower()]}", FILE
     is_local = _IMPORTS_AT_TOP.search(text) and _LOCALLY.search(text)
     if is_local and not _IMPORT_EXCEPTION.search(text):
         yield "import in a function", IMPORT

@@ -163,6 +163,15 @@ _LANGUAGES = {
 _CASE = re.compile(
     r"(?:when(?:ever)?|while|before|after|if|during)\b|当|當|.*[时時]$", re.IGNORECASE
 )
+#: The words of a heading about a commit, a push or a pull request, and nothing else.
+_PHASE = re.compile(
+    r"(?:when(?:ever)?|before|after)(?: (?:you|we|each|every|any|an?|the|your|open(?:ing)?"
+    r"|creat(?:e|ing)|submit(?:ting)?|mak(?:e|ing)|commit(?:s|ting)?|push(?:es|ing)?|and|or"
+    r"|(?:pull|merge) requests?|[PM]Rs?|changes?|finish(?:ing)?|tasks?|work|done|are|to git))+",
+    re.IGNORECASE,
+)
+#: A condition about other files than those that it names.
+_OTHERS = re.compile(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b", re.IGNORECASE)
 _SUCH_FILES = "sessions that changed such files"
 _CODE = re.compile(r"`[^`\n]*`")
 #: The parts of a pattern of files, escaped, and their expressions.
@@ -172,6 +181,18 @@ _PATTERN = {r"\*\*/": r"(?:.+/)?", r"\*\*": r".+", r"\*": r"[^/]*"}
 def names_case(heading: str) -> bool:
     """Return whether a heading names the case in which its rules apply."""
     return _CASE.match(heading.strip()) is not None
+
+
+def phase_in(heading: str) -> str:
+    """Return a heading that names only an occasion of nearly every session, such as "Before you
+    commit"; "" for another heading.
+    """
+    words = heading.strip(" :")
+    if not names_case(words):
+        return ""
+    occasion = next((each for each in _OCCASIONS if re.search(each.named, words, re.I)), None)
+    is_usual = occasion is not None and _PHASE.fullmatch(words) is not None
+    return words if is_usual else ""
 
 
 def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
@@ -198,7 +219,7 @@ def _restricted(
     about more than the occasion and files.
     """
     for clause in clauses if occasion else ():
-        files = _files_of(clause, tokens, is_order=True)
+        files = None if _OTHERS.search(clause) else _files_of(clause, tokens, is_order=True)
         if files and occasion and occasion.commands:
             occasion = occasion._replace(needs=files.files)
         elif occasion is None or restricts(clause, occasion.named):

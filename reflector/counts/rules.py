@@ -37,7 +37,8 @@ from reflector.counts.occasions import (
     is_before,
     occasion_of,
     path_expression,
-    places_in_act,
+    phase_in,
+    place_in_act,
     scope_of,
 )
 from reflector.counts.sentences import (
@@ -74,6 +75,8 @@ _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: A file as the argument of a program.
 _FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
+#: The end of a command that does not test a file of your own outside the project.
+_NOT_SCRATCH = r"(?![^;&|\n]*\s/(?:private/)?tmp/)"
 #: The end of a program that prints only its version or its help.
 _NOT_ASKING_ABOUT = r"(?! +(?:--version|--help|-[vVh])\s*(?:\Z|[;&|)\n]))"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
@@ -83,16 +86,24 @@ _OPEN_ENDS = frozenset("(/=:-")
 class Rule(NamedTuple):
     """A rule: its text, and a key that follows from its words. For a fact, only calls that contain
     one of its tokens are counted.
+
+    phase  the heading above it, if it only names an occasion, such as "Before you commit"
     """
 
     key: int
     text: str
     is_fact: bool = False
+    phase: str = ""
+
+    @property
+    def with_phase(self) -> str:
+        """Its text after the occasion of its heading."""
+        return f"{self.phase}: {self.text}" if self.phase else self.text
 
 
-def rule_of(text: str, *, is_fact: bool = False) -> Rule:
+def rule_of(text: str, *, is_fact: bool = False, heading: str = "") -> Rule:
     """Return a rule from its text. Punctuation, case and markup do not change its key."""
-    return Rule(record_key(" ".join(words_of(text))), text, is_fact)
+    return Rule(record_key(" ".join(words_of(text))), text, is_fact, phase_in(heading))
 
 
 class Marks(NamedTuple):
@@ -478,31 +489,36 @@ def restored(saved: Iterable[Any]) -> RuleSet:
 
 
 def _counting(rule: Rule) -> Counting:
-    """Return a rule with its tokens as bits: those that it asks for, and those that it forbids.
-
-    A fact asks for nothing, so each of its tokens only counts as named.
-    """
+    """Return a rule prepared for counting."""
     tokens = tokens_of(rule.text)
-    if rule.is_fact:
-        every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
-        return Counting(rule, tokens, None, every, 0, False, False, False, "", "", {})
+    return _fact_counting(rule, tokens) if rule.is_fact else _rule_counting(rule, tokens)
+
+
+def _fact_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
+    """Return a fact. It asks for nothing, so each of its tokens only counts as named."""
+    every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
+    return Counting(rule, tokens, None, every, 0, False, False, False, "", "", {})
+
+
+def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
+    """Return a rule with its tokens as bits: those that it asks for, and those that it forbids."""
     named, negated = _deeds_in(tokens)
-    occasion = occasion_of(rule.text, tokens)
-    asks_before = named > 0 and occasion is not None and is_before(rule.text, occasion)
-    needs_all = are_all_asked_for(rule.text, tokens)
+    occasion = occasion_of(rule.with_phase, tokens)
     is_to_read = _is_only_path(named, tokens) and asks_to_read(rule.text)
+    are_programs = named > 0 < negated and all(token.is_program for token in tokens)
+    mentions = words_mentioned(rule.text, () if are_programs else tokens)
     return Counting(
         rule,
         tokens,
         occasion,
         named,
         negated,
-        asks_before,
-        needs_all,
-        is_to_read or (occasion is None and has_condition(rule.text)),
-        scope_of(rule.text, tokens),
-        " ".join(sorted(words_mentioned(rule.text, tokens))),
-        features_of(rule.text),
+        is_before=named > 0 and occasion is not None and is_before(rule.with_phase, occasion),
+        needs_all=are_all_asked_for(rule.text, tokens),
+        is_open=is_to_read or (occasion is None and has_condition(rule.text)),
+        scope=scope_of(rule.text, tokens),
+        mentions=" ".join(sorted(mentions)),
+        features=features_of(rule.text),
     )
 
 
@@ -603,4 +619,5 @@ def _words_of(token: Token) -> str:
     if not words:
         return first + end + _NOT_ASKING_ABOUT
     end += r"(?![:./=]\w)" if end else ""
+    end += _NOT_SCRATCH if token.negated and "test" in token.text else ""
     return f"{first}{OPTIONS} +{script}" + rf"{OPTIONS} +".join(words) + end

@@ -134,11 +134,13 @@ def _is_place(token: Token, around: Around) -> bool:
 
 def _is_out_of_reach(token: Token, around: Around) -> bool:
     """Return whether unknown words are between a ban and a token. A definition with a name has its
-    own words.
+    own words, and the words of the token itself are known: "never rebase with `git rebase -i`".
     """
     if not token.negated or token.form == NAME or _is_ban_itself(token, around):
         return False
-    return not reaches(without_edits(around.reach) if token.form == FILE else around.reach)
+    own = "|".join(map(re.escape, token.text.split()))
+    reach = re.sub(rf"\b(?:{own})\b", "", around.reach) if token.is_command else around.reach
+    return not reaches(without_edits(reach) if token.form == FILE else reach)
 
 
 def _is_ban_itself(token: Token, around: Around) -> bool:

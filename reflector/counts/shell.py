@@ -50,6 +50,11 @@ _ASKED_TO_RUN = re.compile(
     r"|rode)[ \t]+(?:(?:also|always|both|first|the|script)[ \t]+)*" + _LISTED + r"`?\Z",
     re.IGNORECASE,
 )
+#: After these words, only a file that is not imported is a script.
+_ASKED_TO_USE = re.compile(
+    r"(?<![\w-])(?:use|using|via|through|call)[ \t]+(?:the[ \t]+)?`?\Z", re.I
+)
+_PROGRAM = re.compile(rf"\.(?:sh|bash|zsh|fish|ps1)$|^(?:{_NAME}/)*{_PROGRAM_FOLDER}/")
 _IS_RUN = re.compile(
     r"`?(?:\s*(?:,|and)\s+`[^`\n]*`)*\s+(?:script\s+)?(?:is|are|was|has been|be|must be|should be)"
     r"\s+(?:always\s+|first\s+)?(?:run|executed)\b",
@@ -68,6 +73,8 @@ def script_in(code: str, before: str, after: str) -> str:
     if script is None or _TEST_FILE.search(script["command"].partition(" ")[0]):
         return ""
     is_command = script["interpreter"] or script["arguments"]
+    if _ASKED_TO_USE.search(before) and _PROGRAM.search(script["command"]):
+        return script["command"]
     is_run = is_command or _ASKED_TO_RUN.search(before) or _IS_RUN.match(after)
     return script["command"] if is_run else ""
 

@@ -27,6 +27,7 @@ def _options(names: str, valued: str = "") -> _Options:
 
 _INSTALLING = _options("g=global D=save-dev E=save-exact f=force")
 _OPTIONS = {
+    "curl": _options("k=insecure L=location s=silent f=fail i=include", "dHXobAuFeTxmw"),
     "git add": _options("A=all f=force u=update p=patch n=dry-run"),
     "git branch": _options("d=delete f=force m=move r=remotes"),
     "git clean": _options("f=force n=dry-run", "e"),
@@ -49,9 +50,10 @@ _ALIASES = {
     "pnpm install": "install|i",
     "pnpm test": "test|t",
 }
-#: Programs with versions in their names.
+#: Programs with versions in their names, or that python runs as a module.
 _VERSIONS = {
     "pip": (r"(?:python[\d.]* +-m +)?pip[\d.]*", ("pip", "pip3")),
+    "pytest": (r"(?:python[\d.]* +-m +)?pytest", ("pytest",)),
     "python": (r"python[\d.]*", ("python", "python2", "python3")),
 }
 _ARGUMENTS = r"[^;&|\n]*?\s"

@@ -20,11 +20,11 @@ PATH = (
 _WORD = re.compile(r"\w+")
 #: Programs that a shell runs. A rule about one is about commands, not about code.
 PROGRAMS = frozenset(
-    "apt awk brew bun bundle bunx cargo cat cmake conda cp curl deno docker dotnet find"
-    " flake8 gh git go gradle grep helm hg jest jq just kubectl less ls make mise mocha mv mvn"
-    " mypy node nox npm npx nvm perl php pip pip3 pipenv pipx pnpm podman poetry pylint pytest"
-    " python python2 python3 rake rg rm rsync ruby ruff rustc sed ssh sudo svn tail task tee"
-    " terraform tox tsc tsx uv uvx vitest wget yarn".split()
+    "alembic apt awk brew bun bundle bunx cargo cat cmake conda cp curl deno docker"
+    " docker-compose dotnet eslint find flake8 gh git go gradle grep helm hg jest jq just kubectl"
+    " less ls make mise mocha mv mvn mypy node nox npm npx nvm perl php pip pip3 pipenv pipx pnpm"
+    " podman poetry prettier psql pylint pytest python python2 python3 rake rg rm rsync ruby ruff"
+    " rustc sed ssh sudo svn tail task tee terraform tox tsc tsx uv uvx vitest wget yarn".split()
 )
 #: First words of code that looks like a command, as in `pub use`.
 _KEYWORDS = frozenset(
@@ -58,7 +58,7 @@ class Token(NamedTuple):
     @property
     def is_pattern(self) -> bool:
         """Whether it is a pattern of files instead of a text."""
-        return "*" in self.text
+        return "*" in self.text and " " not in self.text
 
     @property
     def is_path(self) -> bool:
@@ -75,7 +75,9 @@ class Token(NamedTuple):
         if self.form not in ("", VERSIONS):
             return self.form in (BEFORE_FILE, DEED, SCRIPT)
         is_code = self.text.partition(" ")[0] in _KEYWORDS
-        return not is_code and re.match(r"(?:\./)?[a-z][\w.-]* +\S", self.text) is not None
+        return (
+            not is_code and re.match(r"\.?/?(?:[\w.-]+/)*[a-z][\w.-]* +\S", self.text) is not None
+        )
 
     @property
     def shown(self) -> str:

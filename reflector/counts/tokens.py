@@ -47,8 +47,10 @@ _CHOICE = r",? (?:(?:and |but )?(?:not|never)|instead of|rather than) "
 #: Programs without backquotes, as in "use rg, not grep".
 _CHOSEN = (
     rf"(?:{_PROGRAM})(?={_CHOICE}`?(?:{_PROGRAM})\b)"
-    r"|(?:(?<=not )|(?<=never )|(?<=instead of )|(?<=rather than ))"
-    rf"(?:{_PROGRAM})(?=\W*\Z|[,;:)]|\.(?!\w)| (?:in|for|to|when|here)\b)"
+    r"|(?:(?<=not )|(?<=never )|(?<=instead of )|(?<=rather than )|(?<=ever use )|(?<=n't use )"
+    r"|(?<=not use )|(?<=void )|(?<=, use )|(?<=plain )|(?<=bare )|(?<=system )|(?<=global )"
+    r"|(?<=-wide ))"
+    rf"(?:{_PROGRAM})(?=\W*\Z|[,;:)]|\.(?!\w)| (?:in|for|to|when|here|directly)\b)"
 )
 _TOKEN = re.compile(
     rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{PATH}|(?i:{SAID})(?!\w)|{_IDENTIFIER}|{_CHOSEN})"
@@ -115,9 +117,15 @@ def _form_of(token: Token, around: Around) -> str:
     program = token.text.partition(" ")[0]
     if token.negated and token.text in _INTERPRETERS and "script" in around.text:
         return BEFORE_FILE
-    if token.negated and versions_of(program) and f"{program}3" not in around.text:
+    if token.negated and _is_any_version(program, around.text):
         return VERSIONS
     return NAME if re.fullmatch(r"[A-Za-z]\w*_", token.text) and names(around.text) else ""
+
+
+def _is_any_version(program: str, text: str) -> bool:
+    """Return whether a rule means each version of a program, because it names no other one."""
+    is_known = versions_of(program) != ()
+    return is_known and re.search(rf"{program}\d|-m {program}\b", text) is None
 
 
 def are_all_asked_for(text: str, tokens: Sequence[Token]) -> bool:
