@@ -73,7 +73,7 @@ def counted_rule(line: Line) -> Rule:
     A command of a code block gets backquotes, because it has none of its own.
     """
     text = f"`{line.text}`" if line.kind == Kind.COMMAND else line.text
-    return rule_of(text, is_fact=not line.is_rule, heading=line.heading)
+    return rule_of(text, is_fact=not line.is_rule, titles=line.titles, scope=line.scope)
 
 
 class Judged(NamedTuple):

@@ -206,8 +206,9 @@ def counts_of(
         began = time_of(session.began)
         for key in by_rule.keys() & session.rules if session.steps else ():
             rule = by_rule[key].counting.rule
-            period = "unknown" if began is None else standing(rule, began)
-            by_rule[key].add(period, session.marks.get(key, Marks()))
+            marks = session.marks.get(key, Marks())
+            if rule.is_loaded(marks):
+                by_rule[key].add("unknown" if began is None else standing(rule, began), marks)
     sentences = list(_add_quotes(files, by_rule))
     starts = [time_of(session.began) for session in every_session.values() if session.steps]
     return Counted(by_rule, repeated(sentences), used, starts)

@@ -123,7 +123,8 @@ def evidence_of(
     if file and not any(line.file == file for line in advice.lines):
         advice = advice_to_check(project, [project.root / file])
     lines = advice.lines
-    line = next((each for each in lines if each.place == place), None)
+    here = [each for each in lines if each.place == place]
+    line = next((each for each in here if each.is_rule), here[0] if here else None)
     if line is None:
         return None
     with checks.open_or_empty(project) as ledger:
@@ -243,7 +244,7 @@ def _words_of(
         word = word if word in line else word.partition(" ")[0]
         yield f"{_RAN if act.command else _WROTE} {deed}", _Words(line, word)
     occasion = counting.occasion
-    at = place_in_act(occasion, act) if occasion else -1
+    at = place_in_act(occasion._replace(needs=""), act) if occasion else -1
     if at >= 0:
         line = shown[act.command.count("\n", 0, at)] if command else act.file
         yield "occasion", _Words(line, (act.command or act.file)[at:][:_MOST_WORD])
@@ -259,7 +260,9 @@ def _all_deeds(
     worked = [
         (session_id, session, began)
         for session_id, session in sessions.items()
-        if session.counts.steps and (began := time_of(session.counts.began))
+        if session.counts.steps
+        and (began := time_of(session.counts.began))
+        and counting.rule.is_loaded(session.counts.marks.get(key, Marks()))
     ]
     is_fact = not line.is_rule
     knew = [

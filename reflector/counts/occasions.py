@@ -183,16 +183,12 @@ def names_case(heading: str) -> bool:
     return _CASE.match(heading.strip()) is not None
 
 
-def phase_in(heading: str) -> str:
-    """Return a heading that names only an occasion of nearly every session, such as "Before you
-    commit"; "" for another heading.
+def phase_in(*titles: str) -> str:
+    """Return the first of the titles that names only an occasion of nearly every session, such as
+    "Before you commit"; "" if none does. Words after a comma only order: ", always run".
     """
-    words = heading.strip(" :")
-    if not names_case(words):
-        return ""
-    occasion = next((each for each in _OCCASIONS if re.search(each.named, words, re.I)), None)
-    is_usual = occasion is not None and _PHASE.fullmatch(words) is not None
-    return words if is_usual else ""
+    phases = (re.split(r"[,:]", title.strip())[0] for title in titles)
+    return next(filter(_PHASE.fullmatch, phases), "")
 
 
 def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:

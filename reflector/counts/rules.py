@@ -64,7 +64,8 @@ VERSION = "counts/11"
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of
 #: the rule, without following or breaking the rule.
-CAME_UP, LATE, IN_TIME, UNKNOWN, MENTIONED = 1, 2, 4, 8, 16
+#: LOADED: the agent worked with a file at which it loads the rule.
+CAME_UP, LATE, IN_TIME, UNKNOWN, MENTIONED, LOADED = 1, 2, 4, 8, 16, 32
 _ORDER = LATE | IN_TIME | UNKNOWN
 #: In `said`, the bit of a sentence that repeats the rule; the bits of the tokens follow it.
 AGAIN = 1
@@ -87,23 +88,36 @@ class Rule(NamedTuple):
     """A rule: its text, and a key that follows from its words. For a fact, only calls that contain
     one of its tokens are counted.
 
-    phase  the heading above it, if it only names an occasion, such as "Before you commit"
+    phase  the words before it, if they only name an occasion, such as "Before you commit"
+    files  an expression for the files at which an agent loads it; "" if it loads it at each start
     """
 
     key: int
     text: str
     is_fact: bool = False
     phase: str = ""
+    files: str = ""
+
+    def is_loaded(self, marks: Marks) -> bool:
+        """Return whether the agent of a session with these marks loaded it."""
+        return not self.files or marks.came_up & LOADED > 0
 
     @property
     def with_phase(self) -> str:
-        """Its text after the occasion of its heading."""
+        """Its text after the occasion that its titles name."""
         return f"{self.phase}: {self.text}" if self.phase else self.text
 
 
-def rule_of(text: str, *, is_fact: bool = False, heading: str = "") -> Rule:
-    """Return a rule from its text. Punctuation, case and markup do not change its key."""
-    return Rule(record_key(" ".join(words_of(text))), text, is_fact, phase_in(heading))
+def rule_of(
+    text: str, *, is_fact: bool = False, titles: Sequence[str] = (), scope: Iterable[str] = ()
+) -> Rule:
+    """Return a rule from its text. Punctuation, case and markup do not change its key.
+
+    titles  the words before it: its lead-in and its heading
+    scope   the patterns of files at which an agent loads it
+    """
+    key = record_key(" ".join(words_of(text)))
+    return Rule(key, text, is_fact, phase_in(*titles), "|".join(map(path_expression, scope)))
 
 
 class Marks(NamedTuple):
@@ -308,7 +322,11 @@ class RuleSet:
         self._formed: list[_Sought] = []
         self._mentions: dict[str, list[int]] = {}
         self._occasions: dict[Occasion, list[int]] = {}
+        #: The keys of the rules that an agent loads only at some files, by these files.
+        self._loading: dict[str, list[int]] = {}
         for key, counting in self.rules.items():
+            if counting.rule.files:
+                self._loading.setdefault(counting.rule.files, []).append(key)
             for word in counting.mentions.split():
                 self._mentions.setdefault(word, []).append(key)
             if counting.occasion:
@@ -366,6 +384,10 @@ class RuleSet:
 
         The place of a rule's first token in the command shows whether it ran before its occasion.
         """
+        for files, keys in self._loading.items():
+            if any(re.search(files, word) for word in (act.file, *act.read.split())):
+                for key in keys:
+                    counts.add(key, Marks(came_up=LOADED))
         places: dict[int, int] = {}
         shown: set[int] = set()
         for sought, place in self.deeds_in(act):

@@ -39,7 +39,7 @@ def rules_of(project: Project, rows: Iterable[BulletRow]) -> RuleSet:
             if kept["state"] == state:
                 return restored(kept["rules"])
         lines = loaded_advice(project.root).rules
-        in_files = (rule_of(line.text, heading=line.heading) for line in lines)
+        in_files = (rule_of(line.text, titles=line.titles, scope=line.scope) for line in lines)
         rules = rule_set([*map(rule_of, bullets), *in_files])
         project.keep(_RULES, {"state": state, "rules": list(rules.rules.values())})
         return rules
