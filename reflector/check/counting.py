@@ -111,7 +111,7 @@ class RuleCount:
         came_up = self._came_up(marks)
         is_late = self.counting.is_before and not marks.came_up & IN_TIME
         is_fact = self.counting.rule.is_fact
-        asked_for = self._bits(lambda token: is_fact or not token.is_path) & named
+        asked_for = self._bits(lambda token: is_fact or token.is_run) & named
         is_run = (
             marks.run & named == named if self.counting.needs_all else marks.run & asked_for > 0
         )

@@ -234,6 +234,10 @@ def _words_of(
     for sought, place in alone.deeds_in(act):
         deed = "named" if sought.bit & counting.named else "against"
         word = sought.token.text
+        if act.read or act.message:
+            verb = _RAN if act.read else _WROTE
+            yield f"{verb} {deed}", _Words((act.read or act.message).strip().split("\n")[0], word)
+            continue
         if act.file and sought.is_file_of(act):
             yield f"{_WROTE} {deed}", _Words(act.file, word.strip("*"))
             continue

@@ -46,6 +46,7 @@ _NAMING = re.compile(
 #: The text that a search names: a string, the value of an option, or the words after `--`.
 _SOUGHT = re.compile(rf"{_STRING}|(?<=\s--grep=)\S+|(?<=\s--\s).*", re.DOTALL)
 _PRINTED = re.compile(r"\A[^>]+")
+_COMMITS = re.compile(rf"\bgit{OPTIONS} +commit(?![\w-])")
 #: The beginning of words that a text of the shell contains, as in `-m "$(cat <<'EOF'`.
 _INTO_WORDS = re.compile(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
@@ -61,6 +62,7 @@ class Act(NamedTuple):
     command  "" for a change of a file
     file     its path, "" if it is not known
     read     words of a call that only reads, such as the path of a file
+    message  the message of a commit; only this is known of its act
     """
 
     command: str = ""
@@ -68,6 +70,7 @@ class Act(NamedTuple):
     added: str = ""
     removed: str = ""
     read: str = ""
+    message: str = ""
 
 
 @dataclass(slots=True)
@@ -124,6 +127,8 @@ def _acts_of_shell(command: str) -> Iterator[Act]:
     without_texts = _HEREDOC.sub(r"\g<line>", command) if "<<" in command else command
     without_words = _with_words(without_texts, lambda words: f'{words["option"]}"…"')
     yield Act(_NAMING.sub(_without_named_text, without_words))
+    if "commit" in command:
+        yield from (Act(message=message) for message in _messages_in(command))
     for text in _HEREDOC.finditer(command):
         target = _INTO_FILE.search(text["line"])
         if _PATCH in text["body"]:
@@ -139,6 +144,23 @@ def _without_named_text(naming: re.Match[str]) -> str:
     named = _PRINTED if naming["prints"] else _SOUGHT
     shown = named.sub(lambda text: " …" + "\n" * text[0].count("\n"), naming["arguments"])
     return f"{naming['program']}{shown}"
+
+
+def _messages_in(command: str) -> Iterator[str]:
+    """Yield the messages of the commits in a command. A paragraph follows each further `-m`."""
+    for writing in _WRITING.finditer(_HEREDOC.sub(_with_body, command)):
+        words = [text[0].removeprefix(text["option"]) for text in _WORDS.finditer(writing[0])]
+        if _COMMITS.match(writing[0]) and words:
+            paragraphs = (_INTO_WORDS.sub("", text.strip("\"'")).strip() for text in words)
+            yield "\n\n".join(paragraphs)
+
+
+def _with_body(text: re.Match[str]) -> str:
+    """Return the line of a commit with the text that follows it as its message."""
+    line = text["line"].partition("<<")[0].removesuffix("$(cat ").rstrip(" \"'")
+    body = text["body"].replace("'", "’").strip()
+    option = re.compile(r"(?: -F *-| --file[= ]-| -m| -\w*m| --message=?)\Z")
+    return f"{option.sub('', line)} -m '{body}'" if _COMMITS.search(line) else ""
 
 
 def readable(command: str) -> str:

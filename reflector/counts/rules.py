@@ -17,6 +17,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
+from reflector.counts import subjects
 from reflector.counts.calls import Act, Waiting
 from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.code import uses_as_code, without_comments
@@ -27,7 +28,9 @@ from reflector.counts.forms import (
     FILE,
     IMPORT,
     NAME,
+    READ,
     SCRIPT,
+    STAGED,
     VERSIONS,
     places_of,
 )
@@ -49,7 +52,15 @@ from reflector.counts.sentences import (
     sentences_of,
     speaks_against,
 )
-from reflector.counts.shell import BEGIN, FOLDER, OPTIONS, run_of
+from reflector.counts.shell import (
+    BEGIN,
+    FOLDER,
+    OPTIONS,
+    file_expression,
+    reading_of,
+    run_of,
+    staging_of,
+)
 from reflector.counts.spellings import with_any_options, words_of as words_of_command
 from reflector.counts.token import PROGRAMS, Token
 from reflector.counts.tokens import are_all_asked_for, tokens_of, words_mentioned
@@ -74,6 +85,8 @@ _WORDS = re.compile(r"\w+")
 _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 #: Programs that run a script of a project by its name, with `run` or without.
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
+#: The forms of tokens that only commands show.
+_OF_COMMANDS = (BEFORE_FILE, DEED, READ, SCRIPT, STAGED)
 #: A file as the argument of a program.
 _FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
 #: The end of a command that does not test a file of your own outside the project.
@@ -263,6 +276,16 @@ class _Sought(NamedTuple):
         named = self.token._replace(negated=False, form="")
         return self._replace(token=named).place_in(text) >= 0
 
+    def is_broken_by(self, message: str) -> bool:
+        """Return whether the message of a commit breaks the rule."""
+        return subjects.is_broken_by(self.token.form, self.token.text, message)
+
+    def is_read_by(self, read: str) -> bool:
+        """Return whether a call that reads a file, whose path comes first, reads this one."""
+        path = re.match(r"\S*", read)
+        file = rf"(?:^|/){file_expression(self.token.text)}"
+        return path is not None and re.search(file, path[0]) is not None
+
     @property
     def is_shown_by_commands(self) -> bool:
         """Whether a command can run the token. An argument does not run a forbidden word."""
@@ -280,7 +303,7 @@ class _Sought(NamedTuple):
         rule against an identifier.
         """
         is_program = self.token.is_program and self.token.negated
-        if is_program or self.token.form in (BEFORE_FILE, DEED, SCRIPT):
+        if is_program or self.token.form in _OF_COMMANDS:
             return False
         if self.token.form:
             removed = self._places_in(act.removed, act.file)
@@ -318,8 +341,10 @@ class RuleSet:
         self.rules = {counting.rule.key: counting for counting in rules}
         #: By the words of which a text with the token contains one.
         self._sought: dict[str, list[_Sought]] = {}
-        #: Those whose words are not in a call.
+        #: Those whose words are not in a call, those of files to read, and those of messages.
         self._formed: list[_Sought] = []
+        self._read: list[_Sought] = []
+        self._subjects: list[_Sought] = []
         self._mentions: dict[str, list[int]] = {}
         self._occasions: dict[Occasion, list[int]] = {}
         #: The keys of the rules that an agent loads only at some files, by these files.
@@ -334,9 +359,12 @@ class RuleSet:
             deeds = counting.named | counting.negated
             for place, token in enumerate(counting.tokens):
                 if deeds >> place & 1:
-                    begin = "" if token.form == SCRIPT else token.text.partition(" ")[0]
-                    sought = _Sought(token, key, 1 << place, begin)
-                    if token.form in (FILE, NAME, IMPORT):
+                    sought = _Sought(token, key, 1 << place)
+                    if token.form == READ:
+                        self._read.append(sought)
+                    if token.form in subjects.FORMS:
+                        self._subjects.append(sought)
+                    elif token.form in (FILE, NAME, IMPORT):
                         self._formed.append(sought)
                     else:
                         for anchor in token.anchors:
@@ -392,7 +420,7 @@ class RuleSet:
         shown: set[int] = set()
         for sought, place in self.deeds_in(act):
             shown.add(sought.key)
-            if not act.command:
+            if not (act.command or act.read):
                 counts.add(sought.key, Marks(written=sought.bit))
                 continue
             counts.add(sought.key, Marks(run=sought.bit))
@@ -405,6 +433,11 @@ class RuleSet:
         """Yield the tokens that an act runs or writes, each with its index in the command or in the
         added text.
         """
+        if act.message:
+            yield from ((each, 0) for each in self._subjects if each.is_broken_by(act.message))
+            return
+        if act.read:
+            yield from ((each, 0) for each in self._read if each.is_read_by(act.read))
         for sought in self._held_by(act.command):
             if sought.is_shown_by_commands:
                 yield sought, sought.place_in_act(act)
@@ -415,6 +448,13 @@ class RuleSet:
         for sought in chain(formed, self._held_by(act.added)) if act.added else ():
             if sought.is_added_by(act) and self._applies(sought.key, act):
                 yield sought, sought.place_in_act(act)
+
+    def _mentioned_in(self, act: Act) -> set[int]:
+        """Return the keys of the rules of which an act contains a word. Messages do not count."""
+        if act.message:
+            return set()
+        words = chain.from_iterable(self._mentions.keys() & _words_in(text) for text in act)
+        return set(chain.from_iterable(self._mentions[word] for word in words))
 
     def _count_occasions(
         self,
@@ -572,6 +612,8 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
     is_pattern = token.is_pattern and token.form != FILE
     if is_pattern or token.scope or (token.negated and is_capitals):
         return False
+    if token.form in subjects.FORMS:
+        return True
     if _begins_opposite(token, tokens):
         return False
     if token.negated and token.is_program:
@@ -624,6 +666,9 @@ def _command(token: Token) -> re.Pattern[str]:
         return re.compile(deed_named(token.text).commands, re.MULTILINE)
     if token.form == SCRIPT:
         return re.compile(run_of(token.text), re.MULTILINE)
+    if token.form in (READ, STAGED):
+        expression_of = reading_of if token.form == READ else staging_of
+        return re.compile(expression_of(token.text), re.MULTILINE)
     is_banned_program = token.negated and token.text.partition(" ")[0] in PROGRAMS
     if not (token.is_command or is_banned_program):
         return _expression(token.text)

@@ -65,6 +65,34 @@ _FORCE = r"(?:--force(?:-with-lease(?:=\S*)?)?(?![\w-])|-[a-zA-Z]*f[a-zA-Z]*(?![
 FORCED_PUSH = rf"{BEGIN}git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s{_FORCE}"
 
 
+#: Programs that print a file, and programs that search for a pattern in it.
+_PRINTERS = (
+    r"(?:cat|bat|less|more|head|tail|nl|sed|awk|cut|sort|strings|xxd|base64|jq|source|\.|vim?|nano)"
+)
+_SEARCHERS = rf"(?:[ef]?grep|rg|ag){OPTIONS} +[^-\s]\S*"
+#: Copies of a file that do not contain its secrets.
+_EXAMPLES = r"(?:\.(?!example|sample|template|dist)[\w-]+)*"
+
+
+def file_expression(path: str) -> str:
+    """Return an expression for a file of a rule as an argument. `.env` has variants."""
+    escaped = re.escape(path.removeprefix("./")).replace(r"\*\*", r"\S*").replace(r"\*", r"[^\s/]*")
+    variants = _EXAMPLES if path.endswith(".env") else ""
+    return escaped if path.endswith("/") else rf"{escaped}{variants}(?![\w.-])"
+
+
+def reading_of(path: str) -> str:
+    """Return an expression for the commands that print a file or search in it."""
+    readers = rf"(?:{_PRINTERS}|{_SEARCHERS})(?=\s)"
+    return rf"{BEGIN}{readers}[^;&|\n>]*?(?<=[\s\"'/]){file_expression(path)}"
+
+
+def staging_of(path: str) -> str:
+    """Return an expression for the commands that add a file to a commit."""
+    file = file_expression(path)
+    return rf"{BEGIN}git{OPTIONS} +(?:add|stage|commit)(?=\s)[^;&|\n]*?(?<=[\s\"'/]){file}"
+
+
 def script_in(code: str, before: str, after: str) -> str:
     """Return the path of the script that a rule's code runs, with its arguments; "" without one. A
     path alone is only a script if the words before or after it ask to run it.

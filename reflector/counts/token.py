@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from reflector.counts import subjects
 from reflector.counts.deeds import Deed, deed_named
-from reflector.counts.forms import BEFORE_FILE, DEED, IMPORT, SCRIPT, VERSIONS
+from reflector.counts.forms import BEFORE_FILE, DEED, IMPORT, READ, SCRIPT, STAGED, VERSIONS
 from reflector.counts.spellings import has_spellings, versions_of
 
 PATH = (
@@ -46,8 +47,9 @@ class Token(NamedTuple):
     form      "before a file" if only a command with a file shows it, "script" for a script that is
               run, "deed" for each act of a kind, such as a push with force, "file" if only a change
               of such a file shows it, "name" if only a definition with such a name shows it,
-              "import" for an import inside a function, "any version" for each version of a program;
-              "" for other tokens
+              "import" for an import inside a function, "read" or "staged" for a file that is read
+              or added to a commit, "any version" for each version of a program, and those of
+              `subjects` for messages of commits; "" for other tokens
     """
 
     text: str
@@ -70,6 +72,11 @@ class Token(NamedTuple):
         )
 
     @property
+    def is_run(self) -> bool:
+        """Whether a command with it is an act, not only a command about a file."""
+        return not self.is_path or self.form in (READ, STAGED)
+
+    @property
     def is_command(self) -> bool:
         """Whether it is a command with its arguments, such as `make lint`."""
         if self.form not in ("", VERSIONS):
@@ -84,6 +91,10 @@ class Token(NamedTuple):
         """Its text as a page shows it."""
         if self.form == IMPORT:
             return "an import in a function"
+        if self.form in subjects.FORMS:
+            return subjects.shown(self.form, self.text)
+        if self.form == READ:
+            return f"a read of `{self.text}`"
         deed = self._deed
         return deed.shown if deed else f"`{self.text}`"
 

@@ -16,17 +16,17 @@ from reflector.counts.deeds import SAID, deed_said, is_banned, is_in_words
 from reflector.counts.forms import (
     BEFORE_FILE,
     DEED,
-    FILE,
     NAME,
     SCRIPT,
     VERSIONS,
-    edits,
+    deed_with_file,
     forms_of,
     names,
 )
 from reflector.counts.scopes import scope_of_token
 from reflector.counts.shell import script_in
 from reflector.counts.spellings import versions_of
+from reflector.counts.subjects import subjects_in
 from reflector.counts.token import PATH, PROGRAMS, Token
 
 #: Events have one bit for each token.
@@ -61,7 +61,7 @@ _NOUNS = frozenset("async await const enum impl struct trait typedef".split())
 _NAMES = frozenset(
     "GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MongoDB GraphQL DevOps YouTube"
     " LinkedIn macOS NumPy PyTorch FastAPI OpenAI ChatGPT OpenCode StackOverflow WordPress"
-    " CloudFlare DynamoDB BigQuery LaTeX PowerShell".split()
+    " CloudFlare DynamoDB BigQuery LaTeX PowerShell Co-Authored-By".split()
 )
 #: An ending of file names, not a file such as `.env`.
 _ENDING = re.compile(r"\.(?!env|git)[a-z]{1,5}")
@@ -89,7 +89,8 @@ def tokens_of(text: str) -> tuple[Token, ...]:
             if is_long and written not in _NAMES and not is_allowed_act:
                 token = _token(place, written)
                 tokens.setdefault(token.text, token)
-    forms = [Token(name, negated=True, form=form) for name, form in forms_of(text)]
+    formed = [*forms_of(text), *subjects_in(text)]
+    forms = [Token(name, negated=True, form=form) for name, form in formed]
     return (*forms, *tokens.values())[:MOST_TOKENS]
 
 
@@ -112,8 +113,12 @@ def _form_of(token: Token, around: Around) -> str:
     if placeholder and _FILE_PLACEHOLDER.match(around.span, placeholder.start()):
         is_program = token.text.partition(" ")[0] in PROGRAMS
         return BEFORE_FILE if is_program else ""
-    if token.negated and (token.is_path or token.is_pattern) and edits(around.reach):
-        return FILE
+    if (
+        token.negated
+        and (token.is_path or token.is_pattern)
+        and (form := deed_with_file(around.reach))
+    ):
+        return form
     program = token.text.partition(" ")[0]
     if token.negated and token.text in _INTERPRETERS and "script" in around.text:
         return BEFORE_FILE
