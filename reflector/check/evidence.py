@@ -19,7 +19,7 @@ from reflector.check.facts import RuleFacts
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, repeated_row, signals_of
 from reflector.check.source import advice_to_check
-from reflector.counts.calls import Act, acts_of, readable
+from reflector.counts.calls import Act, acts_of, messages_in, readable
 from reflector.counts.occasions import place_in_act
 from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_set
 from reflector.counts.sentences import sentences_of
@@ -234,9 +234,10 @@ def _words_of(
     for sought, place in alone.deeds_in(act):
         deed = "named" if sought.bit & counting.named else "against"
         word = sought.token.text
-        if act.read or act.message:
+        if act.read or act.commit:
+            words = act.read.strip() or next(messages_in(act.commit), "")
             verb = _RAN if act.read else _WROTE
-            yield f"{verb} {deed}", _Words((act.read or act.message).strip().split("\n")[0], word)
+            yield f"{verb} {deed}", _Words(words.partition("\n")[0], word)
             continue
         if act.file and sought.is_file_of(act):
             yield f"{_WROTE} {deed}", _Words(act.file, word.strip("*"))

@@ -43,6 +43,7 @@ _NAMING = re.compile(
     rf"|git{OPTIONS} +(?:grep|log))(?=\s)){_ARGUMENTS}",
     re.MULTILINE | re.DOTALL,
 )
+_MAY_NAME = re.compile(r"\b(?:echo|printf|rg|[ef]?grep|ag|ack|log)\s")
 #: The text that a search names: a string, the value of an option, or the words after `--`.
 _SOUGHT = re.compile(rf"{_STRING}|(?<=\s--grep=)\S+|(?<=\s--\s).*", re.DOTALL)
 _PRINTED = re.compile(r"\A[^>]+")
@@ -62,7 +63,7 @@ class Act(NamedTuple):
     command  "" for a change of a file
     file     its path, "" if it is not known
     read     words of a call that only reads, such as the path of a file
-    message  the message of a commit; only this is known of its act
+    commit   a command with the messages of its commits. It has an act of its own
     """
 
     command: str = ""
@@ -70,7 +71,7 @@ class Act(NamedTuple):
     added: str = ""
     removed: str = ""
     read: str = ""
-    message: str = ""
+    commit: str = ""
 
 
 @dataclass(slots=True)
@@ -126,9 +127,11 @@ def _acts_of_shell(command: str) -> Iterator[Act]:
     """Yield a command without the texts in it, and the texts that it writes into files."""
     without_texts = _HEREDOC.sub(r"\g<line>", command) if "<<" in command else command
     without_words = _with_words(without_texts, lambda words: f'{words["option"]}"…"')
-    yield Act(_NAMING.sub(_without_named_text, without_words))
-    if "commit" in command:
-        yield from (Act(message=message) for message in _messages_in(command))
+    if _MAY_NAME.search(without_words):
+        without_words = _NAMING.sub(_without_named_text, without_words)
+    yield Act(without_words)
+    if " commit" in command:
+        yield Act(commit=command)
     for text in _HEREDOC.finditer(command):
         target = _INTO_FILE.search(text["line"])
         if _PATCH in text["body"]:
@@ -146,7 +149,7 @@ def _without_named_text(naming: re.Match[str]) -> str:
     return f"{naming['program']}{shown}"
 
 
-def _messages_in(command: str) -> Iterator[str]:
+def messages_in(command: str) -> Iterator[str]:
     """Yield the messages of the commits in a command. A paragraph follows each further `-m`."""
     for writing in _WRITING.finditer(_HEREDOC.sub(_with_body, command)):
         words = [text[0].removeprefix(text["option"]) for text in _WORDS.finditer(writing[0])]

@@ -129,6 +129,8 @@ _IN_TESTS = (
     r"(?:tests?|specs|pruebas|testes)\b(?![ \t]+(?!code|files?)\w)"
     r"|(?:测试|テスト)(?:代码|コード)?(?:中|里|内|で|の中)"
 )
+#: A rule about all code except tests.
+_IN_PRODUCT = re.compile(r"\bin (?:production|library|application|non-test) code\b", re.IGNORECASE)
 _TEST_CODE = r"\btests?[- ](?:code|files?)\b|测试代码|テストコード|\bcódigo de (?:prueba|teste)"
 #: A rule that asks for something before its occasion: "before you commit", "提交之前".
 _BEFORE = (
@@ -170,6 +172,13 @@ _PHASE = re.compile(
     r"|(?:pull|merge) requests?|[PM]Rs?|changes?|finish(?:ing)?|tasks?|work|done|are|to git))+",
     re.IGNORECASE,
 )
+#: An order that begins with its command, perhaps after a label: "Format: `make fmt`".
+_PLAIN_ORDER = re.compile(
+    r"\W*(?:(?!do|don|never|no|not|avoid)\w+(?: \w+){0,2}\W*:\W*)?"
+    r"(?:(?:always|also|then|first|please|finally|(?:re-?)?run|execute|ensure|make sure|verify"
+    r"|that|check|the|tests|linter|formatter|with|and)[ ,]*)*`",
+    re.IGNORECASE,
+)
 #: A condition about other files than those that it names.
 _OTHERS = re.compile(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b", re.IGNORECASE)
 _SUCH_FILES = "sessions that changed such files"
@@ -189,6 +198,11 @@ def phase_in(*titles: str) -> str:
     """
     phases = (re.split(r"[,:]", title.strip())[0] for title in titles)
     return next(filter(_PHASE.fullmatch, phases), "")
+
+
+def is_in_phase(text: str) -> bool:
+    """Return whether a rule only asks for a command, so that its title names its occasion."""
+    return _PLAIN_ORDER.match(text) is not None and not conditions_of(text)
 
 
 def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
@@ -327,6 +341,8 @@ def is_before(text: str, occasion: Occasion) -> bool:
 
 def scope_of(text: str, tokens: Iterable[Token]) -> str:
     """Return an expression for the files to which a rule is restricted; "" for all files."""
+    if _IN_PRODUCT.search(_CODE.sub(" ", text)):
+        return rf"^(?!.*(?:{_TESTS.files}))"
     places = [token for token in tokens if token.scope == "place"]
     if not places and re.search(_IN_TESTS, _CODE.sub(" ", text), re.IGNORECASE):
         return _TESTS.files

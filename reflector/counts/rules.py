@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from reflector.counts import subjects
-from reflector.counts.calls import Act, Waiting
+from reflector.counts.calls import Act, Waiting, messages_in
 from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.code import uses_as_code, without_comments
 from reflector.counts.deeds import deed_named, is_said_in
@@ -38,6 +38,7 @@ from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import (
     Occasion,
     is_before,
+    is_in_phase,
     occasion_of,
     path_expression,
     phase_in,
@@ -118,7 +119,8 @@ class Rule(NamedTuple):
     @property
     def with_phase(self) -> str:
         """Its text after the occasion that its titles name."""
-        return f"{self.phase}: {self.text}" if self.phase else self.text
+        is_in = self.phase and is_in_phase(self.text)
+        return f"{self.phase}: {self.text}" if is_in else self.text
 
 
 def rule_of(
@@ -412,6 +414,8 @@ class RuleSet:
 
         The place of a rule's first token in the command shows whether it ran before its occasion.
         """
+        if act.commit and not self._subjects:
+            return
         for files, keys in self._loading.items():
             if any(re.search(files, word) for word in (act.file, *act.read.split())):
                 for key in keys:
@@ -426,16 +430,17 @@ class RuleSet:
             counts.add(sought.key, Marks(run=sought.bit))
             if sought.bit & self.rules[sought.key].named:
                 places[sought.key] = min(place, places.get(sought.key, place))
-        _mark_mentions(act, shown, counts, left.mentions)
-        self._count_occasions(act, places, counts, left.occasions)
+        for key in self._mentioned_in(act) - shown:
+            counts.add(key, Marks(came_up=MENTIONED))
+        if act.command or act.file:
+            self._count_occasions(act, places, counts, occasions)
 
     def deeds_in(self, act: Act) -> Iterator[tuple[_Sought, int]]:
         """Yield the tokens that an act runs or writes, each with its index in the command or in the
         added text.
         """
-        if act.message:
-            yield from ((each, 0) for each in self._subjects if each.is_broken_by(act.message))
-            return
+        for message in messages_in(act.commit) if act.commit and self._subjects else ():
+            yield from ((each, 0) for each in self._subjects if each.is_broken_by(message))
         if act.read:
             yield from ((each, 0) for each in self._read if each.is_read_by(act.read))
         for sought in self._held_by(act.command):
@@ -450,10 +455,8 @@ class RuleSet:
                 yield sought, sought.place_in_act(act)
 
     def _mentioned_in(self, act: Act) -> set[int]:
-        """Return the keys of the rules of which an act contains a word. Messages do not count."""
-        if act.message:
-            return set()
-        words = chain.from_iterable(self._mentions.keys() & _words_in(text) for text in act)
+        """Return the keys of the rules of which an act contains a word."""
+        words = chain.from_iterable(self._mentions.keys() & _words_in(text) for text in act[:-1])
         return set(chain.from_iterable(self._mentions[word] for word in words))
 
     def _count_occasions(

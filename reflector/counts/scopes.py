@@ -140,7 +140,8 @@ def _is_out_of_reach(token: Token, around: Around) -> bool:
         return False
     own = "|".join(map(re.escape, token.text.split()))
     reach = re.sub(rf"\b(?:{own})\b", "", around.reach) if token.is_command else around.reach
-    return not reaches(without_deed(reach, token.form))
+    is_program = token.is_program or token.is_command
+    return not reaches(without_deed(reach, token.form), is_program=is_program)
 
 
 def _is_ban_itself(token: Token, around: Around) -> bool:

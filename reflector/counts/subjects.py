@@ -1,6 +1,7 @@
 """Rules about the message of a commit: its length, its beginning, and words that it must not have.
 
-Invariant: a message that a command does not contain, such as one from a file, breaks no rule.
+Invariant: a message that a command does not contain, such as one from a file or a variable, breaks
+no rule.
 """
 
 from __future__ import annotations
@@ -104,5 +105,6 @@ def shown(form: str, text: str) -> str:
 
 def is_broken_by(form: str, text: str, message: str) -> bool:
     """Return whether the message of a commit breaks a rule with such a token."""
-    is_written = message.strip() != "" and not _MADE_BY_GIT.match(message.lstrip())
+    subject = _subject(message)
+    is_written = subject != "" and not _MADE_BY_GIT.match(subject) and "$" not in subject
     return is_written and _KINDS[form].breaks(text, message)
