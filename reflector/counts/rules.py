@@ -57,6 +57,7 @@ from reflector.counts.shell import (
     BEGIN,
     FOLDER,
     OPTIONS,
+    RUNNING_OPTIONS,
     file_expression,
     reading_of,
     run_of,
@@ -690,4 +691,6 @@ def _words_of(token: Token) -> str:
         return first + end + _NOT_ASKING_ABOUT
     end += r"(?![:./=]\w)" if end else ""
     end += _NOT_SCRATCH if token.negated and "test" in token.text else ""
-    return f"{first}{OPTIONS} +{script}" + rf"{OPTIONS} +".join(words) + end
+    is_interpreter = token.form == BEFORE_FILE and token.is_program
+    options = RUNNING_OPTIONS if is_interpreter else OPTIONS
+    return f"{first}{options} +{script}" + rf"{options} +".join(words) + end

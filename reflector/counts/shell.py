@@ -26,11 +26,11 @@ _INTERPRETER = (
     r"|bash|zsh|dash|sh|pwsh)|(?:uv|poetry|pdm|hatch|pipenv|rye) +run|(?:bundle|mise) +exec"
     r"|npx|bunx|source|\.|(?:docker|podman)(?: +compose)? +(?:exec|run)(?: +-\S+)* +[\w./:-]+)"
 )
-_RUNNING_OPTIONS = (
+RUNNING_OPTIONS = (
     r"(?: +-(?!(?:[cemn]|-check|-eval|-print|-version)(?![\w-]))[^\s;&|]*"
     r"(?: +[^-\s;&|][^\s;&|]*)??)*?"
 )
-_INTERPRETERS = rf"(?:{_INTERPRETER}{_RUNNING_OPTIONS} +)*"
+_INTERPRETERS = rf"(?:{_INTERPRETER}{RUNNING_OPTIONS} +)*"
 _ENDING = r"\.(?:[cm]?[jt]sx?|py|sh|bash|zsh|fish|rb|pl|php|ps1)"
 _NAME = r"[\w@-][\w.@-]*"
 #: Folders that contain programs without an ending.
