@@ -184,6 +184,7 @@ _OTHERS = re.compile(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b",
 _SUCH_FILES = "sessions that changed such files"
 _CODE = re.compile(r"`[^`\n]*`")
 #: The parts of a pattern of files, escaped, and their expressions.
+_CHOICE = re.compile(r"\\\{([^{}]*)\\\}")
 _PATTERN = {r"\*\*/": r"(?:.+/)?", r"\*\*": r".+", r"\*": r"[^/]*"}
 
 
@@ -376,4 +377,5 @@ def path_expression(path: str) -> str:
     expression = re.escape(path.removeprefix("./").rstrip("/"))
     for written, meant in _PATTERN.items():
         expression = expression.replace(written, meant)
+    expression = _CHOICE.sub(lambda choice: f"(?:{choice[1].replace(',', '|')})", expression)
     return rf"(?:^|/){expression}{end}"

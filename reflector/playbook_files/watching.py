@@ -445,7 +445,7 @@ def scope_of(text: str) -> tuple[str, ...]:
     scope = _SCOPE.search(front_matter[1]) if front_matter else None
     if scope is None:
         return ()
-    patterns = [pattern.strip(" \t\"'[]-") for pattern in re.split(r"[,\n]", scope[1])]
+    patterns = [pattern.strip(" \t\"'[]-") for pattern in re.split(r",(?![^{\n]*\})|\n", scope[1])]
     if not {"**", "**/*"}.isdisjoint(patterns):
         return ()
     return tuple(filter(None, patterns))
