@@ -198,6 +198,8 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
     rules  all rules, because they decide together which rule a sentence repeats
     """
     [(key, counting)] = alone.rules.items()
+    met = counting._replace(occasion=counting.occasion and counting.occasion.met)
+    each_call = RuleSet([met])
     refused: set[str] = set()
     calls = []
     for message in alone.passing(messages, session.counts):
@@ -205,7 +207,7 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
             continue
         if message.origin == "refusal":
             refused |= {result.call_id for result in message.results if result.is_error}
-        calls += [call for call in message.calls if _counts_of(alone, message, call)]
+        calls += [call for call in message.calls if _counts_of(each_call, message, call)]
         if message.origin in ("human", "refusal"):
             for sentence in sentences_of(message):
                 if key in rules.said_in(sentence):
@@ -249,7 +251,7 @@ def _words_of(
         word = word if word in line else word.partition(" ")[0]
         yield f"{_RAN if act.command else _WROTE} {deed}", _Words(line, word)
     occasion = counting.occasion
-    at = place_in_act(occasion._replace(needs=""), act) if occasion else -1
+    at = place_in_act(occasion.met, act) if occasion else -1
     if at >= 0:
         line = shown[act.command.count("\n", 0, at)] if command else act.file
         yield "occasion", _Words(line, (act.command or act.file)[at:][:_MOST_WORD])

@@ -40,6 +40,11 @@ class Occasion(NamedTuple):
     files: str = ""
     needs: str = ""
 
+    @property
+    def met(self) -> Occasion:
+        """The occasion after the change that it needs."""
+        return self._replace(needs="")
+
 
 #: git with its own options, before one of its commands.
 _GIT = r"\bgit(?: +-\S+(?: +[^-\s]\S*)??)*?"

@@ -480,7 +480,7 @@ class RuleSet:
             run = counts.marks[key].run
             if counting.needs_all and run & counting.named != counting.named:
                 continue
-            occasion = counting.occasion and counting.occasion._replace(needs="")
+            occasion = counting.occasion and counting.occasion.met
             occasion_at = came_up.get(occasion) if occasion else None
             if counting.is_before and (occasion_at is None or place <= occasion_at):
                 counts.add(key, Marks(came_up=IN_TIME))
@@ -636,8 +636,7 @@ def _meet(file: str, occasions: dict[Occasion, list[int]]) -> None:
     """Remove the need of each occasion for a change of such a file."""
     for occasion in [each for each in occasions if each.needs and re.search(each.needs, file)]:
         keys = occasions.pop(occasion)
-        met = occasion._replace(needs="")
-        occasions[met] = [*occasions.get(met, ()), *keys]
+        occasions[occasion.met] = [*occasions.get(occasion.met, ()), *keys]
 
 
 @lru_cache(maxsize=8)
