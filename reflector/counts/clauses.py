@@ -52,9 +52,9 @@ _FORBIDDING = frozenset(
     " command flag flags option options methods method functions function macros macro types"
     " type but just simply always only even nunca jamas evita evitar evite nao usar utilizar"
     " utilices ejecutar executar ejecutes agregar adicionar importar llamar chamar crear"
-    " criar haga hagas hagan hacer hace haz faça façam fazer el la los las o os y ou ni en vez"
+    " criar haga hagas hagan hacer hace haz fazer el la los las o os y ou ni en vez"
     " lugar de em un una um uma".split()
-) | {"don’t", "jamás", "não"}
+) | {"don’t", "jamás", "não", "faça", "façam"}
 _OF_PROGRAMS = frozenset("bare global globally installed plain system wide".split())
 _LATIN_WORD = re.compile(r"[^\W\d_\u3000-\u9fff\uac00-\ud7af]+")
 _FORBIDDING_CJK = re.compile(

@@ -60,6 +60,12 @@ _DONE = (
     r"|\bif you (?:have )?(?:changed|edited|modified|touched) (?:any )?files?{end}"
     r"|(?:任务完成|完成任务|每次修改|修改代码|改完)(?:之)?后|作業完了時|変更後"
 ).format(end=r"(?=\s*(?:$|[*_,.;:)(—–]|(?:in|to) (?:the|this|your) (?:repo\w*|code\w*|project)\b))")
+_END_OF_WORK = Occasion(
+    "sessions that changed files",
+    _DONE,
+    rf"{_GIT} commit(?![\w.-])",
+    r"^(?!/(?:private/)?tmp/[^/]+$).",
+)
 #: In the order of the search: a rule has the first occasion that it names.
 _OCCASIONS = (
     Occasion(
@@ -97,12 +103,7 @@ _OCCASIONS = (
         r"|\bgo get\b",
         r"(?:^|/)(?:package\.json|Cargo\.toml|pyproject\.toml|go\.mod|requirements\w*\.txt)$",
     ),
-    Occasion(
-        "sessions that changed files",
-        _DONE,
-        rf"{_GIT} commit(?![\w.-])",
-        r"^(?!/(?:private/)?tmp/[^/]+$).",
-    ),
+    _END_OF_WORK,
 )
 #: An order about an occasion: "commit with `git commit -s`", "for each pull request".
 _ORDERED = (
@@ -208,7 +209,7 @@ def phase_in(*titles: str) -> str:
 
 def is_in_phase(text: str) -> bool:
     """Return whether a rule only asks for a command, so that its title names its occasion."""
-    return _PLAIN_ORDER.match(text) is not None and not conditions_of(text)
+    return _PLAIN_ORDER.match(text) is not None
 
 
 def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
@@ -248,7 +249,7 @@ def _is_meant(occasion: Occasion, order: str) -> bool:
     dependencies" is not about an added dependency.
     """
     if occasion.files:
-        return occasion.named == _DONE
+        return occasion is _END_OF_WORK
     ordered = _ORDERED.format(occasion.named)
     return is_before(order, occasion) or re.search(ordered, order, re.IGNORECASE) is not None
 

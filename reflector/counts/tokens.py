@@ -61,8 +61,8 @@ _NOUNS = frozenset("async await const enum impl struct trait typedef".split())
 _NAMES = frozenset(
     "GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MongoDB GraphQL DevOps YouTube"
     " LinkedIn macOS NumPy PyTorch FastAPI OpenAI ChatGPT OpenCode StackOverflow WordPress"
-    " CloudFlare DynamoDB BigQuery LaTeX PowerShell Co-Authored-By".split()
-)
+    " CloudFlare DynamoDB BigQuery LaTeX PowerShell".split()
+) | {"Co-Authored-By"}
 #: An ending of file names, not a file such as `.env`.
 _ENDING = re.compile(r"\.(?!env|git)[a-z]{1,5}")
 #: The beginning of a part for you to fill in, as in `fix/<issue>`. An attribute such as
