@@ -97,6 +97,7 @@ def test_any_spelling_breaks_a_ban(rule: str, command: str) -> None:
         ("Never read `.env`.", "cat .envrc"),
         ("Don't run these with `deno test`.", "deno test /tmp/scratch_test.ts"),
         ("Do not use `grep` to count lines.", "grep -c x a"),
+        ("Never use `eval`.", "ls eval"),
     ],
 )
 def test_other_command_breaks_no_ban(rule: str, command: str) -> None:
