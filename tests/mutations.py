@@ -509,7 +509,7 @@ MUTATIONS = [
     Mutation(ELSEWHERE, "if folder.name == root.name:", "if True:", FOUND_ELSEWHERE),
     Mutation(ELSEWHERE, "if why == _RENAMED and", "if False and", FOUND_ELSEWHERE),
     Mutation(COUNT, "order = self.came_up & _ORDER or", "order =", COUNTED),
-    Mutation(COUNT, "is_pattern or token.scope or", "is_pattern or", COUNTED),
+    Mutation(COUNT, "if token.scope or (token.is_pattern", "if (token.is_pattern", COUNTED),
     Mutation(CALLS, "if not asked.is_refused:", "if True:", COUNTED),
     Mutation(OCCASIONS, "if all(kinds) else None", "", COUNTED),
     Mutation(COUNT, 'message.origin in ("human", "refusal")', 'message.role == "user"', COUNTED),

@@ -234,11 +234,8 @@ class Counting(NamedTuple):
     features: Mapping[str, bool]
 
 
-class _Sought(NamedTuple):
-    """A token to look for, with the rule's key and the token's bit.
-
-    begin  a part of every text that contains the token; "" if there is none
-    """
+class Sought(NamedTuple):
+    """A token to look for, with the rule's key and the token's bit."""
 
     token: Token
     key: int
@@ -343,11 +340,11 @@ class RuleSet:
     def __init__(self, rules: Iterable[Counting]) -> None:
         self.rules = {counting.rule.key: counting for counting in rules}
         #: By the words of which a text with the token contains one.
-        self._sought: dict[str, list[_Sought]] = {}
+        self._sought: dict[str, list[Sought]] = {}
         #: Those whose words are not in a call, those of files to read, and those of messages.
-        self._formed: list[_Sought] = []
-        self._read: list[_Sought] = []
-        self._subjects: list[_Sought] = []
+        self._formed: list[Sought] = []
+        self._read: list[Sought] = []
+        self._subjects: list[Sought] = []
         self._mentions: dict[str, list[int]] = {}
         self._occasions: dict[Occasion, list[int]] = {}
         #: The keys of the rules that an agent loads only at some files, by these files.
@@ -362,7 +359,7 @@ class RuleSet:
             deeds = counting.named | counting.negated
             for place, token in enumerate(counting.tokens):
                 if deeds >> place & 1:
-                    sought = _Sought(token, key, 1 << place)
+                    sought = Sought(token, key, 1 << place)
                     if token.form == READ:
                         self._read.append(sought)
                     if token.form in subjects.FORMS:
@@ -436,17 +433,24 @@ class RuleSet:
         if act.command or act.file:
             self._count_occasions(act, places, counts, occasions)
 
-    def deeds_in(self, act: Act) -> Iterator[tuple[_Sought, int]]:
+    def deeds_in(self, act: Act) -> Iterator[tuple[Sought, int]]:
         """Yield the tokens that an act runs or writes, each with its index in the command or in the
         added text.
         """
-        for message in messages_in(act.commit) if act.commit and self._subjects else ():
-            yield from ((each, 0) for each in self._subjects if each.is_broken_by(message))
-        if act.read:
+        if act.command:
+            for sought in self._held_by(act.command):
+                if sought.is_shown_by_commands:
+                    yield sought, sought.place_in_act(act)
+        elif act.read:
             yield from ((each, 0) for each in self._read if each.is_read_by(act.read))
-        for sought in self._held_by(act.command):
-            if sought.is_shown_by_commands:
-                yield sought, sought.place_in_act(act)
+        elif act.commit:
+            for message in messages_in(act.commit):
+                yield from ((each, 0) for each in self._subjects if each.is_broken_by(message))
+        else:
+            yield from self._changes_in(act)
+
+    def _changes_in(self, act: Act) -> Iterator[tuple[Sought, int]]:
+        """Yield the tokens that a change of a file writes, each with its index in the text."""
         for sought in chain(self._formed, self._held_by(act.file)) if act.file else ():
             if sought.is_file_of(act) and self._applies(sought.key, act):
                 yield sought, 0
@@ -494,16 +498,16 @@ class RuleSet:
         scope = self.rules[key].scope
         return not scope or re.search(scope, act.file) is not None
 
-    def _candidates(self, text: str) -> Iterator[_Sought]:
+    def _candidates(self, text: str) -> Iterator[Sought]:
         """Yield the tokens whose longest word a text contains."""
         words = self._sought_words & _words_in(text)
         return chain.from_iterable(self._sought[word] for word in words)
 
-    def _held_by(self, text: str) -> list[_Sought]:
+    def _held_by(self, text: str) -> list[Sought]:
         """Return the tokens that a text contains."""
         return [sought for sought in self._candidates(text) if sought.place_in(text) >= 0]
 
-    def _named_in(self, text: str) -> list[_Sought]:
+    def _named_in(self, text: str) -> list[Sought]:
         """Return the tokens of rules, without those of facts, that a text of yours contains."""
         return [
             sought
@@ -612,18 +616,20 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
     describes files, or is an English word beside a clearer token. A forbidden word in capitals,
     such as `DELETE`, has too many uses to be evidence.
     """
-    is_capitals = token.text.isalpha() and token.text.isupper()
-    is_pattern = token.is_pattern and token.form != FILE
-    if is_pattern or token.scope or (token.negated and is_capitals):
+    if token.scope or (token.is_pattern and not token.form):
         return False
     if token.form in subjects.FORMS:
         return True
-    if _begins_opposite(token, tokens):
+    is_capitals = token.text.isalpha() and token.text.isupper()
+    if (token.negated and is_capitals) or _begins_opposite(token, tokens):
         return False
-    if token.negated and token.is_program:
-        return True
+    return (token.negated and token.is_program) or not _is_unclear(token, tokens)
+
+
+def _is_unclear(token: Token, tokens: Iterable[Token]) -> bool:
+    """Return whether a token is an English word beside a clearer token."""
     others = (other for other in tokens if other.negated == token.negated and not other.scope)
-    return not token.is_plain or not any(other.is_distinct for other in others)
+    return token.is_plain and any(other.is_distinct for other in others)
 
 
 def _begins_opposite(token: Token, tokens: Iterable[Token]) -> bool:

@@ -67,6 +67,7 @@ UV = "Use uv, never pip."
         ("Never install packages globally.", "npm install -g x"),
         ("Never merge pull requests.", "gh pr merge 1"),
         ("Never commit `.env` files.", "git add -f .env.production a"),
+        ("Never commit `*.pem` files.", "git add keys/a.pem"),
         ("Don't read `.env` or anything in `secrets/`.", "bash -lc 'grep A .env | cut -f1'"),
         ("Don't read `.env` or anything in `secrets/`.", "cat ./secrets/key"),
     ],
