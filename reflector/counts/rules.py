@@ -247,7 +247,7 @@ class Sought(NamedTuple):
         contain it.
         """
         # A search for a part of the text first is ten times as fast.
-        is_other = self.token.form in (DEED, SCRIPT)
+        is_other = self.token.form in _OF_COMMANDS
         begins = is_other or self.token.text.partition(" ")[0] in text
         match = begins and _command(self.token).search(text)
         return match.start() if match else -1
