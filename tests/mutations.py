@@ -480,7 +480,7 @@ MUTATIONS = [
     Mutation(CHECK_ROWS, "if rule.lacks_start or not (rule", "if not (rule", PAGES),
     Mutation(SCOPES, "None if around.is_choice() else", "", COUNTED),
     Mutation(SCOPES, "        or _is_for_a_purpose(token, around)\n", "", COUNTED),
-    Mutation(SCOPES, "is_script_somewhere or _COND", "_COND", COUNTED),
+    Mutation(SCOPES, "is_some_run or _COND", "_COND", COUNTED),
     Mutation(DEEDS, "or _BRANCH_BEFORE.search(around.text[: around.start])", "", COUNTED),
     Mutation(DEEDS, "in earlier):\n        return False", "in earlier):\n        pass", COUNTED),
     Mutation(TOKENS, 'form="" if is_command else DEED', "form=DEED", COUNTED),

@@ -59,7 +59,7 @@ _OF_PROGRAMS = frozenset("bare global globally installed plain system wide".spli
 _LATIN_WORD = re.compile(r"[^\W\d_\u3000-\u9fff\uac00-\ud7af]+")
 _FORBIDDING_CJK = re.compile(
     r"(?:不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是|使用|直接|运行|执行|添加|调用|导入"
-    r"|用|写|任何|类型|的|或|和|再|去|、|，|\W|[a-z\d_])*",
+    r"|用|写|任何|类型|的|或|和|再|去|、|，|\W|[a-zà-ÿ\d_])*",
     re.IGNORECASE,
 )
 #: Words directly before a command that a rule asks for.

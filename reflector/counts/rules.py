@@ -89,6 +89,10 @@ _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: The forms of tokens that only commands show.
 _OF_COMMANDS = (BEFORE_FILE, DEED, READ, SCRIPT, STAGED)
+#: The beginning of words that are only used in comments, such as `# type: ignore`.
+_OF_COMMENTS = re.compile(
+    r"#(?![\[!]|include)|//|/\*|@ts-|(?:eslint|biome|prettier|istanbul)-|noqa|nosec|pylint:|type: "
+)
 #: A file as the argument of a program.
 _FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
 #: The end of a command that does not test a file of your own outside the project.
@@ -313,10 +317,9 @@ class Sought(NamedTuple):
             added = uses_as_code(word, act.added, act.file)
             return added > 0 and added > uses_as_code(word, act.removed, act.file)
         expression = _expression(self.token.text)
+        is_banned_code = self.token.negated and not _OF_COMMENTS.match(self.token.text)
         number, number_before = (
-            len(
-                expression.findall(without_comments(text, act.file) if self.token.negated else text)
-            )
+            len(expression.findall(without_comments(text, act.file) if is_banned_code else text))
             for text in (act.added, act.removed)
         )
         return number > number_before

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from reflector.counts.around import Around
 from reflector.counts.clauses import is_asked_for, is_example, reaches
-from reflector.counts.forms import FILE, NAME, READ, SCRIPT, STAGED, without_deed
+from reflector.counts.forms import FILE, NAME, READ, STAGED, without_deed
 from reflector.counts.token import Token
 
 ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
@@ -39,22 +39,24 @@ _PART = re.compile(
 )
 #: Words after a forbidden token that restrict the ban.
 _CONDITION = re.compile(
-    r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|when|if|until|on"
-    r"|between|during|while|more than|twice"
+    r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|with|against|when|if"
+    r"|until|on|between|during|while|more than|twice"
     r"|(?:/[ \t]*`[^`\n]*`[ \t]*)*(?:prefix|suffix|trailer|footer|title|message|label|tag|header)"
     r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
     re.IGNORECASE,
 )
-#: The purpose for which a rule forbids a token: other uses of the token do not break the rule. The
-#: word "for" restricts only programs, because "never use `print(` for logging" is about nearly all
-#: uses of `print(`.
+#: The purpose for which a rule forbids a token: other uses of the token do not break the rule.
 _PURPOSE = re.compile(
     r"`?(?:[ \t]*(?:,|or|and|o|y|ou|e)[ \t]*`[^`\n]*`)*[ \t]+(?:(?:in|on|into)[ \t]+[\w-]+[ \t]+)?"
     r"(?P<word>to|for|as|para|como)[ \t]+[a-z]",
     re.IGNORECASE,
 )
-#: The purpose that each use of a program has. It does not restrict a ban.
+_LOGGING = "log|debug|output|print"
+#: The purpose that nearly each use of a token has. It does not restrict a ban.
 _OWN_PURPOSES = {
+    "console.log": _LOGGING,
+    "print": _LOGGING,
+    "print(": _LOGGING,
     "find": "find|search|locate",
     "grep": "find|search",
     "npm install": "add|install",
@@ -62,11 +64,14 @@ _OWN_PURPOSES = {
     "sed -i": "edit|modify|change|update|rewrite|replace",
 }
 _ANYTHING = (
-    r"(?:ing)?(?: (?:the|any|a|source|code|text|project|repo|files?|packages?|dependenc(?:y|ies)"
+    r"(?:g?ing)?(?: (?:the|any|a|source|code|text|project|repo|files?|packages?|dependenc(?:y|ies)"
     r"|contents?|for|in|through|directly))*[ \t]*(?:\Z|[.,;:!)(—–])"
 )
-#: Words after a forbidden script that restrict the ban.
-_SOME_RUNS = re.compile(r"`?\s+(?:in|from|against|at)\b", re.IGNORECASE)
+#: Words after a forbidden command that restrict the ban to some of its runs.
+_SOME_RUNS = re.compile(
+    r"`?\s+(?:in|from|at|inside)\b(?!\s+(?:this|the|our|your|any|all|every|shell|bash)\b|\s+here\b)",
+    re.IGNORECASE,
+)
 
 
 def scope_of_token(token: Token, around: Around) -> str:
@@ -95,11 +100,12 @@ def _is_restricted(token: Token, around: Around) -> bool:
     """Return whether the words around a forbidden token restrict the ban."""
     if not token.negated:
         return False
-    is_script_somewhere = token.form == SCRIPT and _SOME_RUNS.match(around.after)
+    is_run = token.is_command or token.is_program
+    is_some_run = is_run and _SOME_RUNS.match(around.after)
     return (
         _is_part_of_act(token, around)
         or _is_for_a_purpose(token, around)
-        or bool(is_script_somewhere or _CONDITION.match(around.after))
+        or bool(is_some_run or _CONDITION.match(around.after))
     )
 
 
@@ -114,10 +120,7 @@ def _is_for_a_purpose(token: Token, around: Around) -> bool:
         return False
     own = _OWN_PURPOSES.get(token.text)
     meant = around.after[purpose.end("word") :].lstrip()
-    if own and re.match(rf"(?:{own}){_ANYTHING}", meant, re.IGNORECASE):
-        return False
-    is_run = token.is_program or token.is_command or token.text.startswith("-")
-    return is_run or purpose["word"] == "to"
+    return not (own and re.match(rf"(?:{own}){_ANYTHING}", meant, re.IGNORECASE))
 
 
 def _is_place(token: Token, around: Around) -> bool:

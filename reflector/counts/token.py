@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 from reflector.counts import subjects
 from reflector.counts.deeds import Deed, deed_named
-from reflector.counts.forms import BEFORE_FILE, DEED, IMPORT, READ, SCRIPT, STAGED, VERSIONS
+from reflector.counts.forms import (
+    BEFORE_FILE,
+    DEED,
+    IMPORT,
+    PROGRAM,
+    READ,
+    SCRIPT,
+    STAGED,
+    VERSIONS,
+)
 from reflector.counts.spellings import has_spellings, versions_of
 
 PATH = (
@@ -44,11 +53,11 @@ class Token(NamedTuple):
     scope     "place", "purpose" or "condition" if it only shows where, why or when the rule
               applies, "mention" if the rule does not ask for it, "part" if the token alone does not
               show whether the rule was broken
-    form      "before a file" if only a command with a file shows it, "script" for a script that is
-              run, "deed" for each act of a kind, such as a push with force, "file" if only a change
-              of such a file shows it, "name" if only a definition with such a name shows it,
-              "import" for an import inside a function, "read" or "staged" for a file that is read
-              or added to a commit, "any version" for each version of a program, and those of
+    form      "before a file" if only a command with a file shows it, "script" and "program" for
+              those to run, "deed" for each act of a kind, such as a push with force, "file" if only
+              a change of such a file shows it, "name" if only a definition with such a name shows
+              it, "import" for an import inside a function, "read" or "staged" for a file that is
+              read or added to a commit, "any version" for each version of a program, and those of
               `subjects` for messages of commits; "" for other tokens
     """
 
@@ -80,7 +89,7 @@ class Token(NamedTuple):
     def is_command(self) -> bool:
         """Whether it is a command with its arguments, such as `make lint`."""
         if self.form not in ("", VERSIONS):
-            return self.form in (BEFORE_FILE, DEED, SCRIPT)
+            return self.form in (BEFORE_FILE, DEED, PROGRAM, SCRIPT)
         is_code = self.text.partition(" ")[0] in _KEYWORDS
         return (
             not is_code and re.match(r"\.?/?(?:[\w.-]+/)*[a-z][\w.-]* +\S", self.text) is not None

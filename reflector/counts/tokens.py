@@ -17,6 +17,7 @@ from reflector.counts.forms import (
     BEFORE_FILE,
     DEED,
     NAME,
+    PROGRAM,
     SCRIPT,
     VERSIONS,
     deed_with_file,
@@ -71,6 +72,7 @@ _PLACEHOLDER = re.compile(r"[<{…$]|(?<!#)(?<!#!)\[(?!\w+\()|\.\.\.")
 #: A file for you to fill in, as in `uv run <script>`.
 _FILE_PLACEHOLDER = re.compile(r"\s*<[\w -]*(?:script|file|path)[\w. -]*>", re.IGNORECASE)
 
+_ASKED_TO_RUN = re.compile(r"\brun(?:ning)?[ \t]+(?:the[ \t]+)?`?\Z", re.IGNORECASE)
 #: Programs that run a script.
 _INTERPRETERS = frozenset("bash bun deno node perl php python python3 ruby sh".split())
 #: The words between commands that are all asked for.
@@ -120,6 +122,8 @@ def _form_of(token: Token, around: Around) -> str:
     ):
         return form
     program = token.text.partition(" ")[0]
+    if token.is_program and not token.negated and _ASKED_TO_RUN.search(around.before):
+        return PROGRAM
     if token.negated and token.text in _INTERPRETERS and "script" in around.text:
         return BEFORE_FILE
     if token.negated and _is_any_version(program, around.text):

@@ -58,6 +58,7 @@ UV = "Use uv, never pip."
         ("Use `./gradlew`, never a system-wide gradle.", "JAVA_HOME='/a b' gradle build"),
         ("Don't use `sed -i` to edit source files.", "bash -c \"sed -i 's/a/b/' a.ts\""),
         ("Never use sudo.", "sudo apt install x"),
+        ("Não use `sudo`.", "sudo apt install x"),
         ("Nunca hagas force push.", "git push origin +x"),
         ("Never delete branches on the remote.", "git push origin :x"),
         ("Never delete remote branches.", "git push -d origin x"),
@@ -99,6 +100,9 @@ def test_any_spelling_breaks_a_ban(rule: str, command: str) -> None:
         ("Don't run these with `deno test`.", "deno test /tmp/scratch_test.ts"),
         ("Do not use `grep` to count lines.", "grep -c x a"),
         ("Never use `eval`.", "ls eval"),
+        ("Never use `--force` with `git push`.", "git push && npm ci --force"),
+        ("Never use `kubectl apply` against production.", "kubectl apply -f a"),
+        ("Never use `kubectl apply` in production.", "kubectl apply -f a"),
     ],
 )
 def test_other_command_breaks_no_ban(rule: str, command: str) -> None:
@@ -111,6 +115,9 @@ def test_other_command_breaks_no_ban(rule: str, command: str) -> None:
         ("Never read `.env`.", calls("Read", file_path="/app/.env"), True),
         ("Never read `.env`.", calls("Read", file_path="/app/.env.example"), False),
         ("Never read `.env`.", calls("Grep", pattern=".env", path="/app"), False),
+        ("Never use `localStorage` for tokens.", edits("localStorage.a", file="/app/a.ts"), False),
+        ("Never use `@ts-ignore`.", edits("// @ts-ignore", file="/app/a.ts"), True),
+        ("Never add `# type: ignore`.", edits("x = y  # type: ignore", file="/app/a.py"), True),
         ("Avoid `eval()` in production code.", edits("eval(x)", file="/app/a.py"), True),
         ("Avoid `eval()` in production code.", edits("eval(x)", file="/app/tests/a.py"), False),
         ("Add a `__test__.jsonc` file.", edits("x", file="/app/specs/a/__test__.json"), True),
@@ -175,6 +182,7 @@ def test_occasion_needs_a_changed_file(rule: str, file: str, came_up: int) -> No
         ("Do not edit pages: run `make lint`.", "Before each commit", 0),
         ("Run `make lint` if you changed a page.", "Before each commit", 0),
         ("Run `make lint`.", "Before a migration", 0),
+        ("Run `make`.", "Before you commit", CAME_UP | IN_TIME),
     ],
 )
 def test_title_names_the_occasion(rule: str, title: str, came_up: int) -> None:
