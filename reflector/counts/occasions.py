@@ -369,11 +369,21 @@ def place_in_act(occasion: Occasion, act: Act) -> int:
     """Return the index of an occasion in a command, or in the path of a changed file; -1 if it does
     not come up, or if another change must come first.
     """
-    if occasion.needs:
-        return -1
-    expression = occasion.commands if act.command else occasion.files
-    match = re.search(expression, act.command or act.file) if expression else None
-    return match.start() if match else -1
+    return dict(places_in_act([occasion], act)).get(occasion, -1)
+
+
+def places_in_act(occasions: Iterable[Occasion], act: Act) -> Iterator[tuple[Occasion, int]]:
+    """Yield the occasions that come up in an act, each with its index as in `place_in_act`."""
+    text = act.command or act.file
+    if not text:  # the act only reads
+        return
+    for occasion in occasions:
+        if occasion.needs:
+            continue
+        expression = occasion.commands if act.command else occasion.files
+        match = _compiled(expression).search(text) if expression else None
+        if match:
+            yield occasion, match.start()
 
 
 @cache

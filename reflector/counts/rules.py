@@ -42,7 +42,7 @@ from reflector.counts.occasions import (
     occasion_of,
     path_expression,
     phase_in,
-    place_in_act,
+    places_in_act,
     scope_of,
 )
 from reflector.counts.sentences import (
@@ -239,7 +239,10 @@ class Counting(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """A token to look for, with the rule's key and the token's bit."""
+    """A token to look for, with the rule's key and the token's bit.
+
+    begin  a part of every text that contains the token; "" if there is none
+    """
 
     token: Token
     key: int
@@ -251,9 +254,7 @@ class Sought(NamedTuple):
         contain it.
         """
         # A search for a part of the text first is ten times as fast.
-        is_other = self.token.form in _OF_COMMANDS
-        begins = is_other or self.token.text.partition(" ")[0] in text
-        match = begins and _command(self.token).search(text)
+        match = self.begin in text and _command(self.token).search(text)
         return match.start() if match else -1
 
     def _places_in(self, text: str, file: str) -> list[int]:
@@ -362,7 +363,9 @@ class RuleSet:
             deeds = counting.named | counting.negated
             for place, token in enumerate(counting.tokens):
                 if deeds >> place & 1:
-                    sought = Sought(token, key, 1 << place)
+                    is_as_written = token.form not in _OF_COMMANDS
+                    begin = token.text.partition(" ")[0] if is_as_written else ""
+                    sought = Sought(token, key, 1 << place, begin)
                     if token.form == READ:
                         self._read.append(sought)
                     if token.form in subjects.FORMS:
@@ -431,10 +434,8 @@ class RuleSet:
             counts.add(sought.key, Marks(run=sought.bit))
             if sought.bit & self.rules[sought.key].named:
                 places[sought.key] = min(place, places.get(sought.key, place))
-        for key in self._mentioned_in(act) - shown:
-            counts.add(key, Marks(came_up=MENTIONED))
-        if act.command or act.file:
-            self._count_occasions(act, places, counts, occasions)
+        _mark_mentions(act, shown, counts, left.mentions)
+        self._count_occasions(act, places, counts, left.occasions)
 
     def deeds_in(self, act: Act) -> Iterator[tuple[Sought, int]]:
         """Yield the tokens that an act runs or writes, each with its index in the command or in the
@@ -462,11 +463,6 @@ class RuleSet:
             if sought.is_added_by(act) and self._applies(sought.key, act):
                 yield sought, sought.place_in_act(act)
 
-    def _mentioned_in(self, act: Act) -> set[int]:
-        """Return the keys of the rules of which an act contains a word."""
-        words = chain.from_iterable(self._mentions.keys() & _words_in(text) for text in act[:-1])
-        return set(chain.from_iterable(self._mentions[word] for word in words))
-
     def _count_occasions(
         self,
         act: Act,
@@ -479,9 +475,7 @@ class RuleSet:
         """
         if act.file:
             _meet(act.file, occasions)
-        came_up = {
-            occasion: place for occasion in occasions if (place := place_in_act(occasion, act)) >= 0
-        }
+        came_up = dict(places_in_act(occasions, act))
         for key, place in places.items():
             counting = self.rules[key]
             run = counts.marks[key].run
@@ -502,7 +496,7 @@ class RuleSet:
         return not scope or re.search(scope, act.file) is not None
 
     def _candidates(self, text: str) -> Iterator[Sought]:
-        """Yield the tokens whose longest word a text contains."""
+        """Yield the tokens of which a text contains a word."""
         words = self._sought_words & _words_in(text)
         return chain.from_iterable(self._sought[word] for word in words)
 
@@ -646,6 +640,22 @@ def _meet(file: str, occasions: dict[Occasion, list[int]]) -> None:
     for occasion in [each for each in occasions if each.needs and re.search(each.needs, file)]:
         keys = occasions.pop(occasion)
         occasions[occasion.met] = [*occasions.get(occasion.met, ()), *keys]
+
+
+def _mark_mentions(
+    act: Act, shown: Set[int], counts: PartCounts, mentions: dict[str, list[int]]
+) -> None:
+    """Mark the rules of which an act contains a word, without those whose tokens it shows. A marked
+    rule is removed from `mentions`, because most acts contain the same words again.
+    """
+    words = {word for text in act[:-1] if text for word in mentions.keys() & _words_in(text)}
+    for word in words:
+        keys = mentions.pop(word)
+        for key in keys:
+            if key not in shown:
+                counts.add(key, Marks(came_up=MENTIONED))
+        if unmarked := [key for key in keys if key in shown]:
+            mentions[word] = unmarked
 
 
 @lru_cache(maxsize=8)

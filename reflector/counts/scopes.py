@@ -69,7 +69,8 @@ _ANYTHING = (
 )
 #: Words after a forbidden command that restrict the ban to some of its runs.
 _SOME_RUNS = re.compile(
-    r"`?\s+(?:in|from|at|inside)\b(?!\s+(?:this|the|our|your|any|all|every|shell|bash)\b|\s+here\b)",
+    r"`?\s+(?:in|from|at|inside)\b"
+    r"(?!\s+(?:this|the|our|your|any|all|every|shell|bash|here)\b)",
     re.IGNORECASE,
 )
 
