@@ -521,7 +521,7 @@ MUTATIONS = [
     Mutation(SCOPES, "if not token.negated or token.form == NAME", "if True", COUNTED),
     Mutation(COUNT, "words += [_FILE] if", "words += [] if", COUNTED),
     Mutation(OCCASIONS, "is None or restricts(clause, occasion.named)", "is None", COUNTED),
-    Mutation(OCCASIONS, "    if occasion.needs:\n        return -1\n", "", COUNTED),
+    Mutation(OCCASIONS, "if occasion.needs:", "if False:", COUNTED),
     Mutation(OCCASIONS, "_PLAIN_ORDER.match(text) is not None", "True", COUNTED),
     Mutation(SPELLINGS, '_{options.valued}]" if options.valued else', '_]" if True else', COUNTED),
     Mutation(SUBJECTS, ' and "$" not in subject', "", COUNTED),
