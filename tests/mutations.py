@@ -231,8 +231,15 @@ OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statist
 COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS, SENTENCES, SHELL, CLAUSES = of(
     "counts", "rules tokens occasions likeness calls sentences shell clauses"
 )
+AROUND, SCOPES, DEEDS, TOKEN, SPELLINGS, SUBJECTS = of(
+    "counts", "around scopes deeds token spellings subjects"
+)
 KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
-COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
+COUNTED = (
+    "tests/counts/test_rules.py",
+    "tests/counts/test_tokens.py",
+    "tests/counts/test_bans.py",
+)
 REPEATED = ("tests/counts/test_repeated.py",)
 REQUESTED = ("tests/counts/test_sentences.py", "tests/judges/test_aims.py")
 FOLDED = ("tests/sessions/test_counted.py",)
@@ -450,7 +457,7 @@ MUTATIONS = [
     Mutation(COUNT, "return number > number_before", "return number > 0", COUNTED),
     Mutation(COUNT, "if sought.is_added_by(act) and self", "if self", COUNTED),
     Mutation(COUNT, "or place <= occasion_at)", "or True)", COUNTED),
-    Mutation(COUNT, "if sought.is_run_by(act.command):", "if True:", COUNTED),
+    Mutation(COUNT, "if sought.is_shown_by_commands:", "if True:", COUNTED),
     Mutation(COUNT, "run & counting.named != counting.named:", "False:", COUNTED),
     Mutation(COUNT, 'or any(token.scope == "part" for token in tokens):', ":", COUNTED),
     Mutation(COUNT, "if is_of_files or", "if", COUNTED),
@@ -471,25 +478,25 @@ MUTATIONS = [
     Mutation(FREE_COUNTS, "            self.lacks_start = True\n", "", COUNTED_FREELY),
     Mutation("reflector/sessions/intake.py", "is_whole(source.path)", "True", FOLDED),
     Mutation(CHECK_ROWS, "if rule.lacks_start or not (rule", "if not (rule", PAGES),
-    Mutation(TOKENS, "None if _is_choice(before) else", "", COUNTED),
-    Mutation(TOKENS, "is_part or is_for or", "is_part or", COUNTED),
-    Mutation(TOKENS, "is_for or is_partly or", "is_for or", COUNTED),
-    Mutation(TOKENS, "or _BRANCH_BEFORE.search(text[: match.start()])", "", COUNTED),
-    Mutation(TOKENS, "all(map(_PUSHING.fullmatch, cases)) and", "", COUNTED),
-    Mutation(TOKENS, ' if "lease" in text else FORCED', " if False else FORCED", COUNTED),
-    Mutation(TOKENS, ' if match["span"] else ""', "", COUNTED),
-    Mutation(TOKENS, "            and self.form != SCRIPT\n", "", COUNTED),
-    Mutation(COUNT, "in (BEFORE_FILE, FORCED, SCRIPT)", "in (BEFORE_FILE, FORCED)", COUNTED),
+    Mutation(SCOPES, "None if around.is_choice() else", "", COUNTED),
+    Mutation(SCOPES, "        or _is_for_a_purpose(token, around)\n", "", COUNTED),
+    Mutation(SCOPES, "is_some_run or _COND", "_COND", COUNTED),
+    Mutation(DEEDS, "or _BRANCH_BEFORE.search(around.text[: around.start])", "", COUNTED),
+    Mutation(DEEDS, "in earlier):\n        return False", "in earlier):\n        pass", COUNTED),
+    Mutation(TOKENS, 'form="" if is_command else DEED', "form=DEED", COUNTED),
+    Mutation(TOKENS, ' if around.span else ""', "", COUNTED),
+    Mutation(TOKEN, "            and self.form != SCRIPT\n", "", COUNTED),
+    Mutation(COUNT, "self.token.form in _OF_COMMANDS:", "self.token.form == DEED:", COUNTED),
     Mutation(SHELL, r'"(?:^|/)test_|[._-]', r'"(?!)[._-]', COUNTED),
     Mutation(SHELL, "or _IS_RUN.match(after)", "", COUNTED),
     Mutation(SHELL, r"(?<!\\\n)^", "^", COUNTED),
     Mutation(SHELL, "|-check", "", COUNTED),
     Mutation(SHELL, "if folder else at_begin", "if False else at_begin", COUNTED),
     Mutation(SHELL, "(?:-with-lease", "(?:-no-lease", COUNTED),
-    Mutation(SHELL, "(?:{BEGIN}|{_IN_SHELL})git", "git", COUNTED),
+    Mutation(SHELL, "{BEGIN}git{OPTIONS} +push", "git{OPTIONS} +push", COUNTED),
     Mutation(CLAUSES, "plain[max(start, clauses[-1].end) :", "plain[start :", COUNTED),
     Mutation(OCCASIONS, "        runs_tests or any", "        any", COUNTED),
-    Mutation(TOKENS, "(_ASKS_YOU.search(text) or _is", "(_is", COUNTED),
+    Mutation(SCOPES, "(around.asks_you() or", "(", COUNTED),
     Mutation(COUNT, "(token.negated and is_capitals)", "False", COUNTED),
     Mutation(USAGE, "if not _is_of_file(telling):", "if True:", SHOWN_IN_FILES),
     Mutation(USAGE, 'query + of_files, \'%"via":"file"%\'', "query", SHOWN_IN_FILES),
@@ -502,18 +509,23 @@ MUTATIONS = [
     Mutation(ELSEWHERE, "if folder.name == root.name:", "if True:", FOUND_ELSEWHERE),
     Mutation(ELSEWHERE, "if why == _RENAMED and", "if False and", FOUND_ELSEWHERE),
     Mutation(COUNT, "order = self.came_up & _ORDER or", "order =", COUNTED),
-    Mutation(COUNT, "is_pattern or token.scope or", "is_pattern or", COUNTED),
+    Mutation(COUNT, "if token.scope or (token.is_pattern", "if (token.is_pattern", COUNTED),
     Mutation(CALLS, "if not asked.is_refused:", "if True:", COUNTED),
     Mutation(OCCASIONS, "if all(kinds) else None", "", COUNTED),
     Mutation(COUNT, 'message.origin in ("human", "refusal")', 'message.role == "user"', COUNTED),
     Mutation(COUNT, "instructs(sentence) or is_reminder(sentence)", "instructs(sentence)", COUNTED),
     Mutation(COUNT, "        if may_repeat(sentence):", "        if True:", COUNTED),
-    Mutation(TOKENS, 'return cue["against"] is not None', "return False", COUNTED),
-    Mutation(TOKENS, 'return token._replace(scope="condition")', "pass", COUNTED),
-    Mutation(TOKENS, "(is_in_example or _is", "(_is", COUNTED),
-    Mutation(TOKENS, "== NAME or reaches(reach)", "== NAME or True", COUNTED),
+    Mutation(AROUND, 'return cue["against"] is not None, before', "return False, before", COUNTED),
+    Mutation(SCOPES, '    ("condition", _is_in_condition),\n', "", COUNTED),
+    Mutation(SCOPES, "if is_example(around.before) and", "if False and", COUNTED),
+    Mutation(SCOPES, "if not token.negated or token.form == NAME", "if True", COUNTED),
     Mutation(COUNT, "words += [_FILE] if", "words += [] if", COUNTED),
-    Mutation(OCCASIONS, "any(restricts(clause, occasion.named)", "any(False", COUNTED),
+    Mutation(OCCASIONS, "is None or restricts(clause, occasion.named)", "is None", COUNTED),
+    Mutation(OCCASIONS, "if occasion.needs:", "if False:", COUNTED),
+    Mutation(OCCASIONS, "_PLAIN_ORDER.match(text) is not None", "True", COUNTED),
+    Mutation(SPELLINGS, '_{options.valued}]" if options.valued else', '_]" if True else', COUNTED),
+    Mutation(SUBJECTS, ' and "$" not in subject', "", COUNTED),
+    Mutation(FREE_COUNTS, "if rule.is_loaded(marks):", "if True:", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "signs > 0", "False", COUNTED_FREELY),
     Mutation(
         LIKENESS,

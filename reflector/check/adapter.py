@@ -73,7 +73,7 @@ def counted_rule(line: Line) -> Rule:
     A command of a code block gets backquotes, because it has none of its own.
     """
     text = f"`{line.text}`" if line.kind == Kind.COMMAND else line.text
-    return rule_of(text, is_fact=not line.is_rule)
+    return rule_of(text, is_fact=not line.is_rule, titles=line.titles, scope=line.scope)
 
 
 class Judged(NamedTuple):
@@ -190,7 +190,7 @@ def _rule(
     checked = judged.by_line.get(line)
     said = count.last_said
     at = time_of(said.timestamp) if said is not None else None
-    is_general = not names_case(line.heading)
+    is_general = not names_case(line.heading) or count.counting.rule.phase != ""
     return RuleFacts(
         place=line.place,
         text=line.text,

@@ -35,7 +35,7 @@ from reflector.counts.rules import (
     rule_set,
 )
 from reflector.counts.sentences import sentences_of
-from reflector.counts.tokens import Token
+from reflector.counts.token import Token
 from reflector.events.event import time_of
 from reflector.events.folds import fold_ledger
 from reflector.project import Project
@@ -111,7 +111,7 @@ class RuleCount:
         came_up = self._came_up(marks)
         is_late = self.counting.is_before and not marks.came_up & IN_TIME
         is_fact = self.counting.rule.is_fact
-        asked_for = self._bits(lambda token: is_fact or not token.is_path) & named
+        asked_for = self._bits(lambda token: is_fact or token.is_run) & named
         is_run = (
             marks.run & named == named if self.counting.needs_all else marks.run & asked_for > 0
         )
@@ -206,8 +206,9 @@ def counts_of(
         began = time_of(session.began)
         for key in by_rule.keys() & session.rules if session.steps else ():
             rule = by_rule[key].counting.rule
-            period = "unknown" if began is None else standing(rule, began)
-            by_rule[key].add(period, session.marks.get(key, Marks()))
+            marks = session.marks.get(key, Marks())
+            if rule.is_loaded(marks):
+                by_rule[key].add("unknown" if began is None else standing(rule, began), marks)
     sentences = list(_add_quotes(files, by_rule))
     starts = [time_of(session.began) for session in every_session.values() if session.steps]
     return Counted(by_rule, repeated(sentences), used, starts)
@@ -327,5 +328,5 @@ def _kept_files(project: Project, state: Sequence[Any]) -> dict[str, Any]:
 
 
 def _state(rules: RuleSet) -> list[Any]:
-    kinds = {key: counting.rule.is_fact for key, counting in rules.rules.items()}
+    kinds = {key: [*counting.rule[2:]] for key, counting in rules.rules.items()}
     return [VERSION, *map(list, sorted(kinds.items()))]

@@ -19,9 +19,9 @@ from reflector.check.facts import RuleFacts
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, repeated_row, signals_of
 from reflector.check.source import advice_to_check
-from reflector.counts.calls import Act, acts_of, readable
+from reflector.counts.calls import Act, acts_of, messages_in, readable
 from reflector.counts.occasions import place_in_act
-from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_set
+from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, Sought, rule_set
 from reflector.counts.sentences import sentences_of
 from reflector.events.event import time_of
 from reflector.playbook_files.births import Births, Standing, births_of
@@ -123,7 +123,8 @@ def evidence_of(
     if file and not any(line.file == file for line in advice.lines):
         advice = advice_to_check(project, [project.root / file])
     lines = advice.lines
-    line = next((each for each in lines if each.place == place), None)
+    here = [each for each in lines if each.place == place]
+    line = next((each for each in here if each.is_rule), here[0] if here else None)
     if line is None:
         return None
     with checks.open_or_empty(project) as ledger:
@@ -197,6 +198,8 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
     rules  all rules, because they decide together which rule a sentence repeats
     """
     [(key, counting)] = alone.rules.items()
+    met = counting._replace(occasion=counting.occasion and counting.occasion.met)
+    each_call = RuleSet([met])
     refused: set[str] = set()
     calls = []
     for message in alone.passing(messages, session.counts):
@@ -204,7 +207,7 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
             continue
         if message.origin == "refusal":
             refused |= {result.call_id for result in message.results if result.is_error}
-        calls += [call for call in message.calls if _counts_of(alone, message, call)]
+        calls += [call for call in message.calls if _counts_of(each_call, message, call)]
         if message.origin in ("human", "refusal"):
             for sentence in sentences_of(message):
                 if key in rules.said_in(sentence):
@@ -227,26 +230,37 @@ def _words_of(
 
     command  the command of the act in the form for display
     """
-    text = act.command or act.added
-    lines = text.split("\n")
-    shown = command.split("\n") if command else lines
+    shown = command.split("\n")
     for sought, place in alone.deeds_in(act):
         deed = "named" if sought.bit & counting.named else "against"
-        word = sought.token.text
-        if act.file and sought.is_file_of(act):
-            yield f"{_WROTE} {deed}", _Words(act.file, word.strip("*"))
-            continue
-        first = text.count("\n", 0, place)
-        parts = (act._replace(added=line, command=line * bool(act.command)) for line in lines)
-        holding = (index for index, part in enumerate(parts) if sought.is_in(part))
-        line = shown[min(next(holding, first), len(shown) - 1)]
-        word = word if word in line else word.partition(" ")[0]
-        yield f"{_RAN if act.command else _WROTE} {deed}", _Words(line, word)
+        verb = _RAN if act.command or act.read else _WROTE
+        yield f"{verb} {deed}", _line_of(sought, act, shown if command else [], place)
     occasion = counting.occasion
-    at = place_in_act(occasion, act) if occasion else -1
+    at = place_in_act(occasion.met, act) if occasion else -1
     if at >= 0:
         line = shown[act.command.count("\n", 0, at)] if command else act.file
         yield "occasion", _Words(line, (act.command or act.file)[at:][:_MOST_WORD])
+
+
+def _line_of(sought: Sought, act: Act, command: Sequence[str], place: int) -> _Words:
+    """Return the line of an act that shows a token.
+
+    command  the lines of its command in the form for display
+    place    the index of the token in the command or in the added text
+    """
+    word = sought.token.text
+    if act.read or act.commit:
+        words = act.read.strip() or next(messages_in(act.commit), "")
+        return _Words(words.partition("\n")[0], word)
+    if act.file and sought.is_file_of(act):
+        return _Words(act.file, word.strip("*"))
+    text = act.command or act.added
+    lines = text.split("\n")
+    shown = command or lines
+    parts = (act._replace(added=line, command=line * bool(act.command)) for line in lines)
+    holding = (index for index, part in enumerate(parts) if sought.is_in(part))
+    line = shown[min(next(holding, text.count("\n", 0, place)), len(shown) - 1)]
+    return _Words(line, word if word in line else word.partition(" ")[0])
 
 
 def _all_deeds(
@@ -259,7 +273,9 @@ def _all_deeds(
     worked = [
         (session_id, session, began)
         for session_id, session in sessions.items()
-        if session.counts.steps and (began := time_of(session.counts.began))
+        if session.counts.steps
+        and (began := time_of(session.counts.began))
+        and counting.rule.is_loaded(session.counts.marks.get(key, Marks()))
     ]
     is_fact = not line.is_rule
     knew = [

@@ -350,8 +350,8 @@ def _doubted_words(rule: RuleFacts, _: Speech) -> str:
 SIGNALS: Sequence[Signal] = (
     Signal("broken", _broken, _broken_words),
     Signal("harmful", _harmed, _harmed_words),
-    Signal("said again", lambda rule: rule.counts.said, _said_words),
     Signal("forbidden", _breached, _breached_words),
+    Signal("said again", lambda rule: rule.counts.said, _said_words),
     Signal("not run", _missed, _missed_words),
     Signal(
         "missing path",
@@ -361,4 +361,4 @@ SIGNALS: Sequence[Signal] = (
     Signal("mostly broken", _doubted, _doubted_words),
 )
 #: Sentences that are not in any rule come after sentences that repeat a rule.
-_REPEATED_RANK = (2, 0)
+_REPEATED_RANK = (3, 0)

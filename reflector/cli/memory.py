@@ -31,6 +31,7 @@ from reflector.cli.output import (
 )
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event, time_of
 from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, UNSEEN, YOU
+from reflector.files import read_bounded
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
@@ -67,6 +68,8 @@ from reflector.text.phrases import counted
 if TYPE_CHECKING:
     from reflector.check.evidence import LineEvidence
 
+#: The most bytes of a file that is not watched.
+_MOST_BYTES = 1 << 20
 _SCOPES: tuple[Scope, ...] = ("project", "user")
 #: The most earlier lines in the place of a line that are shown.
 _MOST_FORMER = 3
@@ -449,6 +452,10 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
             return each.files[file].read()
         if why := each.unwatched.get(file):
             raise click.UsageError(f"{file} is not watched, because it {why}")
+    if not changes and root is not None:
+        # A file that agents load only in its folder is not watched.
+        with suppress(OSError):
+            return read_bounded(root / file, _MOST_BYTES)
     if not changes:
         raise click.UsageError(
             f"{file} does not exist, and no change of it is recorded; see "

@@ -352,6 +352,9 @@ class _Line(click.ParamType[Any]):
             if named is not None:
                 return FileLine(named, int(number) if is_line else None)
             file = file if is_line else value
+            # Agents load a file of a sub-folder only there, so it is not a watched file.
+            if is_line and not Path(file).is_absolute() and (ctx.obj.folder() / file).is_file():
+                return FileLine(file, int(number))
             if file.endswith(".md") and not (ctx.obj.folder() / file).is_file():
                 self.fail(
                     f"{safe(file)} does not exist here, and agents do not load such a file; "

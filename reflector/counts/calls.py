@@ -43,9 +43,11 @@ _NAMING = re.compile(
     rf"|git{OPTIONS} +(?:grep|log))(?=\s)){_ARGUMENTS}",
     re.MULTILINE | re.DOTALL,
 )
+_MAY_NAME = re.compile(r"\b(?:echo|printf|rg|[ef]?grep|ag|ack|log)\s")
 #: The text that a search names: a string, the value of an option, or the words after `--`.
 _SOUGHT = re.compile(rf"{_STRING}|(?<=\s--grep=)\S+|(?<=\s--\s).*", re.DOTALL)
 _PRINTED = re.compile(r"\A[^>]+")
+_COMMITS = re.compile(rf"\bgit{OPTIONS} +commit(?![\w-])")
 #: The beginning of words that a text of the shell contains, as in `-m "$(cat <<'EOF'`.
 _INTO_WORDS = re.compile(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
@@ -61,6 +63,7 @@ class Act(NamedTuple):
     command  "" for a change of a file
     file     its path, "" if it is not known
     read     words of a call that only reads, such as the path of a file
+    commit   a command with the messages of its commits. It has an act of its own
     """
 
     command: str = ""
@@ -68,6 +71,7 @@ class Act(NamedTuple):
     added: str = ""
     removed: str = ""
     read: str = ""
+    commit: str = ""
 
 
 @dataclass(slots=True)
@@ -123,7 +127,11 @@ def _acts_of_shell(command: str) -> Iterator[Act]:
     """Yield a command without the texts in it, and the texts that it writes into files."""
     without_texts = _HEREDOC.sub(r"\g<line>", command) if "<<" in command else command
     without_words = _with_words(without_texts, lambda words: f'{words["option"]}"…"')
-    yield Act(_NAMING.sub(_without_named_text, without_words))
+    if _MAY_NAME.search(without_words):
+        without_words = _NAMING.sub(_without_named_text, without_words)
+    yield Act(without_words)
+    if " commit" in command:
+        yield Act(commit=command)
     for text in _HEREDOC.finditer(command):
         target = _INTO_FILE.search(text["line"])
         if _PATCH in text["body"]:
@@ -139,6 +147,23 @@ def _without_named_text(naming: re.Match[str]) -> str:
     named = _PRINTED if naming["prints"] else _SOUGHT
     shown = named.sub(lambda text: " …" + "\n" * text[0].count("\n"), naming["arguments"])
     return f"{naming['program']}{shown}"
+
+
+def messages_in(command: str) -> Iterator[str]:
+    """Yield the messages of the commits in a command. A paragraph follows each further `-m`."""
+    for writing in _WRITING.finditer(_HEREDOC.sub(_with_body, command)):
+        words = [text[0].removeprefix(text["option"]) for text in _WORDS.finditer(writing[0])]
+        if _COMMITS.match(writing[0]) and words:
+            paragraphs = (_INTO_WORDS.sub("", text.strip("\"'")).strip() for text in words)
+            yield "\n\n".join(paragraphs)
+
+
+def _with_body(text: re.Match[str]) -> str:
+    """Return the line of a commit with the text that follows it as its message."""
+    line = text["line"].partition("<<")[0].removesuffix("$(cat ").rstrip(" \"'")
+    body = text["body"].replace("'", "’").strip()
+    option = re.compile(r"(?: -F *-| --file[= ]-| -m| -\w*m| --message=?)\Z")
+    return f"{option.sub('', line)} -m '{body}'" if _COMMITS.search(line) else ""
 
 
 def readable(command: str) -> str:

@@ -52,12 +52,14 @@ _FORBIDDING = frozenset(
     " command flag flags option options methods method functions function macros macro types"
     " type but just simply always only even nunca jamas evita evitar evite nao usar utilizar"
     " utilices ejecutar executar ejecutes agregar adicionar importar llamar chamar crear"
-    " criar el la los las o os y ou ni en vez lugar de em un una um uma".split()
-) | {"don’t", "jamás", "não"}
+    " criar haga hagas hagan hacer hace haz fazer el la los las o os y ou ni en vez"
+    " lugar de em un una um uma".split()
+) | {"don’t", "jamás", "não", "faça", "façam"}
+_OF_PROGRAMS = frozenset("bare global globally installed plain system wide".split())
 _LATIN_WORD = re.compile(r"[^\W\d_\u3000-\u9fff\uac00-\ud7af]+")
 _FORBIDDING_CJK = re.compile(
     r"(?:不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是|使用|直接|运行|执行|添加|调用|导入"
-    r"|用|写|任何|类型|的|或|和|再|去|、|，|\W|[a-z\d_])*",
+    r"|用|写|任何|类型|的|或|和|再|去|、|，|\W|[a-zà-ÿ\d_])*",
     re.IGNORECASE,
 )
 #: Words directly before a command that a rule asks for.
@@ -156,10 +158,14 @@ def purposes_in(text: str) -> list[str]:
     return [match["clause"] for match in _PURPOSE.finditer(text)]
 
 
-def reaches(words: str) -> bool:
-    """Return whether an order against something reaches the thing after these words."""
-    latin = _LATIN_WORD.findall(words.lower())
-    return _FORBIDDING.issuperset(latin) and _FORBIDDING_CJK.fullmatch(words) is not None
+def reaches(words: str, *, is_program: bool = False) -> bool:
+    """Return whether an order against something reaches the thing after these words.
+
+    is_program  whether the thing is a program, which adjectives such as "plain" do not restrict
+    """
+    latin = set(_LATIN_WORD.findall(words.lower()))
+    known = _FORBIDDING | _OF_PROGRAMS if is_program else _FORBIDDING
+    return known.issuperset(latin) and _FORBIDDING_CJK.fullmatch(words) is not None
 
 
 def is_asked_for(before: str) -> bool:

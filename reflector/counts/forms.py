@@ -10,19 +10,33 @@ import re
 from collections.abc import Iterator
 
 BEFORE_FILE = "before a file"
+DEED = "deed"
 FILE = "file"
-FORCED = "forced push"
 NAME = "name"
+PROGRAM = "program"
 SCRIPT = "script"
+VERSIONS = "any version"
 IMPORT = "import"
+READ = "read"
+STAGED = "staged"
 
 _EDITS = (
     r"(?:hand[- ]?)?(?:edit|modify|change|touch|update|alter|overwrite|create|write)(?:ing)?"
     r"|(?:modify|chang|updat|creat|writ)ing"
 )
 _EDIT = re.compile(rf"\b(?:{_EDITS})\b", re.IGNORECASE)
+#: What a rule forbids to do with a file, in the order of the search.
+_DEEDS_WITH_FILES = {
+    FILE: _EDIT,
+    READ: re.compile(
+        r"\b(?:read|open|print|cat|view|access|display|show|expose)(?:ing)?\b", re.IGNORECASE
+    ),
+    STAGED: re.compile(r"\b(?:commit|stage|staging|check in)(?:ting)?\b", re.IGNORECASE),
+}
 #: Words around a path that do not restrict a rule against changes of it.
-_ANY_PART = re.compile(r"\b(?:anything|under|inside|within|below|in|to|generated)\b", re.IGNORECASE)
+_ANY_PART = re.compile(
+    r"\b(?:anything|contents?|of|under|inside|within|below|in|to|generated)\b", re.IGNORECASE
+)
 #: A rule against changes by hand, with the files between the words.
 _BY_HAND = re.compile(
     r"\b(?:never|not|don['’]?t)(?:[ \t]+(?:manually|directly|ever|hand[- ]?))*[ \t]*"
@@ -30,6 +44,14 @@ _BY_HAND = re.compile(
     r"(?P<files>[^.:;`]*)",
     re.IGNORECASE,
 )
+#: A file to add, with an ending that has a sibling.
+_FILE_TO_ADD = re.compile(
+    r"\b(?:use|add|create|write|call|name)\b(?P<between>[^.;:`]*)"
+    r"`(?P<stem>[\w.-]+)\.(?P<ending>jsonc?|ya?ml)`",
+    re.IGNORECASE,
+)
+_AGAINST = re.compile(r"\b(?:never|not|no|avoid|instead|rather)\b|n['’]t\b", re.IGNORECASE)
+_SIBLINGS = {"json": "jsonc", "jsonc": "json", "yml": "yaml", "yaml": "yml"}
 _HAND = re.compile(r"\b(?:manually|by hand|directly|hand[- ]?edit)", re.IGNORECASE)
 #: Kinds of files that programs write, and their patterns.
 _KINDS_OF_FILES = {
@@ -58,14 +80,15 @@ _FUNCTIONS = {
 }
 
 
-def edits(words: str) -> bool:
-    """Return whether these words are about changes of files."""
-    return _EDIT.search(words) is not None
+def deed_with_file(words: str) -> str:
+    """Return the form of what these words forbid to do with a file; "" if they name nothing."""
+    return next((form for form, deed in _DEEDS_WITH_FILES.items() if deed.search(words)), "")
 
 
-def without_edits(words: str) -> str:
-    """Return words about changes of files without those that do not restrict them."""
-    return _ANY_PART.sub("", _EDIT.sub("", words))
+def without_deed(words: str, form: str) -> str:
+    """Return words against a deed with files without those that do not restrict it."""
+    deed = _DEEDS_WITH_FILES.get(form)
+    return _ANY_PART.sub("", deed.sub("", words)) if deed else words
 
 
 def names(text: str) -> bool:
@@ -80,6 +103,9 @@ def forms_of(text: str) -> Iterator[tuple[str, str]]:
             for kind, pattern in _KINDS_OF_FILES.items():
                 if re.search(kind, rule["files"], re.IGNORECASE):
                     yield pattern, FILE
+    for file in _FILE_TO_ADD.finditer(text):
+        if not _AGAINST.search(text[: file.end()]):
+            yield f"{file['stem']}.{_SIBLINGS[file['ending'].lower()]}", FILE
     is_local = _IMPORTS_AT_TOP.search(text) and _LOCALLY.search(text)
     if is_local and not _IMPORT_EXCEPTION.search(text):
         yield "import in a function", IMPORT

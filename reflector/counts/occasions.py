@@ -21,7 +21,7 @@ from reflector.counts.clauses import (
     without_code,
 )
 from reflector.counts.forms import SCRIPT
-from reflector.counts.tokens import Token
+from reflector.counts.token import Token
 
 
 class Occasion(NamedTuple):
@@ -31,12 +31,19 @@ class Occasion(NamedTuple):
     named     matches its name in a rule
     commands  matches a command at which it comes up; "" for none
     files     matches the path of a changed file at which it comes up; "" for none
+    needs     matches the path of a file that must be changed before; "" if none must
     """
 
     label: str
     named: str
     commands: str = ""
     files: str = ""
+    needs: str = ""
+
+    @property
+    def met(self) -> Occasion:
+        """The occasion after the change that it needs."""
+        return self._replace(needs="")
 
 
 #: git with its own options, before one of its commands.
@@ -53,6 +60,12 @@ _DONE = (
     r"|\bif you (?:have )?(?:changed|edited|modified|touched) (?:any )?files?{end}"
     r"|(?:任务完成|完成任务|每次修改|修改代码|改完)(?:之)?后|作業完了時|変更後"
 ).format(end=r"(?=\s*(?:$|[*_,.;:)(—–]|(?:in|to) (?:the|this|your) (?:repo\w*|code\w*|project)\b))")
+_END_OF_WORK = Occasion(
+    "sessions that changed files",
+    _DONE,
+    rf"{_GIT} commit(?![\w.-])",
+    r"^(?!/(?:private/)?tmp/[^/]+$).",
+)
 #: In the order of the search: a rule has the first occasion that it names.
 _OCCASIONS = (
     Occasion(
@@ -90,12 +103,7 @@ _OCCASIONS = (
         r"|\bgo get\b",
         r"(?:^|/)(?:package\.json|Cargo\.toml|pyproject\.toml|go\.mod|requirements\w*\.txt)$",
     ),
-    Occasion(
-        "sessions that changed files",
-        _DONE,
-        rf"{_GIT} commit(?![\w.-])",
-        r"^(?!/(?:private/)?tmp/[^/]+$).",
-    ),
+    _END_OF_WORK,
 )
 #: An order about an occasion: "commit with `git commit -s`", "for each pull request".
 _ORDERED = (
@@ -127,6 +135,8 @@ _IN_TESTS = (
     r"(?:tests?|specs|pruebas|testes)\b(?![ \t]+(?!code|files?)\w)"
     r"|(?:测试|テスト)(?:代码|コード)?(?:中|里|内|で|の中)"
 )
+#: A rule about all code except tests.
+_IN_PRODUCT = re.compile(r"\bin (?:production|library|application|non-test) code\b", re.IGNORECASE)
 _TEST_CODE = r"\btests?[- ](?:code|files?)\b|测试代码|テストコード|\bcódigo de (?:prueba|teste)"
 #: A rule that asks for something before its occasion: "before you commit", "提交之前".
 _BEFORE = (
@@ -144,7 +154,9 @@ _LANGUAGES = {
     r"\bTypeScript\b": r"\.[cm]?tsx?$",
     r"\bJavaScript\b": r"\.[cm]?jsx?$",
     r"\bPython\b": r"\.pyi?$",
-    r"\bGo (?:code|files?)\b|\bGolang\b": r"\.go$",
+    r"\bGo (?:code|files?|changes?|sources?)\b|\bGolang\b": r"\.go$",
+    r"\bTerraform (?:code|files?|changes?)\b": r"\.tf$",
+    r"\bshell scripts?\b": r"\.(?:sh|bash|zsh)$",
     r"\bRust\b": r"\.rs$",
     r"\bSwift\b": r"\.swift$",
     r"\bKotlin\b": r"\.kts?$",
@@ -159,15 +171,45 @@ _LANGUAGES = {
 _CASE = re.compile(
     r"(?:when(?:ever)?|while|before|after|if|during)\b|当|當|.*[时時]$", re.IGNORECASE
 )
+#: The words of a heading about a commit, a push or a pull request, and nothing else.
+_PHASE = re.compile(
+    r"(?:when(?:ever)?|before|after)(?: (?:you|we|each|every|any|an?|the|your|open(?:ing)?"
+    r"|creat(?:e|ing)|submit(?:ting)?|mak(?:e|ing)|commit(?:s|ting)?|push(?:es|ing)?|and|or"
+    r"|(?:pull|merge) requests?|[PM]Rs?|changes?|finish(?:ing)?|tasks?|work|done|are|to git))+",
+    re.IGNORECASE,
+)
+#: An order that begins with its command, perhaps after a label: "Format: `make fmt`".
+_PLAIN_ORDER = re.compile(
+    r"\W*(?:(?!do|don|never|no|not|avoid)\w+(?: \w+){0,2}\W*:\W*)?"
+    r"(?:(?:always|also|then|first|please|finally|(?:re-?)?run|execute|ensure|make sure|verify"
+    r"|that|check|the|tests|linter|formatter|with|and)[ ,]*)*`",
+    re.IGNORECASE,
+)
+#: A condition about other files than those that it names.
+_OTHERS = re.compile(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b", re.IGNORECASE)
 _SUCH_FILES = "sessions that changed such files"
 _CODE = re.compile(r"`[^`\n]*`")
 #: The parts of a pattern of files, escaped, and their expressions.
+_CHOICE = re.compile(r"\\\{([^{}]*)\\\}")
 _PATTERN = {r"\*\*/": r"(?:.+/)?", r"\*\*": r".+", r"\*": r"[^/]*"}
 
 
 def names_case(heading: str) -> bool:
     """Return whether a heading names the case in which its rules apply."""
     return _CASE.match(heading.strip()) is not None
+
+
+def phase_in(*titles: str) -> str:
+    """Return the first of the titles that names only an occasion of nearly every session, such as
+    "Before you commit"; "" if none does. Words after a comma only order: ", always run".
+    """
+    phases = (re.split(r"[,:]", title.strip())[0] for title in titles)
+    return next(filter(_PHASE.fullmatch, phases), "")
+
+
+def is_in_phase(text: str) -> bool:
+    """Return whether a rule only asks for a command, so that its title names its occasion."""
+    return _PLAIN_ORDER.match(text) is not None
 
 
 def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
@@ -184,9 +226,21 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
     sentence = _sentence_with(commands[0].text, text)
     conditions = [sentence[clause.start : clause.end] for clause in conditions_of(sentence)]
     occasion = _occasion_in(sentence, tokens, conditions, is_order=True)
-    clauses = [*conditions, *purposes_in(sentence)]
-    if occasion is None or any(restricts(clause, occasion.named) for clause in clauses):
-        return None
+    return _restricted(occasion, [*conditions, *purposes_in(sentence)], tokens)
+
+
+def _restricted(
+    occasion: Occasion | None, clauses: Sequence[str], tokens: Iterable[Token]
+) -> Occasion | None:
+    """Return an occasion with the files that the clauses of its rule name; None if a clause is
+    about more than the occasion and files.
+    """
+    for clause in clauses if occasion else ():
+        files = None if _OTHERS.search(clause) else _files_of(clause, tokens, is_order=True)
+        if files and occasion and occasion.commands:
+            occasion = occasion._replace(needs=files.files)
+        elif occasion is None or restricts(clause, occasion.named):
+            return None
     return occasion
 
 
@@ -195,7 +249,7 @@ def _is_meant(occasion: Occasion, order: str) -> bool:
     dependencies" is not about an added dependency.
     """
     if occasion.files:
-        return occasion.named == _DONE
+        return occasion is _END_OF_WORK
     ordered = _ORDERED.format(occasion.named)
     return is_before(order, occasion) or re.search(ordered, order, re.IGNORECASE) is not None
 
@@ -243,9 +297,11 @@ def _files_of(text: str, tokens: Iterable[Token], *, is_order: bool) -> Occasion
     is_only_path = asked_for != [] and all(
         token.is_path and not token.is_pattern for token in asked_for
     )
-    paths = {token.text for token in tokens if token.is_path and token.text in text}
+    paths = {
+        token.text for token in tokens if token.is_path and token.text.removeprefix("*") in text
+    }
     if paths and (is_order or not is_only_path):
-        named = "|".join(map(re.escape, sorted(paths)))
+        named = "|".join(re.escape(path.removeprefix("*")) for path in sorted(paths))
         return Occasion(_SUCH_FILES, named, files="|".join(map(path_expression, sorted(paths))))
     prose = _CODE.sub(" ", text)
     languages = {name: ending for name, ending in _LANGUAGES.items() if re.search(name, prose)}
@@ -292,6 +348,8 @@ def is_before(text: str, occasion: Occasion) -> bool:
 
 def scope_of(text: str, tokens: Iterable[Token]) -> str:
     """Return an expression for the files to which a rule is restricted; "" for all files."""
+    if _IN_PRODUCT.search(_CODE.sub(" ", text)):
+        return rf"^(?!.*(?:{_TESTS.files}))"
     places = [token for token in tokens if token.scope == "place"]
     if not places and re.search(_IN_TESTS, _CODE.sub(" ", text), re.IGNORECASE):
         return _TESTS.files
@@ -309,7 +367,7 @@ _compiled = cache(re.compile)
 
 def place_in_act(occasion: Occasion, act: Act) -> int:
     """Return the index of an occasion in a command, or in the path of a changed file; -1 if it does
-    not come up.
+    not come up, or if another change must come first.
     """
     return dict(places_in_act([occasion], act)).get(occasion, -1)
 
@@ -320,6 +378,8 @@ def places_in_act(occasions: Iterable[Occasion], act: Act) -> Iterator[tuple[Occ
     if not text:  # the act only reads
         return
     for occasion in occasions:
+        if occasion.needs:
+            continue
         expression = occasion.commands if act.command else occasion.files
         match = _compiled(expression).search(text) if expression else None
         if match:
@@ -333,4 +393,5 @@ def path_expression(path: str) -> str:
     expression = re.escape(path.removeprefix("./").rstrip("/"))
     for written, meant in _PATTERN.items():
         expression = expression.replace(written, meant)
+    expression = _CHOICE.sub(lambda choice: f"(?:{choice[1].replace(',', '|')})", expression)
     return rf"(?:^|/){expression}{end}"

@@ -17,16 +17,31 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
-from reflector.counts.calls import Act, Waiting
+from reflector.counts import subjects
+from reflector.counts.calls import Act, Waiting, messages_in
 from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.code import uses_as_code, without_comments
-from reflector.counts.forms import BEFORE_FILE, FILE, FORCED, IMPORT, NAME, SCRIPT, places_of
+from reflector.counts.deeds import deed_named, is_said_in
+from reflector.counts.forms import (
+    BEFORE_FILE,
+    DEED,
+    FILE,
+    IMPORT,
+    NAME,
+    READ,
+    SCRIPT,
+    STAGED,
+    VERSIONS,
+    places_of,
+)
 from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import (
     Occasion,
     is_before,
+    is_in_phase,
     occasion_of,
     path_expression,
+    phase_in,
     places_in_act,
     scope_of,
 )
@@ -38,8 +53,19 @@ from reflector.counts.sentences import (
     sentences_of,
     speaks_against,
 )
-from reflector.counts.shell import BEGIN, FORCED_PUSH, OPTIONS, run_of
-from reflector.counts.tokens import Token, are_all_asked_for, tokens_of, words_mentioned
+from reflector.counts.shell import (
+    BEGIN,
+    FOLDER,
+    OPTIONS,
+    RUNNING_OPTIONS,
+    file_expression,
+    reading_of,
+    run_of,
+    staging_of,
+)
+from reflector.counts.spellings import with_any_options, words_of as words_of_command
+from reflector.counts.token import PROGRAMS, Token
+from reflector.counts.tokens import are_all_asked_for, tokens_of, words_mentioned
 from reflector.text.words import words_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
@@ -51,7 +77,8 @@ VERSION = "counts/11"
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of
 #: the rule, without following or breaking the rule.
-CAME_UP, LATE, IN_TIME, UNKNOWN, MENTIONED = 1, 2, 4, 8, 16
+#: LOADED: the agent worked with a file at which it loads the rule.
+CAME_UP, LATE, IN_TIME, UNKNOWN, MENTIONED, LOADED = 1, 2, 4, 8, 16, 32
 _ORDER = LATE | IN_TIME | UNKNOWN
 #: In `said`, the bit of a sentence that repeats the rule; the bits of the tokens follow it.
 AGAIN = 1
@@ -60,8 +87,18 @@ _WORDS = re.compile(r"\w+")
 _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 #: Programs that run a script of a project by its name, with `run` or without.
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
+#: The forms of tokens that only commands show.
+_OF_COMMANDS = (BEFORE_FILE, DEED, READ, SCRIPT, STAGED)
+#: The beginning of words that are only used in comments, such as `# type: ignore`.
+_OF_COMMENTS = re.compile(
+    r"#(?![\[!]|include)|//|/\*|@ts-|(?:eslint|biome|prettier|istanbul)-|noqa|nosec|pylint:|type: "
+)
 #: A file as the argument of a program.
 _FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
+#: The end of a command that does not test a file of your own outside the project.
+_NOT_SCRATCH = r"(?![^;&|\n]*\s/(?:private/)?tmp/)"
+#: The end of a program that prints only its version or its help.
+_NOT_ASKING_ABOUT = r"(?! +(?:--version|--help|-[vVh])\s*(?:\Z|[;&|)\n]))"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
 _OPEN_ENDS = frozenset("(/=:-")
 
@@ -69,16 +106,38 @@ _OPEN_ENDS = frozenset("(/=:-")
 class Rule(NamedTuple):
     """A rule: its text, and a key that follows from its words. For a fact, only calls that contain
     one of its tokens are counted.
+
+    phase  the words before it, if they only name an occasion, such as "Before you commit"
+    files  an expression for the files at which an agent loads it; "" if it loads it at each start
     """
 
     key: int
     text: str
     is_fact: bool = False
+    phase: str = ""
+    files: str = ""
+
+    def is_loaded(self, marks: Marks) -> bool:
+        """Return whether the agent of a session with these marks loaded it."""
+        return not self.files or marks.came_up & LOADED > 0
+
+    @property
+    def with_phase(self) -> str:
+        """Its text after the occasion that its titles name."""
+        is_in = self.phase and is_in_phase(self.text)
+        return f"{self.phase}: {self.text}" if is_in else self.text
 
 
-def rule_of(text: str, *, is_fact: bool = False) -> Rule:
-    """Return a rule from its text. Punctuation, case and markup do not change its key."""
-    return Rule(record_key(" ".join(words_of(text))), text, is_fact)
+def rule_of(
+    text: str, *, is_fact: bool = False, titles: Sequence[str] = (), scope: Iterable[str] = ()
+) -> Rule:
+    """Return a rule from its text. Punctuation, case and markup do not change its key.
+
+    titles  the words before it: its lead-in and its heading
+    scope   the patterns of files at which an agent loads it
+    """
+    key = record_key(" ".join(words_of(text)))
+    return Rule(key, text, is_fact, phase_in(*titles), "|".join(map(path_expression, scope)))
 
 
 class Marks(NamedTuple):
@@ -179,7 +238,7 @@ class Counting(NamedTuple):
     features: Mapping[str, bool]
 
 
-class _Sought(NamedTuple):
+class Sought(NamedTuple):
     """A token to look for, with the rule's key and the token's bit.
 
     begin  a part of every text that contains the token; "" if there is none
@@ -215,13 +274,27 @@ class _Sought(NamedTuple):
             return self.place_in(act.command) >= 0
         return self.is_added_by(act._replace(removed=""))
 
-    def is_run_by(self, command: str) -> bool:
-        """Return whether a command runs the token. Arguments do not count for a rule against a
-        word.
-        """
-        if not (self.token.negated and self.token.is_plain):
-            return True
-        return self.token.is_program and _program(self.token.text).search(command) is not None
+    def is_named_in(self, text: str) -> bool:
+        """Return whether words of yours name the token. You name a command without its file."""
+        if self.token.form == DEED:
+            return is_said_in(deed_named(self.token.text), text)
+        named = self.token._replace(negated=False, form="")
+        return self._replace(token=named).place_in(text) >= 0
+
+    def is_broken_by(self, message: str) -> bool:
+        """Return whether the message of a commit breaks the rule."""
+        return subjects.is_broken_by(self.token.form, self.token.text, message)
+
+    def is_read_by(self, read: str) -> bool:
+        """Return whether a call that reads a file, whose path comes first, reads this one."""
+        path = re.match(r"\S*", read)
+        file = rf"(?:^|/){file_expression(self.token.text)}"
+        return path is not None and re.search(file, path[0]) is not None
+
+    @property
+    def is_shown_by_commands(self) -> bool:
+        """Whether a command can run the token. An argument does not run a forbidden word."""
+        return not (self.token.negated and self.token.is_plain) or self.token.is_program
 
     def is_file_of(self, act: Act) -> bool:
         """Return whether an act changes the file that the token names."""
@@ -235,7 +308,7 @@ class _Sought(NamedTuple):
         rule against an identifier.
         """
         is_program = self.token.is_program and self.token.negated
-        if is_program or self.token.form in (BEFORE_FILE, FORCED, SCRIPT):
+        if is_program or self.token.form in _OF_COMMANDS:
             return False
         if self.token.form:
             removed = self._places_in(act.removed, act.file)
@@ -245,10 +318,9 @@ class _Sought(NamedTuple):
             added = uses_as_code(word, act.added, act.file)
             return added > 0 and added > uses_as_code(word, act.removed, act.file)
         expression = _expression(self.token.text)
+        is_banned_code = self.token.negated and not _OF_COMMENTS.match(self.token.text)
         number, number_before = (
-            len(
-                expression.findall(without_comments(text, act.file) if self.token.negated else text)
-            )
+            len(expression.findall(without_comments(text, act.file) if is_banned_code else text))
             for text in (act.added, act.removed)
         )
         return number > number_before
@@ -271,13 +343,19 @@ class RuleSet:
 
     def __init__(self, rules: Iterable[Counting]) -> None:
         self.rules = {counting.rule.key: counting for counting in rules}
-        #: By the longest word of the token.
-        self._sought: dict[str, list[_Sought]] = {}
-        #: Those whose words are not in a call.
-        self._formed: list[_Sought] = []
+        #: By the words of which a text with the token contains one.
+        self._sought: dict[str, list[Sought]] = {}
+        #: Those whose words are not in a call, those of files to read, and those of messages.
+        self._formed: list[Sought] = []
+        self._read: list[Sought] = []
+        self._subjects: list[Sought] = []
         self._mentions: dict[str, list[int]] = {}
         self._occasions: dict[Occasion, list[int]] = {}
+        #: The keys of the rules that an agent loads only at some files, by these files.
+        self._loading: dict[str, list[int]] = {}
         for key, counting in self.rules.items():
+            if counting.rule.files:
+                self._loading.setdefault(counting.rule.files, []).append(key)
             for word in counting.mentions.split():
                 self._mentions.setdefault(word, []).append(key)
             if counting.occasion:
@@ -285,12 +363,18 @@ class RuleSet:
             deeds = counting.named | counting.negated
             for place, token in enumerate(counting.tokens):
                 if deeds >> place & 1:
-                    begin = "" if token.form == SCRIPT else token.text.partition(" ")[0]
-                    sought = _Sought(token, key, 1 << place, begin)
-                    if token.form in (FILE, NAME, IMPORT):
+                    is_as_written = token.form not in _OF_COMMANDS
+                    begin = token.text.partition(" ")[0] if is_as_written else ""
+                    sought = Sought(token, key, 1 << place, begin)
+                    if token.form == READ:
+                        self._read.append(sought)
+                    if token.form in subjects.FORMS:
+                        self._subjects.append(sought)
+                    elif token.form in (FILE, NAME, IMPORT):
                         self._formed.append(sought)
                     else:
-                        self._sought.setdefault(token.anchor, []).append(sought)
+                        for anchor in token.anchors:
+                            self._sought.setdefault(anchor, []).append(sought)
 
     @cached_property
     def _sought_words(self) -> frozenset[str]:
@@ -334,11 +418,17 @@ class RuleSet:
 
         The place of a rule's first token in the command shows whether it ran before its occasion.
         """
+        if act.commit and not self._subjects:
+            return
+        for files, keys in self._loading.items():
+            if any(re.search(files, word) for word in (act.file, *act.read.split())):
+                for key in keys:
+                    counts.add(key, Marks(came_up=LOADED))
         places: dict[int, int] = {}
         shown: set[int] = set()
         for sought, place in self.deeds_in(act):
             shown.add(sought.key)
-            if not act.command:
+            if not (act.command or act.read):
                 counts.add(sought.key, Marks(written=sought.bit))
                 continue
             counts.add(sought.key, Marks(run=sought.bit))
@@ -347,13 +437,24 @@ class RuleSet:
         _mark_mentions(act, shown, counts, left.mentions)
         self._count_occasions(act, places, counts, left.occasions)
 
-    def deeds_in(self, act: Act) -> Iterator[tuple[_Sought, int]]:
+    def deeds_in(self, act: Act) -> Iterator[tuple[Sought, int]]:
         """Yield the tokens that an act runs or writes, each with its index in the command or in the
         added text.
         """
-        for sought in self._held_by(act.command):
-            if sought.is_run_by(act.command):
-                yield sought, sought.place_in_act(act)
+        if act.command:
+            for sought in self._held_by(act.command):
+                if sought.is_shown_by_commands:
+                    yield sought, sought.place_in_act(act)
+        elif act.read:
+            yield from ((each, 0) for each in self._read if each.is_read_by(act.read))
+        elif act.commit:
+            for message in messages_in(act.commit):
+                yield from ((each, 0) for each in self._subjects if each.is_broken_by(message))
+        else:
+            yield from self._changes_in(act)
+
+    def _changes_in(self, act: Act) -> Iterator[tuple[Sought, int]]:
+        """Yield the tokens that a change of a file writes, each with its index in the text."""
         for sought in chain(self._formed, self._held_by(act.file)) if act.file else ():
             if sought.is_file_of(act) and self._applies(sought.key, act):
                 yield sought, 0
@@ -372,13 +473,16 @@ class RuleSet:
         """Add the occasions that come up in an act, and their order relative to the commands at
         `places`.
         """
+        if act.file:
+            _meet(act.file, occasions)
         came_up = dict(places_in_act(occasions, act))
         for key, place in places.items():
             counting = self.rules[key]
             run = counts.marks[key].run
             if counting.needs_all and run & counting.named != counting.named:
                 continue
-            occasion_at = came_up.get(counting.occasion) if counting.occasion else None
+            occasion = counting.occasion and counting.occasion.met
+            occasion_at = came_up.get(occasion) if occasion else None
             if counting.is_before and (occasion_at is None or place <= occasion_at):
                 counts.add(key, Marks(came_up=IN_TIME))
         order = LATE if counts.is_whole else UNKNOWN
@@ -391,24 +495,21 @@ class RuleSet:
         scope = self.rules[key].scope
         return not scope or re.search(scope, act.file) is not None
 
-    def _candidates(self, text: str) -> Iterator[_Sought]:
-        """Yield the tokens whose longest word a text contains."""
+    def _candidates(self, text: str) -> Iterator[Sought]:
+        """Yield the tokens of which a text contains a word."""
         words = self._sought_words & _words_in(text)
         return chain.from_iterable(self._sought[word] for word in words)
 
-    def _held_by(self, text: str) -> list[_Sought]:
+    def _held_by(self, text: str) -> list[Sought]:
         """Return the tokens that a text contains."""
         return [sought for sought in self._candidates(text) if sought.place_in(text) >= 0]
 
-    def _named_in(self, text: str) -> list[_Sought]:
-        """Return the tokens of rules, without those of facts, that a text of yours contains. You
-        name a command without its file.
-        """
+    def _named_in(self, text: str) -> list[Sought]:
+        """Return the tokens of rules, without those of facts, that a text of yours contains."""
         return [
             sought
             for sought in self._candidates(text)
-            if not self.rules[sought.key].rule.is_fact
-            and sought._replace(token=sought.token._replace(form="")).place_in(text) >= 0
+            if not self.rules[sought.key].rule.is_fact and sought.is_named_in(text)
         ]
 
     def _count_words(self, message: Message, counts: PartCounts) -> None:
@@ -455,31 +556,36 @@ def restored(saved: Iterable[Any]) -> RuleSet:
 
 
 def _counting(rule: Rule) -> Counting:
-    """Return a rule with its tokens as bits: those that it asks for, and those that it forbids.
-
-    A fact asks for nothing, so each of its tokens only counts as named.
-    """
+    """Return a rule prepared for counting."""
     tokens = tokens_of(rule.text)
-    if rule.is_fact:
-        every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
-        return Counting(rule, tokens, None, every, 0, False, False, False, "", "", {})
+    return _fact_counting(rule, tokens) if rule.is_fact else _rule_counting(rule, tokens)
+
+
+def _fact_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
+    """Return a fact. It asks for nothing, so each of its tokens only counts as named."""
+    every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
+    return Counting(rule, tokens, None, every, 0, False, False, False, "", "", {})
+
+
+def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
+    """Return a rule with its tokens as bits: those that it asks for, and those that it forbids."""
     named, negated = _deeds_in(tokens)
-    occasion = occasion_of(rule.text, tokens)
-    asks_before = named > 0 and occasion is not None and is_before(rule.text, occasion)
-    needs_all = are_all_asked_for(rule.text, tokens)
+    occasion = occasion_of(rule.with_phase, tokens)
     is_to_read = _is_only_path(named, tokens) and asks_to_read(rule.text)
+    are_programs = named > 0 < negated and all(token.is_program for token in tokens)
+    mentions = words_mentioned(rule.text, () if are_programs else tokens)
     return Counting(
         rule,
         tokens,
         occasion,
         named,
         negated,
-        asks_before,
-        needs_all,
-        is_to_read or (occasion is None and has_condition(rule.text)),
-        scope_of(rule.text, tokens),
-        " ".join(sorted(words_mentioned(rule.text, tokens))),
-        features_of(rule.text),
+        is_before=named > 0 and occasion is not None and is_before(rule.with_phase, occasion),
+        needs_all=are_all_asked_for(rule.text, tokens),
+        is_open=is_to_read or (occasion is None and has_condition(rule.text)),
+        scope=scope_of(rule.text, tokens),
+        mentions=" ".join(sorted(mentions)),
+        features=features_of(rule.text),
     )
 
 
@@ -507,16 +613,20 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
     describes files, or is an English word beside a clearer token. A forbidden word in capitals,
     such as `DELETE`, has too many uses to be evidence.
     """
-    is_capitals = token.text.isalpha() and token.text.isupper()
-    is_pattern = token.is_pattern and token.form != FILE
-    if is_pattern or token.scope or (token.negated and is_capitals):
+    if token.scope or (token.is_pattern and not token.form):
         return False
-    if _begins_opposite(token, tokens):
-        return False
-    if token.negated and token.is_program:
+    if token.form in subjects.FORMS:
         return True
+    is_capitals = token.text.isalpha() and token.text.isupper()
+    if (token.negated and is_capitals) or _begins_opposite(token, tokens):
+        return False
+    return (token.negated and token.is_program) or not _is_unclear(token, tokens)
+
+
+def _is_unclear(token: Token, tokens: Iterable[Token]) -> bool:
+    """Return whether a token is an English word beside a clearer token."""
     others = (other for other in tokens if other.negated == token.negated and not other.scope)
-    return not token.is_plain or not any(other.is_distinct for other in others)
+    return token.is_plain and any(other.is_distinct for other in others)
 
 
 def _begins_opposite(token: Token, tokens: Iterable[Token]) -> bool:
@@ -525,13 +635,20 @@ def _begins_opposite(token: Token, tokens: Iterable[Token]) -> bool:
     return any(begin.match(other.text) for other in tokens if other.negated != token.negated)
 
 
+def _meet(file: str, occasions: dict[Occasion, list[int]]) -> None:
+    """Remove the need of each occasion for a change of such a file."""
+    for occasion in [each for each in occasions if each.needs and re.search(each.needs, file)]:
+        keys = occasions.pop(occasion)
+        occasions[occasion.met] = [*occasions.get(occasion.met, ()), *keys]
+
+
 def _mark_mentions(
     act: Act, shown: Set[int], counts: PartCounts, mentions: dict[str, list[int]]
 ) -> None:
     """Mark the rules of which an act contains a word, without those whose tokens it shows. A marked
     rule is removed from `mentions`, because most acts contain the same words again.
     """
-    words = {word for text in act if text for word in mentions.keys() & _words_in(text)}
+    words = {word for text in act[:-1] if text for word in mentions.keys() & _words_in(text)}
     for word in words:
         keys = mentions.pop(word)
         for key in keys:
@@ -551,31 +668,47 @@ def _words_in(text: str) -> frozenset[str]:
 @cache
 def _expression(text: str) -> re.Pattern[str]:
     """Return an expression for a text outside of other words."""
-    begin = r"(?<![\w-])" if text[0].isalnum() or text[0] in "_-" else ""
-    end = r"(?![\w-])" if text[-1].isalnum() or text[-1] == "_" else ""
-    if " " in text and not end and text[-1] not in _OPEN_ENDS:
-        end = r"(?![^\s;&|)\"'])"
-    return re.compile(begin + re.escape(text) + end)
+    return re.compile(_begin_of(text) + re.escape(text) + _end_of(text))
+
+
+def _begin_of(text: str) -> str:
+    return r"(?<![\w-])" if text[0].isalnum() or text[0] in "_-" else ""
+
+
+def _end_of(text: str) -> str:
+    if text[-1].isalnum() or text[-1] == "_":
+        return r"(?![\w-])"
+    return r"(?![^\s;&|)\"'])" if " " in text and text[-1] not in _OPEN_ENDS else ""
 
 
 @cache
 def _command(token: Token) -> re.Pattern[str]:
     """Return an expression for a token in a command. Options may follow each of its words."""
+    if token.form == DEED:
+        return re.compile(deed_named(token.text).commands, re.MULTILINE)
     if token.form == SCRIPT:
         return re.compile(run_of(token.text), re.MULTILINE)
-    if token.form == FORCED:
-        return FORCED_PUSH
-    exact = _expression(token.text)
-    if not token.is_command:
-        return exact
-    first, *words = exact.pattern.split(r"\ ")
+    if token.form in (READ, STAGED):
+        expression_of = reading_of if token.form == READ else staging_of
+        return re.compile(expression_of(token.text), re.MULTILINE)
+    is_banned_program = token.negated and token.text.partition(" ")[0] in PROGRAMS
+    if not (token.is_command or is_banned_program):
+        return _expression(token.text)
+    begin = rf"{BEGIN}{FOLDER}" if is_banned_program else _begin_of(token.text)
+    words = with_any_options(token.text, OPTIONS) or _words_of(token)
+    return re.compile(begin + words, re.MULTILINE)
+
+
+def _words_of(token: Token) -> str:
+    """Return an expression for the words of a command in their order."""
+    first, *words = words_of_command(token.text, any_version=token.form == VERSIONS)
     script = r"(?:run +)?" if token.text.partition(" ")[0] in _RUNNERS else ""
     words += [_FILE] if token.form == BEFORE_FILE else []
-    end = r"(?![:./=]\w)" if words[-1][-1] == ")" else ""
-    return re.compile(f"{first}{OPTIONS} +{script}" + rf"{OPTIONS} +".join(words) + end)
-
-
-@cache
-def _program(name: str) -> re.Pattern[str]:
-    """Return an expression for a program at the beginning of a command."""
-    return re.compile(rf"{BEGIN}{re.escape(name)}(?![\w-])", re.MULTILINE)
+    end = "" if token.form == BEFORE_FILE else _end_of(token.text)
+    if not words:
+        return first + end + _NOT_ASKING_ABOUT
+    end += r"(?![:./=]\w)" if end else ""
+    end += _NOT_SCRATCH if token.negated and "test" in token.text else ""
+    is_interpreter = token.form == BEFORE_FILE and token.is_program
+    options = RUNNING_OPTIONS if is_interpreter else OPTIONS
+    return f"{first}{options} +{script}" + rf"{options} +".join(words) + end

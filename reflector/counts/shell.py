@@ -10,9 +10,15 @@ import re
 #: Options between a program and its first argument, each with or without a value.
 OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
 #: The characters before a command. A line after a backslash is not a command of its own.
-_SHELL_WORDS = r"\b(?:sudo|env|time|exec|xargs|then|do|else|if|while|nohup|timeout +\S+)\b"
-BEGIN = rf"(?:(?<!\\\n)^|[;&|(`{{]|{_SHELL_WORDS})[ \t]*(?:[A-Z_]+=\S* +)*"
+_SHELL_WORDS = (
+    rf"\b(?:(?:sudo|env|time|xargs|nohup|nice){OPTIONS}|exec|then|do|else|if|while|RUN"
+    r"|timeout +\S+)\b"
+)
 _IN_SHELL = r"\b(?:ba|z|da)?sh +-[a-z]*c +[\"']"
+_ASSIGNED = r"(?:[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])* +)*"
+BEGIN = rf"(?:(?<!\\\n)^|[;&|(`{{]|{_SHELL_WORDS}|{_IN_SHELL})[ \t]*{_ASSIGNED}"
+#: The folder of a program, as in `.venv/bin/python`.
+FOLDER = r"(?:[^\s;&|()\"'<>`=]*/)?"
 
 #: A program that runs a script. With some options, it only checks the script or runs a module.
 _INTERPRETER = (
@@ -20,11 +26,11 @@ _INTERPRETER = (
     r"|bash|zsh|dash|sh|pwsh)|(?:uv|poetry|pdm|hatch|pipenv|rye) +run|(?:bundle|mise) +exec"
     r"|npx|bunx|source|\.|(?:docker|podman)(?: +compose)? +(?:exec|run)(?: +-\S+)* +[\w./:-]+)"
 )
-_RUNNING_OPTIONS = (
+RUNNING_OPTIONS = (
     r"(?: +-(?!(?:[cemn]|-check|-eval|-print|-version)(?![\w-]))[^\s;&|]*"
     r"(?: +[^-\s;&|][^\s;&|]*)??)*?"
 )
-_INTERPRETERS = rf"(?:{_INTERPRETER}{_RUNNING_OPTIONS} +)*"
+_INTERPRETERS = rf"(?:{_INTERPRETER}{RUNNING_OPTIONS} +)*"
 _ENDING = r"\.(?:[cm]?[jt]sx?|py|sh|bash|zsh|fish|rb|pl|php|ps1)"
 _NAME = r"[\w@-][\w.@-]*"
 #: Folders that contain programs without an ending.
@@ -44,6 +50,11 @@ _ASKED_TO_RUN = re.compile(
     r"|rode)[ \t]+(?:(?:also|always|both|first|the|script)[ \t]+)*" + _LISTED + r"`?\Z",
     re.IGNORECASE,
 )
+#: After these words, only a file that is not imported is a script.
+_ASKED_TO_USE = re.compile(
+    r"(?<![\w-])(?:use|using|via|through|call)[ \t]+(?:the[ \t]+)?`?\Z", re.I
+)
+_PROGRAM = re.compile(rf"\.(?:sh|bash|zsh|fish|ps1)$|^(?:{_NAME}/)*{_PROGRAM_FOLDER}/")
 _IS_RUN = re.compile(
     r"`?(?:\s*(?:,|and)\s+`[^`\n]*`)*\s+(?:script\s+)?(?:is|are|was|has been|be|must be|should be)"
     r"\s+(?:always\s+|first\s+)?(?:run|executed)\b",
@@ -51,9 +62,35 @@ _IS_RUN = re.compile(
 )
 
 _FORCE = r"(?:--force(?:-with-lease(?:=\S*)?)?(?![\w-])|-[a-zA-Z]*f[a-zA-Z]*(?![\w-])|[\"']?\+\w)"
-FORCED_PUSH = re.compile(
-    rf"(?:{BEGIN}|{_IN_SHELL})git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s{_FORCE}", re.MULTILINE
+FORCED_PUSH = rf"{BEGIN}git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s{_FORCE}"
+
+
+#: Programs that print a file, and programs that search for a pattern in it.
+_PRINTERS = (
+    r"(?:cat|bat|less|more|head|tail|nl|sed|awk|cut|sort|strings|xxd|base64|jq|source|\.|vim?|nano)"
 )
+_SEARCHERS = rf"(?:[ef]?grep|rg|ag){OPTIONS} +[^-\s]\S*"
+#: Copies of a file that do not contain its secrets.
+_EXAMPLES = r"(?:\.(?!example|sample|template|dist)[\w-]+)*"
+
+
+def file_expression(path: str) -> str:
+    """Return an expression for a file of a rule as an argument. `.env` has variants."""
+    escaped = re.escape(path.removeprefix("./")).replace(r"\*\*", r"\S*").replace(r"\*", r"[^\s/]*")
+    variants = _EXAMPLES if path.endswith(".env") else ""
+    return escaped if path.endswith("/") else rf"{escaped}{variants}(?![\w.-])"
+
+
+def reading_of(path: str) -> str:
+    """Return an expression for the commands that print a file or search in it."""
+    readers = rf"(?:{_PRINTERS}|{_SEARCHERS})(?=\s)"
+    return rf"{BEGIN}{readers}[^;&|\n>]*?(?<=[\s\"'/]){file_expression(path)}"
+
+
+def staging_of(path: str) -> str:
+    """Return an expression for the commands that add a file to a commit."""
+    file = file_expression(path)
+    return rf"{BEGIN}git{OPTIONS} +(?:add|stage|commit)(?=\s)[^;&|\n]*?(?<=[\s\"'/]){file}"
 
 
 def script_in(code: str, before: str, after: str) -> str:
@@ -64,6 +101,8 @@ def script_in(code: str, before: str, after: str) -> str:
     if script is None or _TEST_FILE.search(script["command"].partition(" ")[0]):
         return ""
     is_command = script["interpreter"] or script["arguments"]
+    if _ASKED_TO_USE.search(before) and _PROGRAM.search(script["command"]):
+        return script["command"]
     is_run = is_command or _ASKED_TO_RUN.search(before) or _IS_RUN.match(after)
     return script["command"] if is_run else ""
 
@@ -77,7 +116,7 @@ def run_of(script: str) -> str:
     at_path = rf"[\"']?(?:[^\s;&|()\"'<>]*/)?{path}"
     into_folder = rf"\bcd +[\"']?(?:[^\s;&|]*/)?{folder}/?[\"']?\s*(?:&&|;)\s*"
     within = rf"{into_folder}{_INTERPRETERS}(?:\./)?{name}"
-    at_begin = rf"(?:{BEGIN}|{_IN_SHELL}){_INTERPRETERS}{at_path}"
+    at_begin = rf"{BEGIN}{_INTERPRETERS}{at_path}"
     places = rf"(?:{at_begin}|{within})" if folder else at_begin
     options = "".join(rf"[^;&|\n]*? {argument}" for argument in arguments)
     end = r"(?![\w-])" if script[-1].isalnum() else ""

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from itertools import islice, product
+from itertools import groupby, islice, product
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from reflector.events import event as ev
 from reflector.files import read_bounded
 from reflector.instructions.kind import Kind
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.locate import agent_folder, agent_folders
+from reflector.locate import AGENT_FILES, agent_folder, agent_folders
 from reflector.playbook.admissible import same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
@@ -77,6 +77,7 @@ class Line(NamedTuple):
     lead_in  the words that introduce it, "" for none
     added_at  for a rule of the playbook, the time at which it was written there; "" if it came
               from a file
+    scope     the patterns of files at which an agent loads it; none if it loads it at each start
     """
 
     file: str
@@ -88,6 +89,7 @@ class Line(NamedTuple):
     heading: str = ""
     lead_in: str = ""
     added_at: str = ""
+    scope: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -98,6 +100,11 @@ class Line(NamedTuple):
     @property
     def is_rule(self) -> bool:
         return self.kind == Kind.RULE
+
+    @property
+    def titles(self) -> tuple[str, str]:
+        """The words that introduce it: its lead-in and its heading."""
+        return self.lead_in, self.heading
 
 
 class Advice(NamedTuple):
@@ -151,11 +158,11 @@ def loaded_advice(root: Path, named: Sequence[Path] = ()) -> Advice:
     for file in _files_of(root, named, unread):
         text = file.raw.decode("utf-8-sig", "replace")
         files[file.shown] = context_tokens(_without_comments(text))
-        if scope := scope_of(text):
+        if scope := scope_of(text) or _folder_of(file):
             scopes[file.shown] = scope
         if file.clients:
             clients[file.shown] = file.clients
-        omitted += _add_lines(lines, file.shown, text)
+        omitted += _add_lines(lines, file.shown, text, scope)
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread), clients)
 
 
@@ -188,11 +195,22 @@ def lines_in(file: str, text: str) -> Iterator[Line]:
         yield line
 
 
-def _add_lines(lines: dict[str, Line], file: str, text: str) -> Iterator[str]:
+def _folder_of(file: _File) -> tuple[str, ...]:
+    """Return the pattern of a folder of the project, if agents load a named file only there."""
+    folder, _, name = file.shown.rpartition("/")
+    is_elsewhere = file.clients or not _may_hold_advice(folder or ".")
+    is_nested = not is_elsewhere and not folder.startswith("/") and name in AGENT_FILES
+    return (f"{folder}/",) if is_nested else ()
+
+
+def _add_lines(
+    lines: dict[str, Line], file: str, text: str, scope: tuple[str, ...]
+) -> Iterator[str]:
     """Add the lines of a file to the earlier ones, by their words. Yield the reason for each
     omission.
     """
-    for line in lines_in(file, text):
+    for unit in lines_in(file, text):
+        line = unit._replace(scope=scope)
         if fault := advice_fault(line.text):
             yield f"{file}: line {line.number}: {fault}"
             continue
@@ -369,12 +387,8 @@ def _elsewhere(root: Path) -> Iterator[str]:
     above the project, and the user's own.
     """
     loads = [reader.loads for reader in readers_in_use()]
-    for shown in _nested_files(root, loads):
-        see = f"see: reflector check {quote(shown)}"
-        yield (
-            f"not read: {shown}, because agents load this file only when they work in its folder; "
-            f"{see}"
-        )
+    for _, shown in groupby(_nested_files(root, loads), lambda shown: shown.partition("/")[0]):
+        yield _nested_note([*shown])
     with suppress(OSError):
         for path, where in _outside_files(root, loads).items():
             if not path.resolve().is_relative_to(root.resolve()):
@@ -382,14 +396,29 @@ def _elsewhere(root: Path) -> Iterator[str]:
                 yield f"not read: {path}, which agents load in {where}; {see}"
 
 
-def _nested_files(root: Path, loads: Sequence[Loads]) -> Iterator[str]:
-    """Yield the displayed paths of the files of sub-folders."""
+def _nested_note(shown: Sequence[str]) -> str:
+    """Return the note on the files of one folder of the project."""
+    is_one = len(shown) == 1
+    files, folder = ("this file", "its folder") if is_one else ("each file", "the file's folder")
+    return (
+        f"not read: {', '.join(shown)}, because agents load {files} only when they work in "
+        f"{folder}; see: reflector check {quote(shown[0])}"
+    )
+
+
+def _nested_files(root: Path, loads: Sequence[Loads]) -> list[str]:
+    """Return the displayed paths of the files of sub-folders in their order, without links to
+    them.
+    """
     nested = {load.pattern for each in loads for load in each.project if "/" not in load.pattern}
+    found: dict[Path, Path] = {}
     for folder, folders, names in islice(os.walk(root), _MAX_FOLDERS):
         folders[:] = sorted(name for name in folders if _may_hold_advice(name))
-        if Path(folder) != root:
-            for name in sorted(nested.intersection(names)):
-                yield _shown(Path(folder) / name, root)
+        for name in nested.intersection(names) if Path(folder) != root else ():
+            path = Path(folder) / name
+            if not path.is_symlink() or path.resolve() not in found:
+                found[path.resolve()] = path
+    return sorted(_shown(path, root) for path in found.values())
 
 
 def _outside_files(root: Path, loads: Sequence[Loads]) -> dict[Path, str]:
@@ -416,7 +445,7 @@ def scope_of(text: str) -> tuple[str, ...]:
     scope = _SCOPE.search(front_matter[1]) if front_matter else None
     if scope is None:
         return ()
-    patterns = [pattern.strip(" \t\"'[]-") for pattern in re.split(r"[,\n]", scope[1])]
+    patterns = [pattern.strip(" \t\"'[]-") for pattern in re.split(r",(?![^{\n]*\})|\n", scope[1])]
     if not {"**", "**/*"}.isdisjoint(patterns):
         return ()
     return tuple(filter(None, patterns))

@@ -38,8 +38,9 @@ def rules_of(project: Project, rows: Iterable[BulletRow]) -> RuleSet:
             kept = project.read_kept(_RULES)
             if kept["state"] == state:
                 return restored(kept["rules"])
-        lines = [line.text for line in loaded_advice(project.root).rules]
-        rules = rule_set(map(rule_of, [*bullets, *lines]))
+        lines = loaded_advice(project.root).rules
+        in_files = (rule_of(line.text, titles=line.titles, scope=line.scope) for line in lines)
+        rules = rule_set([*map(rule_of, bullets), *in_files])
         project.keep(_RULES, {"state": state, "rules": list(rules.rules.values())})
         return rules
     return rule_set(map(rule_of, bullets))

@@ -83,6 +83,16 @@ def test_forbidden_command_has_no_order(project: Project, tmp_path: Path) -> Non
     assert (tally.run, tally.ran) == (1, 0)
 
 
+def test_rule_counts_where_it_is_loaded(project: Project, tmp_path: Path) -> None:
+    rule = rule_of("Never use `eval()`.", scope=("ui/*.{ts,tsx}",))
+    sessions = (
+        Session(f"s-{number}").runs(f"cat > {file} <<'E'\neval(x)\nE", "ok")
+        for number, file in enumerate(("ui/a.tsx", "api/a.ts"))
+    )
+    files = _found(tmp_path, *sessions)
+    assert _counts(project, files, rule).by_rule[rule.key].since == Counts(1, written=1)
+
+
 @pytest.mark.parametrize(
     ("marks", "tally"),
     [(Marks(run=1, came_up=1), Counts(1, ran=1)), (Marks(came_up=1), Counts(1, came_up=1))],

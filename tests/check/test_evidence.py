@@ -183,6 +183,37 @@ def test_blame_needs_no_name_for_a_rule(agent_here: Agent) -> None:
     assert "not done  git commit" in agent_here.call("blame", "CLAUDE.md:3").out
 
 
+def test_blame_shows_a_line_of_a_folder(agent_here: Agent) -> None:
+    (agent_here.project / "ui").mkdir()
+    (agent_here.project / "ui/CLAUDE.md").write_text("- **Types**: Never use `eval()`.\n")
+    _lines(
+        agent_here, LINT, _command("cat > ui/a.js <<'E'\neval(2)\nE"), Session("s-2").runs("ls", "")
+    )
+    shown = agent_here.call("blame", "ui/CLAUDE.md:1").out
+    assert "wrote `eval(` in 1 of 1 session" in shown
+    assert "wrote     eval(2)" in shown
+
+
+@pytest.mark.parametrize(
+    ("rule", "call", "line"),
+    first_fast(
+        2,
+        [
+            (
+                "Commit titles stay under 5 characters.",
+                "git commit -m 'Longer'",
+                "wrote     Longer",
+            ),
+            ("Run `make a` before you commit Go code.", "git commit -m a", "not done  git commit"),
+        ],
+    ),
+)
+def test_evidence_of_a_commit_is_shown(agent_here: Agent, rule: str, call: str, line: str) -> None:
+    (agent_here.project / "CLAUDE.md").write_text(f"- {rule}\n")
+    made = _command("cat > a.go <<'E'\nx\nE").runs(call, "")
+    assert line in _lines(agent_here, 1, made)[-1]
+
+
 def test_page_names_the_first_row(agent_here: Agent) -> None:
     _lines(agent_here, LINT, _command("eval()"), Session("s-2").runs("git commit", ""))
     shown = agent_here.call("check").out

@@ -42,13 +42,13 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
         rule(judged_since=answers(1, 13, "helped"), result="harmful 13 of 14"),
         "harmed in 13 of 14 sessions in which it came up",
     ),
-    "said again": (
-        rule(since=counts(said=4), last_said=Reminder("x", date(2026, 11, 3))),
-        "you said it again in 4 of 11 sessions, last on 3 Nov",
-    ),
     "forbidden": (
         rule(since=counts(run=2), before=counts(21), **_FORBIDS),
         "Claude ran it in 2 of 11 sessions; before the rule, in 0 of 21",
+    ),
+    "said again": (
+        rule(since=counts(said=4), last_said=Reminder("x", date(2026, 11, 3))),
+        "you said it again in 4 of 11 sessions, last on 3 Nov",
     ),
     "not run": (
         rule(since=counts(came_up=9, run=3, done=3), before=counts(20, came_up=8, run=1), **_RUNS),

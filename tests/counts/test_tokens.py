@@ -2,7 +2,8 @@
 
 import pytest
 
-from reflector.counts.tokens import MOST_TOKENS, Token, tokens_of
+from reflector.counts.token import Token
+from reflector.counts.tokens import MOST_TOKENS, tokens_of
 
 
 def _written(text: str) -> str:

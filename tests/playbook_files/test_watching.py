@@ -113,6 +113,7 @@ def test_rules_for_some_files_have_their_patterns(root: Path) -> None:
         ".claude/rules/ts.md": (
             '---\npaths:\n  - "src/**/*.ts"\n  - lib/*.ts\n---\n- Prefer const in TypeScript\n'
         ),
+        ".claude/rules/css.md": "---\npaths: a/*.{css,scss}, b.css\n---\n- Use variables\n",
         ".claude/rules/all.md": "---\nname: all\n---\n- Keep functions small\n",
         ".github/instructions/py.instructions.md": (
             '---\napplyTo: "**/*.py"\n---\n- Use type hints\n'
@@ -123,9 +124,31 @@ def test_rules_for_some_files_have_their_patterns(root: Path) -> None:
         (root / name).write_text(text)
     scopes = advice_of(root).scopes
     assert scopes == {
+        ".claude/rules/css.md": ("a/*.{css,scss}", "b.css"),
         ".claude/rules/ts.md": ("src/**/*.ts", "lib/*.ts"),
         ".github/instructions/py.instructions.md": ("**/*.py",),
     }
+
+
+def test_files_of_one_folder_share_a_note(root: Path) -> None:
+    for name in ("web/CLAUDE.md", "web/a/CLAUDE.md", "api/AGENTS.md"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("- Never use inline styles\n")
+    (root / "api/CLAUDE.md").symlink_to("AGENTS.md")
+    notes = [note.partition(", because")[0] for note in advice_of(root).omitted]
+    assert notes == ["not read: api/AGENTS.md", "not read: web/CLAUDE.md, web/a/CLAUDE.md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [("web/CLAUDE.md", ("web/",)), ("web/notes.md", ()), ("CLAUDE.md", ())],
+)
+def test_file_of_a_folder_is_loaded_there(root: Path, name: str, scope: tuple[str, ...]) -> None:
+    (root / "web").mkdir()
+    (root / name).write_text("- Never use inline styles\n")
+    advice = advice_of(root, [root / name])
+    assert [line.scope for line in advice.lines] == [scope]
+    assert advice.scopes == ({name: scope} if scope else {})
 
 
 def test_files_that_are_not_read_are_named(root: Path) -> None:

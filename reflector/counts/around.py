@@ -1,0 +1,135 @@
+"""A token's place in its rule: the words around it, and whether the rule speaks against it.
+
+Invariant: the last cue before a token decides. In Japanese and Korean, a cue after it decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from reflector.counts.clauses import Clause, is_for_a_case, without_code
+
+#: "A is not B" only describes.
+_NOT = r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bbe )not"
+#: In "use A to avoid B", the words only name the reason.
+_AVOID = (
+    r"(?:(?<!to )|(?<=\btry to )|(?<=\bhard to )|(?<=\bsure to )|(?<=\bcareful to ))avoid(?:ing)?"
+)
+#: The last cue before a token decides; a negation includes the two words after it.
+_CUE = re.compile(
+    rf"(?P<against>(?<![\w-])(?:never|{_NOT}|don['’]?t|{_AVOID}|no|nunca|jam[aá]s|evit[ae]r?"
+    r"|não|nao"
+    r"|(?:prefer(?:red)?|favou?r|choose)\b[^.;]*?\bover"
+    r"|instead of|rather than|in favou?r of not|en vez de|en lugar de|em vez de"
+    r"|forbid\w*|prohibit\w*|banned)\b"
+    r"(?:[ \t*_]+(?!without|until|unless|before)[\w'’]+){0,2}"
+    r"|n['’]t\b(?:[ \t]+[\w'’]+){0,1}|不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是)"
+    r"|\b(?:use|using|prefer|run|running|search|grep|but|without|until|unless|before|always|usa"
+    r"|utiliza|use"
+    r"|prefiere|prefira|sin|sem)\b|改用|请|必须|应",
+    re.IGNORECASE,
+)
+#: Words after the token that a rule prefers to another one.
+_PREFERRED = re.compile(r"`?[ \t]*(?:instead of|rather than|over)\b", re.IGNORECASE)
+#: A remark in parentheses that ends before a token.
+_ASIDE = re.compile(r"\([^()`]*\)")
+_BOUNDARY = re.compile(
+    r"(?<!e\.g)(?<!i\.e)[.!?:;][\s]|[。！？；：\n]"
+    r"|,[ \t]+(?:it|they|this|that|these|we|there|because|since|as|so|which)\b",
+    re.IGNORECASE,
+)
+#: In Japanese and Korean, a negation follows its token.
+_AGAINST_AFTER = re.compile(
+    r"[^。．、，(（)）\n`]{0,24}?"
+    r"(?:(?<!なければなら)(?<!なければいけ)ない|ません|禁止|避け|하지 ?마|금지|않)"
+)
+_AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
+#: With these words, your own words decide whether the rule is broken.
+_ASKS_YOU = re.compile(
+    r"\b(?:without|unless|before|sin|sem)[ \t]+(?:\w+[ \t]+){0,2}?"
+    r"(?:ask\w*|approv\w*|permission|confirm\w*|consent|told|request\w*"
+    r"|pregunt\w*|permiso|pergunt\w*|permissão)\b",
+    re.IGNORECASE,
+)
+
+
+class Around(NamedTuple):
+    """A part of a rule's text that names a token.
+
+    before      the words before it in its sentence
+    span        its code without the backquotes; "" if it is not code
+    negated     whether the rule speaks against it
+    reach       the words from the cue against it to the part; "" without such a cue
+    conditions  the conditions of the rule
+    """
+
+    text: str
+    start: int
+    end: int
+    before: str
+    span: str
+    negated: bool
+    reach: str
+    conditions: Sequence[Clause]
+
+    @property
+    def after(self) -> str:
+        """The rest of the rule."""
+        return self.text[self.end :]
+
+    @property
+    def whole_before(self) -> str:
+        """The words before it in the rule, without the code in them."""
+        return without_code(self.text)[: self.start]
+
+    def earlier_conditions(self) -> Iterator[Clause]:
+        """Yield the conditions in its sentence that begin before it."""
+        begin = self.start - len(self.before)
+        return (each for each in self.conditions if begin <= each.start < self.start)
+
+    def is_in_condition(self) -> bool:
+        """Return whether it is a part of a condition."""
+        return any(clause.start <= self.start < clause.end for clause in self.conditions)
+
+    def is_in_case(self) -> bool:
+        """Return whether an order against it is only for the case that its sentence begins with:
+        "when you review, never use `sed`".
+        """
+        return is_for_a_case(self.text) or any(
+            clause.end <= self.start and "`" not in self.text[clause.end : self.start].strip("`")
+            for clause in self.earlier_conditions()
+        )
+
+    def asks_you(self) -> bool:
+        """Return whether your own words decide whether the rule is broken."""
+        return _ASKS_YOU.search(self.text) is not None
+
+    def is_choice(self) -> bool:
+        """Return whether the rule asks for another token before it speaks against this one."""
+        cues = _CUE.finditer(re.sub(r"`[^`\n]*`", "`", self.before))
+        return any(cue["against"] is None for cue in cues)
+
+
+def around(text: str, match: re.Match[str], conditions: Sequence[Clause]) -> Around:
+    """Return the place of a match of a token in a rule."""
+    before = _BOUNDARY.split(text[: match.start()])[-1]
+    negated, reach = _negation_of(text, match)
+    span = match["span"] or ""
+    return Around(text, match.start(), match.end(), before, span, negated, reach, conditions)
+
+
+def _negation_of(text: str, match: re.Match[str]) -> tuple[bool, str]:
+    """Return whether a rule speaks against a token: in the last cue before it, or in a Japanese or
+    Korean cue after it. The words from the cue to the token follow.
+    """
+    before = _BOUNDARY.split(_ASIDE.sub("", text[: match.start()]))[-1]
+    before = re.sub(r"`[^`\n]*`", "`", before)
+    cues = list(_CUE.finditer(before))
+    rest = text[match.end() :]
+    if cues and not _PREFERRED.match(rest):
+        cue = cues[-1]
+        start = cue.start() + max(0, cue[0].casefold().rfind(" over"))
+        return cue["against"] is not None, before[start:]
+    return _AFTER.match(rest) is not None and _AGAINST_AFTER.match(rest) is not None, ""

@@ -1,0 +1,176 @@
+"""The scope of a token: the words around it that make it a place, a reason or a part of a ban.
+
+Invariant: the first row of `_SCOPES` that fits decides. A token without a row is evidence about its
+rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from reflector.counts.around import Around
+from reflector.counts.clauses import is_asked_for, is_example, reaches
+from reflector.counts.forms import FILE, NAME, READ, STAGED, without_deed
+from reflector.counts.token import Token
+
+ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
+_FOLDER = (
+    r"package|module|folder|directory|crate|workspace|repo(?:sitory)?|project|app|service|layer"
+    r"|files?|paquete|pacote|m[oó]dulo|carpeta|pasta|direct[oó]rio"
+)
+#: A token after these words may show only the place or the purpose of a rule: "in the `cli`
+#: package".
+_PLACED = re.compile(
+    r"(?:(?<![\w-])(?:in|inside|under|within|en|dentro de|del?|em|n[oa]s?|d[oa]s?)|在"
+    r"|(?P<purpose>(?<!check )(?<!look )(?<!search )(?<!wait )(?<!ask )(?<!watch )(?<![\w-])"
+    rf"(?:for|para)|对于))[ \t]*(?:{ARTICLE}[ \t]+)?(?P<folder>(?:{_FOLDER})[ \t]+)?"
+    r"(?:`[^`\n]*`(?:[ \t]*,|[ \t]+(?:or|and|o|y|ou|e))[ \t]*)*\Z",
+    re.IGNORECASE,
+)
+_FOLDER_AFTER = re.compile(rf"[ \t]*(?:{_FOLDER})\b", re.IGNORECASE)
+_FOLDER_AFTER_UNSPACED = re.compile(
+    r"\s*(?:包|模块|模組|目录|文件夹|パッケージ|モジュール|フォルダ|ディレクトリ)(?:中|里|内|で|の|下)"
+)
+#: After these words, a token of a forbidden act is only a part of it: "never commit to `main`",
+#: "never store a key in `localStorage`". The token alone does not break the rule.
+_PART = re.compile(
+    rf"(?<![\w-])(?:to|on|onto|into|at|in)[ \t]+(?:{ARTICLE}[ \t]+|an?[ \t]+)?\Z", re.IGNORECASE
+)
+#: Words after a forbidden token that restrict the ban.
+_CONDITION = re.compile(
+    r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|with|against|when|if"
+    r"|until|on|between|during|while|more than|twice"
+    r"|(?:/[ \t]*`[^`\n]*`[ \t]*)*(?:prefix|suffix|trailer|footer|title|message|label|tag|header)"
+    r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
+    re.IGNORECASE,
+)
+#: The purpose for which a rule forbids a token: other uses of the token do not break the rule.
+_PURPOSE = re.compile(
+    r"`?(?:[ \t]*(?:,|or|and|o|y|ou|e)[ \t]*`[^`\n]*`)*[ \t]+(?:(?:in|on|into)[ \t]+[\w-]+[ \t]+)?"
+    r"(?P<word>to|for|as|para|como)[ \t]+[a-z]",
+    re.IGNORECASE,
+)
+_LOGGING = "log|debug|output|print"
+#: The purpose that nearly each use of a token has. It does not restrict a ban.
+_OWN_PURPOSES = {
+    "console.log": _LOGGING,
+    "print": _LOGGING,
+    "print(": _LOGGING,
+    "find": "find|search|locate",
+    "grep": "find|search",
+    "npm install": "add|install",
+    "pip install": "add|install",
+    "sed -i": "edit|modify|change|update|rewrite|replace",
+}
+_ANYTHING = (
+    r"(?:g?ing)?(?: (?:the|any|a|source|code|text|project|repo|files?|packages?|dependenc(?:y|ies)"
+    r"|contents?|for|in|through|directly))*[ \t]*(?:\Z|[.,;:!)(—–])"
+)
+#: Words after a forbidden command that restrict the ban to some of its runs.
+_SOME_RUNS = re.compile(
+    r"`?\s+(?:in|from|at|inside)\b"
+    r"(?!\s+(?:this|the|our|your|any|all|every|shell|bash|here)\b)",
+    re.IGNORECASE,
+)
+
+
+def scope_of_token(token: Token, around: Around) -> str:
+    """Return the scope of a token; "" if it is evidence about its rule."""
+    return next((scope for scope, applies in _SCOPES if applies(token, around)), "")
+
+
+def _is_in_condition(_: Token, around: Around) -> bool:
+    return around.is_in_condition()
+
+
+def _is_banned_for_a_case(token: Token, around: Around) -> bool:
+    return token.negated and (around.asks_you() or around.is_in_case())
+
+
+def _names_folder(_: Token, around: Around) -> bool:
+    return _FOLDER_AFTER_UNSPACED.match(around.after) is not None
+
+
+def _is_purpose(_: Token, around: Around) -> bool:
+    placed = _PLACED.search(around.before)
+    return placed is not None and placed["purpose"] is not None
+
+
+def _is_restricted(token: Token, around: Around) -> bool:
+    """Return whether the words around a forbidden token restrict the ban."""
+    if not token.negated:
+        return False
+    is_run = token.is_command or token.is_program
+    is_some_run = is_run and _SOME_RUNS.match(around.after)
+    return (
+        _is_part_of_act(token, around)
+        or _is_for_a_purpose(token, around)
+        or bool(is_some_run or _CONDITION.match(around.after))
+    )
+
+
+def _is_part_of_act(token: Token, around: Around) -> bool:
+    is_file = token.is_path or token.is_pattern
+    return not is_file and _PART.search(around.before.rstrip("`")) is not None
+
+
+def _is_for_a_purpose(token: Token, around: Around) -> bool:
+    purpose = None if around.is_choice() else _PURPOSE.match(around.after)
+    if purpose is None:
+        return False
+    own = _OWN_PURPOSES.get(token.text)
+    meant = around.after[purpose.end("word") :].lstrip()
+    return not (own and re.match(rf"(?:{own}){_ANYTHING}", meant, re.IGNORECASE))
+
+
+def _is_place(token: Token, around: Around) -> bool:
+    """Return whether a token names the place of a rule.
+
+    "Put it in `docs/`" asks for a file there, but "Never use `eval` in `src/`" does not forbid one.
+    """
+    placed = _PLACED.search(around.before)
+    if placed is None or (token.negated and token.form in (FILE, READ, STAGED)):
+        return False
+    is_folder = placed["folder"] is not None or _FOLDER_AFTER.match(around.after) is not None
+    return is_folder or token.is_pattern or (token.is_path and token.negated)
+
+
+def _is_out_of_reach(token: Token, around: Around) -> bool:
+    """Return whether unknown words are between a ban and a token. A definition with a name has its
+    own words, and the words of the token itself are known: "never rebase with `git rebase -i`".
+    """
+    if not token.negated or token.form == NAME or _is_ban_itself(token, around):
+        return False
+    own = "|".join(map(re.escape, token.text.split()))
+    reach = re.sub(rf"\b(?:{own})\b", "", around.reach) if token.is_command else around.reach
+    is_program = token.is_program or token.is_command
+    return not reaches(without_deed(reach, token.form), is_program=is_program)
+
+
+def _is_ban_itself(token: Token, around: Around) -> bool:
+    """Return whether an option in brackets is another name of the banned act: "never amend commits
+    (`--amend`)".
+    """
+    return token.text.startswith("-") and around.reach.rstrip("`").endswith("(")
+
+
+def _is_only_mentioned(token: Token, around: Around) -> bool:
+    """Return whether a token is an example, or a command that the rule does not ask for."""
+    is_banned_example = token.negated and is_example(around.reach)
+    if is_example(around.before) and not is_banned_example:
+        return True
+    return token.is_command and not token.negated and not is_asked_for(around.whole_before)
+
+
+#: The scopes of tokens, as `Token` describes them, and the tokens that have them.
+_SCOPES: Sequence[tuple[str, Callable[[Token, Around], bool]]] = (
+    ("condition", _is_in_condition),
+    ("part", _is_banned_for_a_case),
+    ("place", _names_folder),
+    ("purpose", _is_purpose),
+    ("part", _is_restricted),
+    ("place", _is_place),
+    ("part", _is_out_of_reach),
+    ("mention", _is_only_mentioned),
+)

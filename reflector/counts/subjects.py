@@ -1,0 +1,110 @@
+"""Rules about the message of a commit: its length, its beginning, and words that it must not have.
+
+Invariant: a message that a command does not contain, such as one from a file or a variable, breaks
+no rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+LONG_SUBJECT = "long subject"
+NO_KEY = "subject without a key"
+NO_TYPE = "subject without a type"
+WORD = "word of a message"
+
+_COMMIT = re.compile(r"\bcommits?\b", re.IGNORECASE)
+_LENGTH = re.compile(
+    r"\b(?:titles?|subjects?|messages?|summar(?:y|ies)|(?:first|header) lines?|headlines?)\b"
+    r"[^.;]*?(?:under|below|at most|max(?:imum)?(?: of)?|no more than|not exceed|within|up to|<=?|≤"
+    r"|(?:less|fewer|shorter|longer) than)[ \t]*(?P<most>\d+)[ \t-]*char",
+    re.IGNORECASE,
+)
+_BEGINS = re.compile(r"\b(?:start|begin|prefix|lead)\w*\b", re.IGNORECASE)
+_KEY = re.compile(r"`\W?(?P<key>[A-Z][A-Z\d]+-(?:\d+|[X#N]+))\b")
+_CONVENTIONAL = re.compile(r"\bconventional[- ]commits?\b(?! types? of)", re.IGNORECASE)
+_AGAINST = re.compile(
+    r"\b(?:never|not|no|avoid|without|unless|except|instead)\b|n['’]t\b", re.IGNORECASE
+)
+_CREDIT = re.compile(
+    r"\b(?:never|not|no|avoid)\b[^.;]*\b(?:mention|referenc|credit|attribut)\w*\b[^.;]*?"
+    r"\b(?P<name>Claude)\b[^.;]*",
+    re.IGNORECASE,
+)
+_TRAILER = re.compile(r"`?(?P<word>Co-Authored-By)\b", re.IGNORECASE)
+#: Subjects that git writes.
+_MADE_BY_GIT = re.compile(r"(?:Merge|Revert|fixup!|squash!|amend!) ")
+
+
+class _Kind(NamedTuple):
+    """A kind of rules about messages.
+
+    shown    its name on a page, with the token's text for {}
+    breaks   returns whether a message breaks a rule with this text
+    """
+
+    shown: str
+    breaks: Callable[[str, str], bool]
+
+
+def _subject(message: str) -> str:
+    return message.strip().partition("\n")[0].strip()
+
+
+def _is_longer(most: str, message: str) -> bool:
+    return len(_subject(message)) > int(most)
+
+
+def _lacks_key(_: str, message: str) -> bool:
+    return re.match(r"\W?[A-Z][A-Z\d]+-\d+", _subject(message)) is None
+
+
+def _lacks_type(_: str, message: str) -> bool:
+    return re.match(r"\w+(?:\([^()]*\))?!?: \S", _subject(message)) is None
+
+
+def _has_word(word: str, message: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", message, re.IGNORECASE) is not None
+
+
+_KINDS: Mapping[str, _Kind] = {
+    LONG_SUBJECT: _Kind("a title of more than {} characters", _is_longer),
+    NO_KEY: _Kind("a title without a key such as `{}`", _lacks_key),
+    NO_TYPE: _Kind("a title without a type such as `{}`", _lacks_type),
+    WORD: _Kind("a message with `{}`", _has_word),
+}
+FORMS = frozenset(_KINDS)
+
+
+def subjects_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the text and the form of each token of a rule about messages of commits."""
+    if not _COMMIT.search(text):
+        return
+    for length in _LENGTH.finditer(text):
+        yield length["most"], LONG_SUBJECT
+    is_plain = not _AGAINST.search(text)
+    key = _KEY.search(text)
+    if key and is_plain and _BEGINS.search(text):
+        yield key["key"], NO_KEY
+    if _CONVENTIONAL.search(text) and is_plain:
+        yield "fix: …", NO_TYPE
+    credit = _CREDIT.search(text)
+    if credit and _COMMIT.search(credit[0]):
+        yield credit["name"], WORD
+    trailer = _TRAILER.search(text)
+    if trailer and _AGAINST.search(text[: trailer.start()]):
+        yield trailer["word"], WORD
+
+
+def shown(form: str, text: str) -> str:
+    """Return the name of a token about messages as a page shows it."""
+    return _KINDS[form].shown.format(text)
+
+
+def is_broken_by(form: str, text: str, message: str) -> bool:
+    """Return whether the message of a commit breaks a rule with such a token."""
+    subject = _subject(message)
+    is_written = subject != "" and not _MADE_BY_GIT.match(subject) and "$" not in subject
+    return is_written and _KINDS[form].breaks(text, message)
