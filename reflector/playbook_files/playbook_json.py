@@ -413,9 +413,9 @@ class _File:
             copy = None
         events = self._take_edits(state, copy)
         # An edit with the same result as the ledger gives no event. It must still be remembered, or
-        # it would be new at the next reading.
-        before = self._dumped(self._bullets_at(state.position), state.loaded.last_updated)
-        return _Taken(events, is_edited=state.raw != before)
+        # it would be new at the next reading. Another layout of the same entries is not an edit.
+        is_edited = bool(state.loaded.edits_of(self._bullets_at(state.position)))
+        return _Taken(events, is_edited=is_edited)
 
     def _was_left_by_git(self, copy: bytes) -> bool:
         """Return whether an edited file came from git: git has it in its store, and another version

@@ -317,7 +317,8 @@ class InAnyHands(RuleBasedStateMachine):
             assert write or before == self.written
             self.wrote()
             return
-        if people:
+        # An edit that the ledger has already is compared with the next one, too.
+        if people or (self.file and self.file.is_edited):
             named = {b.text: name for name, b in live.items()}
             for one in self.file.entries:
                 one.name = one.name if one.name in live else named.get(one.text, one.name)

@@ -155,6 +155,15 @@ def test_older_export_does_not_restore_erased_text(tmp_path: Path) -> None:
         assert token not in project.playbook_json.read_text()
 
 
+def test_older_export_after_another_layout_restores_no_rule(agent: Agent) -> None:
+    old = agent.playbook.read_bytes()
+    agent.call("remove", "pat-001")
+    save(agent, document(agent))
+    agent.call("list")
+    agent.playbook.write_bytes(old)
+    assert "pat-001" not in listed(agent)
+
+
 def test_settled_file_keeps_own_edits_and_another_aside(
     tmp_path: Path,
 ) -> None:
