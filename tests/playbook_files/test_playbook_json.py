@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from reflector.changes.apply import apply_changes
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
 from reflector.playbook_files.playbook_json import Kind, examine_playbook, settle_file, sync
 from reflector.project import Project
 from tests.building import commit, git, meanwhile
@@ -155,13 +157,19 @@ def test_older_export_does_not_restore_erased_text(tmp_path: Path) -> None:
         assert token not in project.playbook_json.read_text()
 
 
-def test_older_export_after_another_layout_restores_no_rule(agent: Agent) -> None:
-    old = agent.playbook.read_bytes()
-    agent.call("remove", "pat-001")
-    save(agent, document(agent))
-    agent.call("list")
-    agent.playbook.write_bytes(old)
-    assert "pat-001" not in listed(agent)
+def test_older_export_after_another_layout_restores_no_rule(tmp_path: Path) -> None:
+    project = Project.at(tmp_path)
+    with project.open_ledger() as ledger:
+        add_bullet(ledger, "pat", "one")
+        sync(ledger, project)
+        old = project.playbook_json.read_bytes()
+        apply_changes(ledger, [Change("remove", "pat-001")], actor="human")
+        sync(ledger, project)
+        whole = json.loads(project.playbook_json.read_bytes())
+        project.playbook_json.write_text(json.dumps(whole, indent=4))
+        sync(ledger, project, write=False)
+        project.playbook_json.write_bytes(old)
+        assert edits(ledger, project) == 0
 
 
 def test_settled_file_keeps_own_edits_and_another_aside(
