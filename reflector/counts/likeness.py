@@ -56,7 +56,7 @@ _PARTS = re.compile(
 _FUNCTION_WORDS = frozenset(
     "always ever again please just also the an this that these those them they it its you your"
     " me my our us we to of in on at is are be do did should must have has need want use prefer"
-    " any every each and or for with by as so".split()
+    " any every each and or for with by as so from now".split()
 )
 #: A request that lasts limits something or has an occasion. A plain order, such as "run the tests",
 #: is the task at hand.
@@ -70,9 +70,19 @@ def features_of(text: str) -> dict[str, bool]:
     """Return the words and the aims of a text by which it is compared, each with whether the text
     speaks against it.
     """
-    plain = _OVER.sub(r"\1rather than", text.replace("’", "'"))
-    aims = (*aims_of(text), *_rejected(plain), *_whole(plain))
-    return _words_in(plain) | dict.fromkeys(aims, False)
+    return _words_in(_plain(text)) | dict.fromkeys(all_aims_of(text), False)
+
+
+def all_aims_of(text: str) -> frozenset[str]:
+    """Return the aims of a text, with all that it says and what it rejects as aims too. Two texts
+    with the same one ask for the same.
+    """
+    plain = _plain(text)
+    return aims_of(text).union(_rejected(plain), _whole(plain))
+
+
+def _plain(text: str) -> str:
+    return _OVER.sub(r"\1rather than", text.replace("’", "'"))
 
 
 def _rejected(text: str) -> Iterator[str]:
