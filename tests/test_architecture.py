@@ -40,7 +40,7 @@ _IMPORTS = {
         "text instructions playbook transcripts events ledger proof exchange entries changes"
         " playbook_files"
     ),
-    "curator": "text playbook transcripts events ledger judges reflection changes",
+    "curator": "text playbook transcripts events ledger judges counts reflection changes",
     "sessions": (
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"
         " changes playbook_files curator audit counts memory"

@@ -1,7 +1,8 @@
 """Free counts of a project's rules, in the transcripts that agents still keep and in the events of
 sessions whose transcripts are gone.
 
-Invariant: your words are read from the transcripts each time and are not stored. The numbers of a
+Invariant: your words are read from the transcripts each time and are not stored. Of sessions whose
+transcripts are gone, the wishes that the ledger has are read. The numbers of a
 transcript are stored in the state folder by its path, size and time, so that it is read once. A
 project without a ledger stores nothing.
 """
@@ -34,9 +35,9 @@ from reflector.counts.rules import (
     RuleSet,
     rule_set,
 )
-from reflector.counts.sentences import sentences_of
+from reflector.counts.sentences import requests, sentences_of
 from reflector.counts.token import Token
-from reflector.events.event import time_of
+from reflector.events.event import WISH_HEARD, time_of
 from reflector.events.folds import fold_ledger
 from reflector.project import Project
 from reflector.sessions.counted import CountsFold
@@ -199,7 +200,8 @@ def counts_of(
     by_session = dict[str, PartCounts]()
     for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
-    every_session = gone_counts(project, by_session.keys(), typed) | by_session
+    gone = gone_counts(project, by_session.keys(), typed)
+    every_session = gone | by_session
     for session_id, session in every_session.items():
         for key in used.keys() & session.marks:
             used[key].add(session_id)
@@ -209,7 +211,7 @@ def counts_of(
             marks = session.marks.get(key, Marks())
             if rule.is_loaded(marks):
                 by_rule[key].add("unknown" if began is None else standing(rule, began), marks)
-    sentences = list(_add_quotes(files, by_rule))
+    sentences = [*_add_quotes(files, by_rule), *_heard_in(project, gone.keys(), counted_rules)]
     starts = [time_of(session.began) for session in every_session.values() if session.steps]
     return Counted(by_rule, repeated(sentences), used, starts)
 
@@ -232,6 +234,23 @@ def gone_counts(project: Project, found: Set[str], typed: Typed) -> dict[str, Pa
     ]
     gone.sort(key=lambda session: session[1].began)
     return dict(gone[-room:])
+
+
+def _heard_in(project: Project, gone: Set[str], rules: RuleSet) -> list[Sentence]:
+    """Return the wishes in the ledger that repeat no rule, of sessions whose transcripts are
+    gone.
+    """
+    if not gone:
+        return []
+    with project.open_ledger() as ledger:
+        events = ledger.events(types=[WISH_HEARD])
+        heard = [
+            Sentence(event.data["quote"], event.occurred_at, event.session_id or "")
+            for event in events
+            if event.data and event.session_id in gone
+            if not ledger.retracted(event.target_id or "")
+        ]
+    return [each for each in heard if requests(each.words) and not rules.said_in(each.words)]
 
 
 def _is_since(began: str, since: datetime | None) -> bool:

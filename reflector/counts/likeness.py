@@ -1,5 +1,6 @@
 """Sentences that are alike: they share their rarer words, and both speak for a thing or both
-against it. Sentences with the same aim, such as "no comments", are alike in any words.
+against it. Sentences with the same aim, such as "no comments", are alike in any words. So are those
+with the same words in another order, and those that reject the same.
 
 Invariant: the result depends only on the two texts and on the list of all texts, so a repeated
 count gives the same result. Words are compared as `people.stance` reads them. Scripts without
@@ -11,11 +12,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from reflector.judges.reading.aims import aims_of
 from reflector.judges.reading.people import stance
+from reflector.text.synonyms import usual_word
 from reflector.text.words import grams, is_unspaced
 
 #: The least share of the weight of a text, and of that of a sentence, that their common words have.
@@ -33,17 +35,87 @@ _USUALS = frozenset(
 _USUAL = 0.5
 _AGAINST_UNSPACED = re.compile(r"不|别|別|勿|禁止|避免|ない(?!と|け|なら)|ません|なしで|ห้าม|อย่า|ไม่")
 _HIRAGANA = re.compile(r"[ぁ-ゖ]+")
+#: "Prefer this over that" rejects that, as "rather than" does.
+_OVER = re.compile(r"(\bprefer\w*\b[^.;:]*?)\bover\b", re.IGNORECASE)
+#: The occasion after "before". Its words are not what the text asks for.
+_OCCASION = re.compile(r"\bbefore\b([^,.;:!?]*)", re.IGNORECASE)
+_BEFORE = "before:"
+#: What a whole text forbids, or rejects for something else.
+_REJECTED = re.compile(
+    r"(?:\A\W*(?:(?:no|and|but|so|again|please)\b[, ]*)*(?:never|avoid|stop|don't|dont|do not)"
+    r"|\brather than|\binstead of|, not) ([^,.;:!?]*)\W*\Z",
+    re.IGNORECASE,
+)
+#: The parts of a text: a negation, "before", the end of a clause, or a word.
+_PARTS = re.compile(
+    r"\b(?:(?P<not>never|not|don't|dont|avoid|stop|without|rather than|instead of|no)"
+    r"|(?P<before>before))\b|(?P<end>[.,;:!?()]+(?=\s|$))|(?P<word>[^\W_][\w.'-]*\w)",
+    re.IGNORECASE,
+)
+#: Words that leave the meaning of a request as it is.
+_FUNCTION_WORDS = frozenset(
+    "always ever again please just also the an this that these those them they it its you your"
+    " me my our us we to of in on at is are be do did should must have has need want use prefer"
+    " any every each and or for with by as so from now".split()
+)
+#: A request that lasts limits something or has an occasion. A plain order, such as "run the tests",
+#: is the task at hand.
+_LASTS = re.compile(
+    r"\b(?:only|before|always|never|avoid|prefer|not|instead|don't)\b", re.IGNORECASE
+)
+_FEWEST_WORDS = 3
 
 
 def features_of(text: str) -> dict[str, bool]:
     """Return the words and the aims of a text by which it is compared, each with whether the text
     speaks against it.
     """
-    return _words_in(text) | dict.fromkeys(aims_of(text), False)
+    return _words_in(_plain(text)) | dict.fromkeys(all_aims_of(text), False)
+
+
+def all_aims_of(text: str) -> frozenset[str]:
+    """Return the aims of a text, with all that it says and what it rejects as aims too. Two texts
+    with the same one ask for the same.
+    """
+    plain = _plain(text)
+    return aims_of(text).union(_rejected(plain), _whole(plain))
+
+
+def _plain(text: str) -> str:
+    return _OVER.sub(r"\1rather than", text.replace("’", "'"))
+
+
+def _rejected(text: str) -> Iterator[str]:
+    """Yield what a text rejects as an aim, in which the order of the words does not count."""
+    match = _REJECTED.search(text)
+    words = stance(match[1], usual_word) if match else ()
+    if len(words) >= _FEWEST_SHARED:
+        yield f"not {' '.join(sorted(words))}"
+
+
+def _whole(text: str) -> Iterator[str]:
+    """Yield all that a lasting request says as an aim, in which the order of the words does not
+    count.
+    """
+    if is_unspaced(text) or not _LASTS.search(text):
+        return
+    role = ""
+    words: set[str] = set()
+    for match in _PARTS.finditer(text):
+        if match["word"] is None:
+            role = "" if match["end"] else f"{match.lastgroup}:"
+        elif (word := match[0].lower()) not in _FUNCTION_WORDS:
+            words.add(role + usual_word(word))
+    if len(words) >= _FEWEST_WORDS:
+        yield f"all {' '.join(sorted(words))}"
 
 
 def _words_in(text: str) -> dict[str, bool]:
-    features = stance(text)
+    occasion = stance(" ".join(_OCCASION.findall(text)), usual_word)
+    features = {
+        _BEFORE + word if word in occasion else word: against
+        for word, against in stance(text, usual_word).items()
+    }
     if is_unspaced(text):
         is_against = _AGAINST_UNSPACED.search(text) is not None
         pairs = (gram for gram in grams(text) if not _HIRAGANA.fullmatch(gram))

@@ -23,7 +23,7 @@ _INSTRUCTS = re.compile(
     _FILLERS + r"(?:please +)?(?:(?:you|we) (?:should|must|need to|have to) |always|never"
     r"|do ?n[o'’]t|stop|avoid|make sure|ensure|remember|prefer|use|keep|put|run|write|answer|reply"
     r"|check|test|commit|only|instead|from now on|going forward|in (?:the )?future|next time"
-    r"|(?:whenever|every ?time) you)\b"
+    r"|(?:whenever|every ?time) you|(?:show|ask|tell|let|give|explain|read|review)\b.*\bbefore)\b"
     r"|.*(?:, not |\binstead of\b|\brather than\b|\bnever\b|\balways\b)"
     r"|不要|别|請|请|必须|务必|应该|先|用|使用|禁止"
     r"|.*(?:ください|して(?:ね)?[。！]?$|しないで|すること|禁止|不要)"

@@ -28,7 +28,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from reflector.changes.apply import BulletRefused
-from reflector.changes.propose import Quote, propose, read_proposals
+from reflector.changes.propose import Proposal, Quote, propose, read_proposals
+from reflector.counts.likeness import all_aims_of
 from reflector.events import event as ev
 from reflector.events.bullets import PROMOTED
 from reflector.events.event import Event, NewEvent, identity
@@ -41,7 +42,7 @@ from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike
 from reflector.reflection.window import keys_of, own_messages
 from reflector.text.secrets import secret_kinds
-from reflector.text.words import count
+from reflector.text.words import count, words_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 from reflector.transcripts.speakers import own_sentences
@@ -202,7 +203,7 @@ def _is_covered(wish: Mapping[str, Any], live: Sequence[Bullet], others: Iterabl
 
 
 def _has_same_aim(text: str, other: str) -> bool:
-    return not aims_of(text).isdisjoint(aims_of(other))
+    return not all_aims_of(text).isdisjoint(all_aims_of(other))
 
 
 def _quote_of(event: Event | NewEvent) -> Quote:
@@ -268,6 +269,8 @@ def propose_learned(ledger: Ledger) -> str:
     groups = _groups(_unproposed(ledger))
     if not groups:
         return ""
+    known = read_proposals(ledger, waiting=False)
+    groups = [group for group in groups if not _is_proposed(known, group)]
     groups.sort(key=lambda group: group.support, reverse=True)
     rows = {row.name: row for row in ledger.rows() if row.status in ("live", "watched")}
     return _waiting(sum(_propose_group(ledger, group, rows) for group in groups[:_MAX_PROPOSALS]))
@@ -306,6 +309,28 @@ def _groups(readings: Iterable[Event]) -> list[_Group]:
             else:
                 group.quotes.append(quote)
     return groups
+
+
+def _is_proposed(known: Iterable[Proposal], group: _Group) -> bool:
+    """Return whether a new rule of a group rests on a sentence of the user that was heard as a wish
+    and proposed.
+    """
+    heard = [
+        quote
+        for proposal in known
+        if proposal.origin == "rules" and proposal.change.kind in ("add", "restore")
+        for quote in proposal.evidence
+    ]
+    return group.answer["kind"] == "add" and any(
+        quote.session == other.session and _words(quote) in _words(other)
+        for quote in group.quotes
+        if quote.by == "person"
+        for other in heard
+    )
+
+
+def _words(quote: Quote) -> str:
+    return f" {' '.join(words_of(quote.text))} "
 
 
 def _propose_group(ledger: Ledger, group: _Group, rows: Mapping[str, BulletRow]) -> bool:
@@ -406,8 +431,9 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
         sentence = sentence.partition(", ")[0]
     if len(sentence) > _MAX_SENTENCE or sentence.endswith(("?", ":", "？", "：")):
         return None
+    asked = expression("praise-tail").sub("", sentence.rstrip())
     for row in wordings("wish"):
-        match = row.expression.fullmatch(sentence.rstrip())
+        match = row.expression.fullmatch(asked)
         if match is not None and _is_meant(row.id, sentence):
             return _read_wish(row, match["wish"].strip(" .!,;\"'。！、，"), sentence)
     return None

@@ -21,6 +21,7 @@ _GROUPS = (
     "start begin",
     "keep maintain",
     "large big",
+    "entire whole complete full",
     "descriptive meaningful",
     "dependency dep",
     "parameter param",

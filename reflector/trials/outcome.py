@@ -39,6 +39,8 @@ OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
 _CORRECTS = frozenset(
     {"starts-with-no", "told", "omits", "blames", "fault", "excess", "undoes", "refused"}
 )
+#: Signs that no praise has.
+_OF_FAULTS = frozenset({"starts-with-no", "told", "blames", "fault", "excess", "undoes", "refused"})
 _NAME = re.compile(
     rf"\[?\b(?:(?:{'|'.join(SECTIONS)})-\d+|lesson [0-9a-f]{{8}})\b(?: "
     r"wrong\b[^\]\n]*)?\]?"
@@ -178,7 +180,7 @@ def corrects(remark: Remark, *, answers: bool = False) -> bool:
     if remark.kind == "approves":
         restriction = plain.partition(" but ")[2]
         return restriction != "" and corrects(read_remark(restriction), answers=answers)
-    if expression("new-topic").match(plain):
+    if expression("new-topic").match(plain) or _praises(remark, plain):
         return False
     signs = _CORRECTS.intersection(remark.signs)
     if signs <= {"starts-with-no"} and expression("content-no").search(plain):
@@ -194,6 +196,12 @@ def corrects(remark: Remark, *, answers: bool = False) -> bool:
     if first(wordings("correction"), plain) is not None:
         return True
     return remark.kind != "unread" and _asks_otherwise(plain)
+
+
+def _praises(remark: Remark, plain: str) -> bool:
+    """Return whether a message says that what was done is right, and reports no fault."""
+    is_praise = expression("praises-deed").search(plain) is not None
+    return is_praise and _OF_FAULTS.isdisjoint(remark.signs) and "?" not in plain
 
 
 def _asks_otherwise(remark: str) -> bool:

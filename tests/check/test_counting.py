@@ -254,6 +254,22 @@ def test_deleted_transcript_counts_by_its_event(agent: Agent, project: Project) 
     assert before.since == Counts(1, 1, 1, ran=1, done=1)
 
 
+def test_wishes_survive_deleted_transcripts(agent: Agent, project: Project) -> None:
+    (agent.project / "CLAUDE.md").write_text(f"# Rules\n\n- {LINT.text}\n- {NPM.text}\n")
+    said = (
+        "always show me the diff before committing",
+        "show me the diff before committing, always",
+        "Always show me the diff before you commit.",
+    )
+    sessions = [_linted(number).user(words).agent("Ok.") for number, words in enumerate(said)]
+    for session in sessions:
+        agent.hands("SessionEnd", session.write(agent.home / f"{session.id}.jsonl"), drain=True)
+    files = _found(agent.home, *sessions)
+    for left in (files, files[:1], []):
+        [row] = _counts(project, left, LINT, NPM).repeated
+        assert {*row.said.values()} == {*said}
+
+
 def test_project_without_ledger_keeps_nothing(tmp_path: Path) -> None:
     project = Project.at(tmp_path / "project")
     project.root.mkdir()

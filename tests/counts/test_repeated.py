@@ -48,6 +48,14 @@ def test_sentence_of_fewer_sessions_is_none(sessions: int) -> None:
             ),
             3,
         ),
+        (
+            (
+                "show me the diff before committing, always",
+                "always show me the diff before committing",
+                "show me the diff before you commit",
+            ),
+            3,
+        ),
         (("no emojis in commits", "never use emojis", "and without emoji please"), 3),
         (("stop mocking the store", "never mock the store", "don't mock the store in tests"), 3),
         (

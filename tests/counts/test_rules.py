@@ -24,6 +24,8 @@ from reflector.transcripts.message import Message
 from tests.counts.messages import calls, edits, injected, printed, refuses, runs, says, you
 
 LINT = "Run `make lint` before you commit."
+SPECIFIC = "PREFER running specific tests over running the entire test suite"
+DIFF_FIRST = "Show me the diff before you commit."
 CONTAINS = "Never use `strings.Contains` in parsers."
 
 
@@ -170,6 +172,18 @@ def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
         ("Tests run against Postgres; never mock the database.", "no, don't mock the database"),
         ("Never mock the database in tests.", "Don't mock the database."),
         ("Commit and push your changes.", "Did you commit and push?"),
+        (SPECIFIC, "Always run specific tests rather than the entire test suite."),
+        (SPECIFIC, "Run specific tests, not the entire test suite."),
+        (SPECIFIC, "Please prefer specific tests over the entire suite"),
+        (SPECIFIC, "Don't run the complete suite."),
+        (
+            "Run only the tests that matter, not all of them.",
+            "only run the tests that matter for this, not all of them",
+        ),
+        (DIFF_FIRST, "show me the diff before committing, always"),
+        (DIFF_FIRST, "Before you commit, show me the diff"),
+        ("Use top-level imports, not local imports.", "prefer top-level imports over local ones"),
+        ("Ask before deleting any file.", "ask me before you delete a file"),
         ("数据库测试不要使用模拟对象。", "数据库测试不要使用模拟对象"),
         ("データベースのモックは禁止。", "データベースのモックは禁止です"),
     ],
@@ -192,6 +206,15 @@ def test_alike_sentence_says_rule_again(rule: str, sentence: str) -> None:
         ("Make a plan before you implement.", "Implement the following plan:"),
         (LINT, "> run make lint before you commit"),
         (LINT, "make lint " * 40 + "before you commit"),
+        (SPECIFIC, "run the entire test suite"),
+        (SPECIFIC, "Run the entire test suite, not specific tests"),
+        (SPECIFIC, "prefer running the entire test suite over specific tests"),
+        (SPECIFIC, "run the specific test for the resolver"),
+        ("Prefer small functions over long ones.", "Prefer long functions over small ones"),
+        ("Run only the tests that matter, not all of them.", "run all the tests"),
+        (DIFF_FIRST, "show me the diff"),
+        (DIFF_FIRST, "commit the diff"),
+        (DIFF_FIRST, "commit before you show me the diff"),
     ],
 )
 def test_other_sentence_does_not_say_it_again(rule: str, sentence: str) -> None:

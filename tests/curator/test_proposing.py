@@ -120,6 +120,25 @@ def test_aim_of_waiting_proposal_is_proposed_once(agent: Agent) -> None:
     assert len(agent.events("wish.heard")) == 2
 
 
+def test_wish_with_same_words_is_proposed_once(agent: Agent) -> None:
+    wishes_said = (
+        "Always show me the diff before you commit.",
+        "always show me the diff before committing",
+        "From now on, before you commit, show me the diff.",
+    )
+    for number, words in enumerate(wishes_said):
+        take(agent, Session(f"s-{number}").user(words).agent("Done."))
+    assert waiting(agent) == [("rules", wishes_said[0])]
+
+
+def test_wish_that_a_file_has_is_not_proposed(agent: Agent) -> None:
+    rule = "- PREFER running specific tests over running the entire test suite\n"
+    (agent.project / "AGENTS.md").write_text(rule)
+    take(agent, Session("s-1").user("don't run the complete suite again").agent("Done."))
+    assert waiting(agent) == []
+    assert len(agent.events("wish.heard")) == 1
+
+
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
@@ -208,6 +227,13 @@ def test_judging_answer_also_proposes_changes(curated: Agent, api: Api) -> None:
     counters = curated.counters()
     assert "pat-002" not in counters
     assert counters["pat-003"] == (3, 1)
+
+
+def test_sentence_of_a_wish_is_not_proposed_again(curated: Agent, api: Api) -> None:
+    quoted = {"turn": 3, "quote": WISH.removesuffix(".")}
+    api.does = [sound(proposing(ADD | {"text": "Use Redis 7 in tests."}, ADD | quoted))]
+    take(curated, Session("s-1").cites("pat-001").user(WISH).agent("Ok."))
+    assert waiting(curated) == [("rules", WISH), ("model", "Use Redis 7 in tests.")]
 
 
 @pytest.mark.parametrize(
@@ -301,6 +327,10 @@ def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:
         ("No, use pnpm instead of npm.", ("correction", "pref", "Use pnpm instead of npm.")),
         ("Always 合并前更新依赖。", ("standing", "pat", "Always 合并前更新依赖.")),
         ("先看代码。Never 直接修改生成的文件！", ("standing", "mis", "Never 直接修改生成的文件.")),
+        (
+            "yes. you should always wait with the commit, so that was right",
+            ("standing", "pat", "Always wait with the commit."),
+        ),
         (
             "Wrong: run make check before anything",
             ("correction", "pref", "Run make check before anything."),

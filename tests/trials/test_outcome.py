@@ -165,6 +165,8 @@ def test_citations_and_names_do_not_change_an_outcome(case: str) -> None:
         "thats papering over it",
         "mach das rückgängig",
         "no, ese puerto no",
+        "that was right before, now it is wrong",
+        "stop, that was right and you broke it",
         "そうじゃなくて、元に戻してください",
     ],
 )
@@ -190,6 +192,9 @@ def test_words_about_the_work_correct_it(words: str) -> None:
         "what is wrong with the old one?",
         "another thing: the footer links are broken on mobile",
         "nein, passt schon",
+        "you should never push without asking, so that was right",
+        "right, you did not touch the lockfile, that was good",
+        "good call, we never mock here",
         "好的,接下来做列表页",
     ],
 )

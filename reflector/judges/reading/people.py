@@ -10,7 +10,7 @@ most common words of the trade are ignored. `trials/outcome.py` reads messages w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -149,10 +149,12 @@ def _faulty_words(reported: str) -> frozenset[str] | None:
     return frozenset(words)
 
 
-def stance(text: str) -> dict[str, bool]:
+def stance(text: str, stem: Callable[[str], str] | None = None) -> dict[str, bool]:
     """Return the words of a text by stem, each with whether the text speaks against it at its first
     mention. Words for which this is unclear are omitted. In the scripts of Chinese, Japanese and
     Korean, a word is a pair of characters.
+
+    stem  returns the stem of a word; None for one without plural, -ing and -ed
     """
     points: dict[str, bool] = {}
     for clause in expression("clause").split(text[:6000]):
@@ -160,7 +162,7 @@ def stance(text: str) -> dict[str, bool]:
         for match in expression("topic").finditer(clause[: negated.stop]):
             word = match[0].strip(".-_").lower()
             if word not in words_of("common"):
-                points.setdefault(_stem(word), match.start() >= negated.start)
+                points.setdefault((stem or _stem)(word), match.start() >= negated.start)
     return points
 
 
