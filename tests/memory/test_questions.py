@@ -114,6 +114,36 @@ def test_line_of_an_own_file_is_explained(world: World, asked: Agent, name: str)
     assert "No such file" not in ran.err
 
 
+def test_unrecorded_own_file_names_the_setting(world: World) -> None:
+    world.path(_own(world)).write_text("- Use tabs.\n")
+    asked = Agent(world.root, world.home)
+    for place in ("MEMORY.md", "MEMORY.md:1"):
+        assert "reflector config set --global memory_user true" in asked.call("blame", place).err
+    asked.call("config", "set", "--global", "memory_user", "true")
+    assert "config set" not in asked.call("blame", "MEMORY.md:1").err
+
+
+def test_committed_line_of_another_file_points_to_git(world: World, asked: Agent) -> None:
+    world.path("README.md").write_text("# Shop\n")
+    plain = "reflector does not watch README.md."
+    assert asked.call("blame", "README.md:1").err.endswith(f"{plain}\n")
+    world.git("add", "README.md")
+    asked_git = f"{plain} To ask git: git blame -L 1,1 README.md\n"
+    assert asked.call("blame", "README.md:1").err.endswith(asked_git)
+
+
+def test_second_line_of_a_rule_has_its_counts(world: World) -> None:
+    world.path("CLAUDE.md").write_text("- Always run `make a`\n  before a commit.\n\n# Other\n")
+    agent = Agent(world.root, world.home)
+    agent.call("log", "--memory")
+    first, second, _, other = (
+        agent.json("blame", f"CLAUDE.md:{number}")[0]["counted"] for number in range(1, 5)
+    )
+    assert first is not None
+    assert second == first
+    assert other is None
+
+
 def test_deleted_own_file_returns_by_its_name(world: World, asked: Agent) -> None:
     path = world.path(_own(world))
     path.write_text("- Use tabs.\n")
