@@ -61,6 +61,8 @@ def _head(facts: PageFacts) -> Iterator[str]:
 
 
 def _file_line(file: FileFacts) -> str:
+    if file.imports and not file.rules + file.facts:
+        return f"{file.name}: imports {', '.join(file.imports)}"
     when = f"only for {', '.join(file.scope)}" if file.scope else "at each start"
     return f"{file.name}: {_sizes(file.rules, file.facts, file.tokens)} {when}"
 

@@ -70,6 +70,10 @@ PAGES = {
         lambda: page(files=tuple(FileFacts(f"rules/{name}.md", 2, 1, 40) for name in "abcde")),
         "5 files: 10 rules, 5 facts, 200 tokens at each start",
     ),
+    "only imports": (
+        lambda: page(files=(FileFacts("CLAUDE.md", 0, 0, 3, imports=("AGENTS.md",)),)),
+        "CLAUDE.md: imports AGENTS.md",
+    ),
     "some files only": (
         lambda: page(files=(FileFacts("ts.md", 1, 0, 40, ("src/**/*.ts",)),)),
         "ts.md: 1 rule, 0 facts, 40 tokens only for src/**/*.ts",
