@@ -327,9 +327,7 @@ def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
     if rule.unknown.sessions:
         total = counted(rule.counts.sessions, "session")
-        words.append(
-            f"sessions that certainly started with the rule: {rule.since.sessions} of {total}"
-        )
+        words.append(f"certainly newer than the rule: {rule.since.sessions} of {total}")
     return words
 
 

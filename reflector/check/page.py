@@ -56,8 +56,7 @@ def _head(facts: PageFacts) -> Iterator[str]:
         yield from map(_file_line, facts.files)
     yield _sessions_line(facts)
     if unknown := max((rule.unknown.sessions for rule in facts.rules), default=0):
-        number = counted(unknown, "session")
-        yield f"Counts include up to {number} that may have started without the rule."
+        yield f"Sessions that may be older than a rule also count: up to {unknown:,}."
 
 
 def _file_line(file: FileFacts) -> str:
@@ -126,8 +125,8 @@ def _nothing_words(facts: PageFacts) -> str:
     if any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
         checked = sum(part_of(rule) is not Part.JUDGE for rule in facts.rules)
         return (
-            f"LOOK AT THESE: none. By counting, reflector can check {checked} of "
-            f"{len(facts.rules)} rules."
+            f"LOOK AT THESE: none. Without a judge, reflector can check {checked} of "
+            f"{counted(len(facts.rules), 'rule')}."
         )
     is_older = any(rule.before.sessions for rule in facts.rules)
     reason = "every session is older than these rules" if is_older else "nothing was counted"
@@ -184,11 +183,12 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
         tokens = sum(rule.tokens for rule in unseen)
         shown.append(f"NEVER CAME UP {len(unseen)} ({tokens:,} tokens)")
     if new := rules_by_part[Part.NEW]:
-        shown.append(f"NO SESSION SINCE {len(new)}")
+        shown.append(f"NEWER THAN ALL SESSIONS {len(new)}")
     if unjudged := rules_by_part[Part.JUDGE]:
         shown.append(f"NEEDS A JUDGE {len(unjudged)}")
     if facts.rules:
-        shown.append(f"Everything: {_ALL}")
+        more = ", with the sessions of a + row" if facts.repeated else ""
+        shown.append(f"Everything{more}: {_ALL}")
     line = "   ".join(shown)
     if width(line) > WIDTH:
         yield "   ".join(shown[:-1])

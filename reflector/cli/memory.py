@@ -527,7 +527,8 @@ def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
         note(f"To see the origin of one line: {origin}")
         change = written[-1].written
         if change is not None:
-            note(f"The number after an author is a change: {place.command('show', change.place)}")
+            see = place.command("show", change.place)
+            note(f"({change.place}) is the number of a change. To see the change: {see}")
 
 
 def _day(change: Change | None) -> str:

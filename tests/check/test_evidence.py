@@ -120,7 +120,7 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (KIND, "needs a judge: calls do not show if the agent followed the rule"),
+        (KIND, "needs a judge: no command or edit shows if the agent followed it"),
         (
             FACT,
             "a fact, so no session can break it; calls cannot show its use",
@@ -286,7 +286,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                 "never came up",
                 ["did not come up in 2 sessions", "0 of 2"],
             ),
-            ("Be kind to your readers.", "ls", "needs a judge", ["calls do not show if"]),
+            ("Be kind to your readers.", "ls", "needs a judge", ["no command or edit shows if"]),
             (
                 "Run `ruff check`.",
                 "ruff check",

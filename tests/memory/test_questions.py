@@ -327,7 +327,7 @@ def test_way_back_shows_the_size_of_the_change(world: World, asked: Agent) -> No
 
 def test_number_after_an_author_is_explained(asked: Agent) -> None:
     asked.call("log", "--memory")
-    explained = "The number after an author is a change: reflector show 1\n"
+    explained = "(1) is the number of a change. To see the change: reflector show 1\n"
     assert explained in asked.call("blame", "CLAUDE.md").err
 
 
