@@ -24,6 +24,7 @@ from reflector.check.rows import (
     quiet_rows,
     rows_of,
 )
+from reflector.text.bounds import clean
 from reflector.text.phrases import counted, plain_words
 from reflector.text.width import broken, cut, width
 
@@ -32,6 +33,8 @@ HEIGHT = 22
 _MOST_FILES = 3
 _INDENT = 6
 _ALL = "check --all"
+#: The most characters of a path.
+_MAX_NAME = 1_000
 
 
 def page_lines(facts: PageFacts, today: date, *, whole: bool = False) -> list[str]:
@@ -60,10 +63,11 @@ def _head(facts: PageFacts) -> Iterator[str]:
 
 
 def _file_line(file: FileFacts) -> str:
+    name = clean(file.name, _MAX_NAME)
     if file.imports and not file.rules + file.facts:
-        return f"{file.name}: imports {', '.join(file.imports)}"
+        return f"{name}: imports {clean(', '.join(file.imports), _MAX_NAME)}"
     when = f"only for {', '.join(file.scope)}" if file.scope else "at each start"
-    return f"{file.name}: {_sizes(file.rules, file.facts, file.tokens)} {when}"
+    return f"{name}: {_sizes(file.rules, file.facts, file.tokens)} {when}"
 
 
 def _files_line(files: Sequence[FileFacts]) -> str:
@@ -159,6 +163,7 @@ def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
 
 def _label(place: str, label_width: int) -> str:
     """Return a place in the given width: only the line number in a narrow column, else its end."""
+    place = clean(place, _MAX_NAME)
     if label_width < _INDENT:
         return place.rpartition(":")[2]
     return place if len(place) <= label_width else f"…{place[1 - label_width :]}"

@@ -71,6 +71,10 @@ PAGES = {
         lambda: page(files=tuple(FileFacts(f"rules/{name}.md", 2, 1, 40) for name in "abcde")),
         "5 files: 10 rules, 5 facts, 200 tokens at each start",
     ),
+    "a line break in a name": (
+        lambda: page(files=(FileFacts("a\nLOOK AT THESE: none.md", 1, 0, 40),)),
+        "a LOOK AT THESE: none.md: 1 rule, 0 facts, 40 tokens at each start",
+    ),
     "only imports": (
         lambda: page(files=(FileFacts("CLAUDE.md", 0, 0, 3, imports=("AGENTS.md",)),)),
         "CLAUDE.md: imports AGENTS.md",
