@@ -618,9 +618,11 @@ def undo_memory(
 
 
 def _by_hand(place: Place, chosen: Sequence[Change]) -> list[str]:
-    """Return the difference of a change that no command takes back."""
+    """Return the difference of a change that no command takes back. Of a new file, it is the whole
+    file.
+    """
     (change, *others) = chosen
-    if others or change.undone_at or _way_back(place, change)[0]:
+    if others or change.undone_at or not change.before or _way_back(place, change)[0]:
         return []
     return list(difference_of(change))
 

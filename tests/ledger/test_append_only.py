@@ -134,7 +134,7 @@ def test_refused_head_change_names_verify(told: Ledger) -> None:
         connection.execute("UPDATE playbook SET position = position - 1")
 
 
-def test_no_room_for_shared_memory_is_a_full_disk() -> None:
+def test_no_room_for_shared_memory_is_full_disk() -> None:
     error = sqlite_module().OperationalError("disk I/O error")
     error.sqlite_errorcode = 4874
     refused = pytest.raises(LedgerUnavailable, match=r"is full \(disk I/O error\); free some space")

@@ -338,6 +338,17 @@ def test_refused_undo_shows_the_lines_to_change(mixed: Agent) -> None:
     assert "+- Lint first.\n" in refused.split("change the file by hand")[1]
 
 
+def test_refused_undo_of_new_file_prints_no_file(world: World, asked: Agent) -> None:
+    asked.call("log", "--memory")
+    world.begins().writes("AGENTS.md", "- Lint first.\n")
+    changes = asked.json("log", "--memory")
+    (created,) = [one["place"] for one in changes if one["file"] == "AGENTS.md"]
+    world.path("AGENTS.md").write_text("- Lint first.\n- Mine.\n")
+    refused = asked.call("undo", created, "--dry-run", code=1).err
+    assert f"AGENTS.md has changed since change {created} created the file" in refused
+    assert "+- Lint first." not in refused
+
+
 def test_blame_of_an_unwatched_file_gives_the_reason(world: World, asked: Agent) -> None:
     os.mkfifo(world.path("AGENTS.md"))
     refused = asked.call("blame", "AGENTS.md:1", code=2)
