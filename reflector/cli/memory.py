@@ -393,12 +393,13 @@ def print_blame(
     moment: str | None,
     *,
     as_json: bool,
-) -> LineEvidence | None:
+) -> tuple[LineEvidence | None, int]:
     """Print the author of each line of a watched file, or one line on one screen.
 
-    Return the counts of one line, which are also in the JSON. Your own files and past moments do
-    not have counts.
+    Return the counts of one line, which are also in the JSON, and the line at which its rule
+    begins. Your own files and past moments do not have counts.
     """
+    begins = 0
     with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
         content = _content(place, file, changes) if moment is None else _former(file, changes)
@@ -429,7 +430,7 @@ def print_blame(
         _print_line(place, file, lines[0], session)
     if not (as_json or all(line.written or not line.text.strip() for line in lines)):
         _note_unrecorded(place, file, lines)
-    return evidence
+    return evidence, begins
 
 
 def _note_unrecorded(place: Place, file: str, lines: Sequence[Line]) -> None:

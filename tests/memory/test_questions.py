@@ -142,6 +142,8 @@ def test_second_line_of_a_rule_has_its_counts(world: World) -> None:
     assert first is not None
     assert second == first
     assert other is None
+    agent.call("adopt", world.path("CLAUDE.md"), "--yes")
+    assert "reflector blame oth-001" in agent.call("blame", "CLAUDE.md:2").err
 
 
 def test_deleted_own_file_returns_by_its_name(world: World, asked: Agent) -> None:
