@@ -29,6 +29,10 @@ class Moved:
     harmful: int = 0
 
 
+#: The change of a bullet that was a rule only between the two moments.
+CAME_AND_WENT = "came and went"
+
+
 @dataclass(frozen=True, slots=True)
 class Changed:
     """A bullet in which two playbooks differ. `before` or `after` is null if a playbook lacks it.
@@ -117,7 +121,7 @@ def _change(before: BulletRow | None, after: BulletRow | None) -> str:
     if was_rule and not is_rule:
         return after.status if after is not None else "removed"
     if before is None or after is None:
-        return "came and went"
+        return CAME_AND_WENT
     if before.text != after.text:
         return "revised"
     if (before.section, before.status) != (after.section, after.status):

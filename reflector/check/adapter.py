@@ -178,7 +178,8 @@ def _agent_of(sessions: Sequence[FoundTranscript]) -> str:
 def _file(name: str, advice: Advice) -> FileFacts:
     kinds = Counter(line.is_rule for line in advice.lines if line.file == name)
     scope = advice.scopes.get(name, ())
-    return FileFacts(name, kinds[True], kinds[False], advice.files[name], tuple(scope))
+    imports = tuple(advice.imports.get(name, ()))
+    return FileFacts(name, kinds[True], kinds[False], advice.files[name], tuple(scope), imports)
 
 
 def _rule(

@@ -26,7 +26,7 @@ class LineJson:
     """A rule and its evidence. `name` and `judged` are null until a judge is asked about it.
 
     place     its file and line, or the name of a rule of the playbook
-    part      of the page: look, followed, never came up, no session since, needs a judge
+    part      of the page: look, followed, never came up, newer than all sessions, needs a judge
     evidence  the words of the page
     since     its counts in sessions that started with it
     before    its counts in sessions from before it existed

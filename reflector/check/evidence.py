@@ -25,7 +25,7 @@ from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, Sought,
 from reflector.counts.sentences import sentences_of
 from reflector.events.event import time_of
 from reflector.playbook_files.births import Births, Standing, births_of
-from reflector.playbook_files.watching import Line
+from reflector.playbook_files.watching import Advice, Line
 from reflector.project import Project
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
@@ -126,7 +126,7 @@ def evidence_of(
     here = [each for each in lines if each.place == place]
     line = next((each for each in here if each.is_rule), here[0] if here else None)
     if line is None:
-        return None
+        return _import_words(file, advice)
     with checks.open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger, set(map(str, kept_files())))
     found = checks.project_sessions(project, known, most=MOST_SESSIONS, since=0.0, each=iter)
@@ -154,6 +154,14 @@ def evidence_of(
             row = repeated_row(repeated)
             words += [row.evidence[0].partition(";")[0], *row.quotes]
     return LineEvidence(words, deeds, gone)
+
+
+def _import_words(file: str, advice: Advice) -> LineEvidence | None:
+    """Return the reason why nothing is counted of a file that only imports others."""
+    names = advice.imports.get(file, ())
+    if not names or any(line.file == file for line in advice.lines):
+        return None
+    return LineEvidence([f"nothing, because {file} only imports {', '.join(names)}"], [], 0)
 
 
 def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
@@ -319,9 +327,7 @@ def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
     if rule.unknown.sessions:
         total = counted(rule.counts.sessions, "session")
-        words.append(
-            f"sessions that certainly started with the rule: {rule.since.sessions} of {total}"
-        )
+        words.append(f"certainly newer than the rule: {rule.since.sessions} of {total}")
     return words
 
 

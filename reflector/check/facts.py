@@ -140,7 +140,8 @@ class RuleFacts:
 class FileFacts:
     """A file that agents load, with the numbers of its rules, facts and tokens.
 
-    scope  the patterns of files at which it is loaded, if it is not loaded at each start
+    scope    the patterns of files at which it is loaded, if it is not loaded at each start
+    imports  the files that it imports
     """
 
     name: str
@@ -148,6 +149,7 @@ class FileFacts:
     facts: int
     tokens: int
     scope: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

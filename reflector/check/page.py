@@ -24,6 +24,7 @@ from reflector.check.rows import (
     quiet_rows,
     rows_of,
 )
+from reflector.text.bounds import clean
 from reflector.text.phrases import counted, plain_words
 from reflector.text.width import broken, cut, width
 
@@ -32,6 +33,8 @@ HEIGHT = 22
 _MOST_FILES = 3
 _INDENT = 6
 _ALL = "check --all"
+#: The most characters of a path.
+_MAX_NAME = 1_000
 
 
 def page_lines(facts: PageFacts, today: date, *, whole: bool = False) -> list[str]:
@@ -56,13 +59,15 @@ def _head(facts: PageFacts) -> Iterator[str]:
         yield from map(_file_line, facts.files)
     yield _sessions_line(facts)
     if unknown := max((rule.unknown.sessions for rule in facts.rules), default=0):
-        number = counted(unknown, "session")
-        yield f"Counts include up to {number} that may have started without the rule."
+        yield f"Sessions that may be older than a rule also count: up to {unknown:,}."
 
 
 def _file_line(file: FileFacts) -> str:
+    name = clean(file.name, _MAX_NAME)
+    if file.imports and not file.rules + file.facts:
+        return f"{name}: imports {clean(', '.join(file.imports), _MAX_NAME)}"
     when = f"only for {', '.join(file.scope)}" if file.scope else "at each start"
-    return f"{file.name}: {_sizes(file.rules, file.facts, file.tokens)} {when}"
+    return f"{name}: {_sizes(file.rules, file.facts, file.tokens)} {when}"
 
 
 def _files_line(files: Sequence[FileFacts]) -> str:
@@ -124,8 +129,8 @@ def _nothing_words(facts: PageFacts) -> str:
     if any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
         checked = sum(part_of(rule) is not Part.JUDGE for rule in facts.rules)
         return (
-            f"LOOK AT THESE: none. By counting, reflector can check {checked} of "
-            f"{len(facts.rules)} rules."
+            f"LOOK AT THESE: none. Without a judge, reflector can check {checked} of "
+            f"{counted(len(facts.rules), 'rule')}."
         )
     is_older = any(rule.before.sessions for rule in facts.rules)
     reason = "every session is older than these rules" if is_older else "nothing was counted"
@@ -158,6 +163,7 @@ def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
 
 def _label(place: str, label_width: int) -> str:
     """Return a place in the given width: only the line number in a narrow column, else its end."""
+    place = clean(place, _MAX_NAME)
     if label_width < _INDENT:
         return place.rpartition(":")[2]
     return place if len(place) <= label_width else f"…{place[1 - label_width :]}"
@@ -182,11 +188,12 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
         tokens = sum(rule.tokens for rule in unseen)
         shown.append(f"NEVER CAME UP {len(unseen)} ({tokens:,} tokens)")
     if new := rules_by_part[Part.NEW]:
-        shown.append(f"NO SESSION SINCE {len(new)}")
+        shown.append(f"NEWER THAN ALL SESSIONS {len(new)}")
     if unjudged := rules_by_part[Part.JUDGE]:
         shown.append(f"NEEDS A JUDGE {len(unjudged)}")
     if facts.rules:
-        shown.append(f"Everything: {_ALL}")
+        more = ", with the sessions of a + row" if facts.repeated else ""
+        shown.append(f"Everything{more}: {_ALL}")
     line = "   ".join(shown)
     if width(line) > WIDTH:
         yield "   ".join(shown[:-1])

@@ -32,7 +32,7 @@ class Part(StrEnum):
     LOOK = "look"
     FOLLOWED = "followed"
     UNSEEN = "never came up"
-    NEW = "no session since"
+    NEW = "newer than all sessions"
     JUDGE = "needs a judge"
 
 
@@ -181,14 +181,14 @@ def _why_a_judge(rule: RuleFacts) -> str:
     if not rule.counts.sessions:
         return "nothing was counted"
     if rule.forbids:
-        return "calls can show only that the rule was broken"
+        return "no command or edit can show that the agent followed it"
     if rule.lacks_start:
         session = rule.occasion.replace("sessions", "a session", 1)
         return f"the start of {session} is missing"
     if rule.names_command:
         return "it is unknown when the rule applies"
     unseen = "the agent can follow the rule without naming it"
-    return unseen if rule.has_words else ("calls do not show if the agent followed the rule")
+    return unseen if rule.has_words else "no command or edit shows if the agent followed it"
 
 
 def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:

@@ -4,6 +4,7 @@ change the setting that turns a project off.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,13 +94,17 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
         raise click.UsageError(f"{key} takes one value; quote a value that contains spaces")
-    where = " --global" if for_all else ""
+    where = " --global" if for_all or key in USERS_OWN else ""
     if is_list and values[0].startswith("["):
         raise click.UsageError(
             f"give the values one by one: reflector config set {key}{where} VALUE VALUE"
         )
     if key in USERS_OWN and not for_all:
-        raise click.UsageError(f"{key} can only be set in your own file; add --global")
+        # A key is secret, so the command does not repeat its value.
+        given = "VALUE" if key == "api_key" else shlex.join(values)
+        raise click.UsageError(
+            f"{key} can only be set in your own file: reflector config set{where} {key} {given}"
+        )
     value = list(values) if is_list else from_text(key, values[0])
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)

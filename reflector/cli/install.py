@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
     from reflector.hooks.install import Change
 
-_OWN_MEMORY = "Also record changes to your own memory file (~/.claude/CLAUDE.md)?"
+_OWN_MEMORY = "Also record changes to your own ~/.claude/CLAUDE.md and memory folders?"
 #: The most bytes of a file that agents read.
 _MAX_BYTES = 1 << 20
 _ADD = 'reflector add pat "What every session should know"'
@@ -151,7 +151,7 @@ def _ask_memory(root: Path) -> None:
     with suppress(click.Abort):  # the end of the input means no
         if click.confirm(_OWN_MEMORY, default=False, err=True):
             store_setting(root, "memory_user", value=True, for_all=True)
-            note("reflector now records changes to your own memory file: reflector log --memory")
+            note("reflector now records changes to your own memory files: reflector log --memory")
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:

@@ -379,6 +379,8 @@ def restore(place: Place, file: Path, force: bool) -> None:
     `restore` verifies FILE first, and never changes FILE. `restore` keeps the old ledger next to
     the new one. It also writes a new playbook.json, and keeps the old playbook.json under another
     name.
+
+    With --force, text that you erased after the backup is in the ledger again.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)

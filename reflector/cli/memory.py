@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +33,7 @@ from reflector.cli.output import (
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event, time_of
 from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.files import read_bounded
+from reflector.git import git_says
 from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
@@ -391,12 +393,13 @@ def print_blame(
     moment: str | None,
     *,
     as_json: bool,
-) -> LineEvidence | None:
+) -> tuple[LineEvidence | None, int]:
     """Print the author of each line of a watched file, or one line on one screen.
 
-    Return the counts of one line, which are also in the JSON. Your own files and past moments do
-    not have counts.
+    Return the counts of one line, which are also in the JSON, and the line at which its rule
+    begins. Your own files and past moments do not have counts.
     """
+    begins = 0
     with opened(place, moment=moment) as stores:
         changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
         content = _content(place, file, changes) if moment is None else _former(file, changes)
@@ -407,14 +410,17 @@ def print_blame(
                     f"{file} has only {counted(len(lines), 'line')}, so line {number} does not "
                     "exist"
                 )
+            from reflector.instructions.units import begins_at  # only for this question
+
+            begins = begins_at(content.decode("utf-8-sig", "replace"), number)
+            added_at = _added_at(line_of(stores, changes, lines[begins - 1]))
             lines = [line_of(stores, changes, lines[number - 1])]
         session = _session_command(place, stores, lines[0].written) if number is not None else ""
     evidence = None
     if number is not None and moment is None and not file.startswith(("~", "/")):
         from reflector.check.evidence import evidence_of  # imported only for this question
 
-        added_at = _added_at(lines[0])
-        evidence = evidence_of(place.project(), f"{file}:{number}", date.today(), added_at)
+        evidence = evidence_of(place.project(), f"{file}:{begins}", date.today(), added_at)
     if as_json:
         shown: dict[str, MemoryJson] = {}
         print_json([_line_json(place, line, evidence, shown) for line in lines])
@@ -422,7 +428,26 @@ def print_blame(
         _print_lines(place, file, lines)
     else:
         _print_line(place, file, lines[0], session)
-    return evidence
+    if not (as_json or all(line.written or not line.text.strip() for line in lines)):
+        _note_unrecorded(place, file, lines)
+    return evidence, begins
+
+
+def _note_unrecorded(place: Place, file: str, lines: Sequence[Line]) -> None:
+    """Print why nothing is recorded of a file that is not watched, and the way on."""
+    project = place.project()
+    if file.startswith("~") and project.config.memory != "off" and not project.config.memory_user:
+        note(
+            "reflector does not record your own files. To record them from now on: reflector "
+            "config set --global memory_user true"
+        )
+    elif not file.startswith(("~", "/")) and file not in Table(project.root, "project").files:
+        is_in_git = git_says(project.root, "ls-files", "--", file)
+        at = f"-L {lines[0].number},{lines[-1].number} {quote(file)}"
+        note(
+            f"reflector does not watch {file}."
+            + (f" To ask git: git blame {at}" if is_in_git else "")
+        )
 
 
 def _added_at(line: Line) -> datetime | None:
@@ -503,7 +528,8 @@ def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
         note(f"To see the origin of one line: {origin}")
         change = written[-1].written
         if change is not None:
-            note(f"The number after an author is a change: {place.command('show', change.place)}")
+            see = place.command("show", change.place)
+            note(f"({change.place}) is the number of a change. To see the change: {see}")
 
 
 def _day(change: Change | None) -> str:
@@ -593,9 +619,11 @@ def undo_memory(
 
 
 def _by_hand(place: Place, chosen: Sequence[Change]) -> list[str]:
-    """Return the difference of a change that no command takes back."""
+    """Return the difference of a change that no command takes back. Of a new file, it is the whole
+    file.
+    """
     (change, *others) = chosen
-    if others or change.undone_at or _way_back(place, change)[0]:
+    if others or change.undone_at or not change.before or _way_back(place, change)[0]:
         return []
     return list(difference_of(change))
 

@@ -265,10 +265,10 @@ def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bo
     from reflector.check.evidence import evidence_lines
     from reflector.cli.memory import print_blame
 
-    evidence = print_blame(place, line.file, line.number, moment, as_json=as_json)
+    evidence, begins = print_blame(place, line.file, line.number, moment, as_json=as_json)
     is_own = line.file.startswith(("~", "/"))
     if line.number is not None and not (as_json or is_own or place.is_untouched):
-        _print_evidence(place, f"{line.file}:{line.number}", moment)
+        _print_evidence(place, f"{line.file}:{begins}", moment)
     for text in evidence_lines(evidence) if evidence and not as_json else ():
         say(text)
 

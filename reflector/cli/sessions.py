@@ -351,7 +351,7 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
     counts = (
         counted(sum(file.records for file in new), "record"),
         f"{counted(sum(len(file.cited) for file in new), 'rule')} cited",
-        f"{recorded.proposed} of {counted(recorded.heard, 'request')} proposed",
+        f"lasting requests proposed as rules: {recorded.proposed} of {recorded.heard}",
     )
     files = counted(len(plan.files), "file")
     note(f"{root.name}: {len(new)} of {files} had new records; {', '.join(counts)}")

@@ -424,7 +424,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
             ", …" if merged.otherwise > len(merged.differing) else ""
         )
         note(
-            f"{merged.otherwise:,} of the known events are different in the file: {which}. This "
+            f"Known events that are different in the file: {merged.otherwise:,} ({which}). This "
             "ledger keeps its own versions."
         )
     if merged.restated:

@@ -6,6 +6,7 @@ heading is a unit only if it is a rule.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import NamedTuple
 
 from .blocks import Form, pieces_of
@@ -37,3 +38,13 @@ def units_of(text: str) -> list[Unit]:
             heading = piece.headings[-1] if piece.headings else ""
             units.append(Unit(piece.number, piece.text, kind, heading, piece.lead_in))
     return units
+
+
+def begins_at(text: str, number: int) -> int:
+    """Return the line at which the unit of a line begins; the line itself if it is in no unit."""
+    lines = text.split("\n")
+    words = " ".join(lines[number - 1].split())
+    before = [*takewhile(lambda unit: unit.number <= number, units_of(text))]
+    if not (words and before) or words not in " ".join(before[-1].text.split()):
+        return number
+    return before[-1].number

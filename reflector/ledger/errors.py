@@ -98,7 +98,7 @@ def translated(where: str) -> Iterator[None]:
         if package not in (*_DRIVERS, "sqlalchemy"):
             raise
         text = (str(met).strip().splitlines() or [type(met).__name__])[0]
-        code = _code_of(met) if package == "psycopg" else str(_sqlite_code(met))
+        code = _code_of(met) if package == "psycopg" else _code_of_sqlite(met)
         raise _meant(code, text, where) from error
 
 
@@ -113,6 +113,17 @@ _PASSES = frozenset({3, 5, 6, 7, 8, 10, 13, 14})
 def is_out_of_reach(error: BaseException) -> bool:
     """Return whether SQLite's error means that a file is out of reach, whatever it contains."""
     return _sqlite_code(error) in _PASSES
+
+
+#: SQLite's codes of a full disk, and of a shared memory file that it cannot enlarge, which has the
+#: code of an I/O error as its primary one.
+_FULL, _NO_ROOM_FOR_SHM = "13", 4874
+
+
+def _code_of_sqlite(error: BaseException) -> str:
+    """Return the code that gives a SQLite error its meaning."""
+    is_full = getattr(error, "sqlite_errorcode", None) == _NO_ROOM_FOR_SHM
+    return _FULL if is_full else str(_sqlite_code(error))
 
 
 def _sqlite_code(error: BaseException) -> int:

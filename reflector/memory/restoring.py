@@ -191,7 +191,8 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
     if not change.before or not change.after:
         verb = "created" if change.after else "removed"
         raise UndoRefused(
-            f"change {change.place} {verb} {name}, which has changed since; change the file by hand"
+            f"{name} has changed since change {change.place} {verb} the file, and `undo` would "
+            "lose the newer lines; change the file by hand"
         )
     rest = _without_lines(change, content)
     is_exact = change.before == UNSEEN or versions.is_version(change.before, rest)

@@ -113,6 +113,7 @@ class Advice(NamedTuple):
     lines     each unit, in the order of the files
     files     the number of tokens of each file
     scopes    the patterns of a file that agents only load for matching files
+    imports   the files that a file imports
     omitted   the omitted rules, files and imports, with reasons
     clients   the names of the agents that load a file
     """
@@ -120,6 +121,7 @@ class Advice(NamedTuple):
     lines: tuple[Line, ...]
     files: Mapping[str, int]
     scopes: Mapping[str, tuple[str, ...]]
+    imports: Mapping[str, tuple[str, ...]]
     omitted: tuple[str, ...]
     clients: Mapping[str, tuple[str, ...]]
 
@@ -152,6 +154,7 @@ def loaded_advice(root: Path, named: Sequence[Path] = ()) -> Advice:
     lines: dict[str, Line] = {}
     files: dict[str, int] = {}
     scopes: dict[str, tuple[str, ...]] = {}
+    imports: dict[str, tuple[str, ...]] = {}
     clients: dict[str, tuple[str, ...]] = {}
     omitted: list[str] = []
     unread: list[str] = []
@@ -160,10 +163,12 @@ def loaded_advice(root: Path, named: Sequence[Path] = ()) -> Advice:
         files[file.shown] = context_tokens(_without_comments(text))
         if scope := scope_of(text) or _folder_of(file):
             scopes[file.shown] = scope
+        if file.imports:
+            imports[file.shown] = tuple(file.imports.values())
         if file.clients:
             clients[file.shown] = file.clients
-        omitted += _add_lines(lines, file.shown, text, scope)
-    return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread), clients)
+        omitted += _add_lines(lines, file, text, scope)
+    return Advice(tuple(lines.values()), files, scopes, imports, (*omitted, *unread), clients)
 
 
 def rules_in_files(root: Path) -> list[str]:
@@ -204,19 +209,21 @@ def _folder_of(file: _File) -> tuple[str, ...]:
 
 
 def _add_lines(
-    lines: dict[str, Line], file: str, text: str, scope: tuple[str, ...]
+    lines: dict[str, Line], file: _File, text: str, scope: tuple[str, ...]
 ) -> Iterator[str]:
     """Add the lines of a file to the earlier ones, by their words. Yield the reason for each
     omission.
     """
-    for unit in lines_in(file, text):
+    for unit in lines_in(file.shown, text):
+        if unit.text[:1] == "@" and unit.text[1:] in file.imports:
+            continue
         line = unit._replace(scope=scope)
         if fault := advice_fault(line.text):
-            yield f"{file}: line {line.number}: {fault}"
+            yield f"{file.shown}: line {line.number}: {fault}"
             continue
         first = lines.setdefault(same_words(line.text), line)
-        if first is not line and first.file == file and line.kind == Kind.RULE:
-            yield f"{file}: line {line.number} repeats line {first.number}"
+        if first is not line and first.file == file.shown and line.kind == Kind.RULE:
+            yield f"{file.shown}: line {line.number} repeats line {first.number}"
 
 
 def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
@@ -249,11 +256,15 @@ def loaded_files(root: Path) -> list[Path]:
 
 
 class _File(NamedTuple):
-    """A file of advice, with its displayed path and the agents that load it."""
+    """A file of advice, with its displayed path and the agents that load it.
+
+    imports  the displayed paths of the files that it imports, by the names in its text
+    """
 
     shown: str
     raw: bytes
     clients: tuple[str, ...]
+    imports: Mapping[str, str]
 
 
 class _Wanted(NamedTuple):
@@ -304,8 +315,10 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
             unread.append(_unread_note(wanted, shown, error))
             continue
         seen.add(path)
-        yield _File(shown, raw, wanted.clients)
-        targets = _imports(wanted.path, raw.decode("utf-8", "replace"))
+        imports = dict(_imports(wanted.path, raw.decode("utf-8", "replace")))
+        targets = imports.values()
+        names = {name: _shown(target, root) for name, target in imports.items()}
+        yield _File(shown, raw, wanted.clients, names)
         if wanted.hops:
             queue.extend(
                 _Wanted(target, wanted.hops - 1, shown, wanted.clients) for target in targets
@@ -359,19 +372,19 @@ def _unread_note(wanted: _Wanted, shown: str, error: OSError) -> str:
     return f"not followed: @{shown} in {wanted.importer}, which cannot be read"
 
 
-def _imports(path: Path, text: str) -> Iterator[Path]:
-    """Yield the files that a file imports. `@name` without a file extension only counts if the file
-    exists, because `@alice` may be a user name.
+def _imports(path: Path, text: str) -> Iterator[tuple[str, Path]]:
+    """Yield the names and the files that a file imports. `@name` without a file extension only
+    counts if the file exists, because `@alice` may be a user name.
     """
     for written in dict.fromkeys(_IMPORT.findall(_CODE.sub("", text))):
         name = written.partition("#")[0].replace("\\ ", " ")
         plain = name.rstrip(_PUNCTUATION)
         target = _existing(path.parent, name) or _existing(path.parent, plain)
         if target is not None:
-            yield target
+            yield written, target
         elif "." in plain.rpartition("/")[2][1:-1]:
             with suppress(RuntimeError):
-                yield path.parent / Path(plain).expanduser()
+                yield written, path.parent / Path(plain).expanduser()
 
 
 def _existing(folder: Path, name: str) -> Path | None:

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.audit.blame import Step
-from reflector.audit.difference import Changed, difference
+from reflector.audit.difference import CAME_AND_WENT, Changed, difference
 from reflector.audit.moments import span_of
 from reflector.audit.overruled import by_judge, overruled
 from reflector.audit.stats import Stats, Week, ledger_stats, weeks
@@ -183,7 +183,7 @@ def page_of(
     linked = (contested[:MOST_LINKS], harming[:MOST_LINKS], context.wasted[:MOST_LINKS])
     names = {rule.row.name for rule in chain(rules[:MOST_RULES], *linked)}
     steps = steps_of(ledger, then, names)
-    changed = sorted(difference(ledger, first, then.position).bullets, key=_most_changed)
+    changed = sorted(_changes(ledger, first, then), key=_most_changed)
     stats = ledger_stats(ledger, past)
     replaced = overruled(steps)
     return Page(
@@ -232,6 +232,13 @@ def _with_history(
         for rule in rules
         if rule.row.name in steps
     ]
+
+
+def _changes(ledger: Ledger, first: int, then: Past) -> Iterator[Changed]:
+    """Yield the changes since a position, without the rules that came, went and were not judged."""
+    for changed in difference(ledger, first, then.position).bullets:
+        if changed.change != CAME_AND_WENT or changed.sessions:
+            yield changed
 
 
 def _most_changed(changed: Changed) -> tuple[bool, int]:

@@ -120,7 +120,7 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (KIND, "needs a judge: calls do not show if the agent followed the rule"),
+        (KIND, "needs a judge: no command or edit shows if the agent followed it"),
         (
             FACT,
             "a fact, so no session can break it; calls cannot show its use",
@@ -220,6 +220,13 @@ def test_page_names_the_first_row(agent_here: Agent) -> None:
     assert "The sessions behind a row: reflector blame CLAUDE.md:4" in shown
 
 
+def test_evidence_of_an_import_names_its_file(agent_here: Agent) -> None:
+    (agent_here.project / "CLAUDE.md").write_text("@AGENTS.md\n")
+    (agent_here.project / "AGENTS.md").write_text("- Always use `make a`.\n")
+    shown = agent_here.call("blame", "CLAUDE.md:1").out
+    assert "counted  nothing, because CLAUDE.md only imports AGENTS.md\n" in shown
+
+
 def test_place_of_a_rule_is_no_evidence(agent_here: Agent) -> None:
     """The line with the forbidden word is shown, not a file of the folder that the rule names."""
     (agent_here.project / "CLAUDE.md").write_text("- Never use `console.log` in `src/api/`.\n")
@@ -279,7 +286,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                 "never came up",
                 ["did not come up in 2 sessions", "0 of 2"],
             ),
-            ("Be kind to your readers.", "ls", "needs a judge", ["calls do not show if"]),
+            ("Be kind to your readers.", "ls", "needs a judge", ["no command or edit shows if"]),
             (
                 "Run `ruff check`.",
                 "ruff check",

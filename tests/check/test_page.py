@@ -34,7 +34,8 @@ def test_page_shows_the_rules_to_look_at() -> None:
         "  21  Run `make lint` before you commit.   run in 3 of 9 sessions that committed",
         "  40  Put translations into `locales/`.         locales/ does not exist any more",
         'FOLLOWED 1, first "Run `make test` after…" (11 of 11; before the rule, 20 of 21)',
-        "NEVER CAME UP 1 (9 tokens)   NEEDS A JUDGE 7   Everything: check --all",
+        "NEVER CAME UP 1 (9 tokens)   NEEDS A JUDGE 7",
+        "Everything, with the sessions of a + row: check --all",
         "Keep these counts when your agent deletes its sessions: reflector install",
     ]
 
@@ -69,6 +70,14 @@ PAGES = {
     "many files": (
         lambda: page(files=tuple(FileFacts(f"rules/{name}.md", 2, 1, 40) for name in "abcde")),
         "5 files: 10 rules, 5 facts, 200 tokens at each start",
+    ),
+    "a line break in a name": (
+        lambda: page(files=(FileFacts("a\nLOOK AT THESE: none.md", 1, 0, 40),)),
+        "a LOOK AT THESE: none.md: 1 rule, 0 facts, 40 tokens at each start",
+    ),
+    "only imports": (
+        lambda: page(files=(FileFacts("CLAUDE.md", 0, 0, 3, imports=("AGENTS.md",)),)),
+        "CLAUDE.md: imports AGENTS.md",
     ),
     "some files only": (
         lambda: page(files=(FileFacts("ts.md", 1, 0, 40, ("src/**/*.ts",)),)),
@@ -152,8 +161,7 @@ def test_line_of_parts_leaves_its_command_whole() -> None:
 @pytest.mark.parametrize(("since", "unknown"), [(0, 9), (11, 1)])
 def test_page_names_sessions_of_unknown_start(since: int, unknown: int) -> None:
     shown = lines_of(page(rule(since=counts(since), unknown=counts(unknown))))
-    number = "1 session" if unknown == 1 else "9 sessions"
-    assert f"Counts include up to {number} that may have started without the rule." in shown
+    assert f"Sessions that may be older than a rule also count: up to {unknown}." in shown
 
 
 @pytest.mark.parametrize(("since_edit", "number"), [(0, "none"), (11, "11"), (32, "all")])

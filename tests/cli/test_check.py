@@ -221,7 +221,7 @@ def test_rules_newer_than_every_session_need_no_judge(fresh: Agent) -> None:
     (fresh.project / "CLAUDE.md").write_text("- Always run `make lint` before you commit.\n")
     git(fresh, "commit", "--quiet", "--all", "-m", "rules")
     shown = fresh.call("check").out
-    assert "NO SESSION SINCE" in shown
+    assert "NEWER THAN ALL SESSIONS" in shown
     assert "After your next session: reflector" in shown
     assert "--judge" not in shown
 

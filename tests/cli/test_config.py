@@ -50,7 +50,8 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
     ("arguments", "wanted"),
     [
         (("idle_minutes", "0"), "at least 1"),
-        (("api_key", "k"), "add --global"),
+        (("api_key", "k"), "reflector config set --global api_key VALUE"),
+        (("memory_user", "true"), "reflector config set --global memory_user true"),
         (("monthly_tokens", "6000000"), "can only lower"),
         (("uncited", "true", "false"), "takes one value"),
         (("--global", "projects", '["~/a'), "reflector config set projects --global VALUE VALUE"),

@@ -128,16 +128,17 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
     shown = agent.call("history", "--dry-run").out.splitlines()
     assert shown[0].split() == ["agent", "files", "new", "cites", "MB", "from", "to"]
     assert shown[1].startswith("Claude Code      3    2      2  ")
-    assert (", 2 rules cited, 0 of 0 requests proposed\nNext: reflector list\n") in agent.call(
-        "history"
-    ).err
+    assert (
+        ", 2 rules cited, lasting requests proposed as rules: 0 of 0\nNext: reflector list\n"
+    ) in agent.call("history").err
     bare = Agent(tmp_path / "bare", agent.home)
     bare.claude.mkdir(parents=True)
     (bare.project / "AGENTS.md").write_text("- Use integer cents.\n")
     put(bare, "bare", "2026-01-01", None, Session("bare").user("Rename it.").agent("Done."))
     assert bare.call("history").err.splitlines() == [
         "If a session ran before you had a playbook, it cites no rule and changes no count.",
-        "bare: 1 of 1 file had new records; 2 records, 0 rules cited, 0 of 0 requests proposed",
+        "bare: 1 of 1 file had new records; 2 records, 0 rules cited, "
+        "lasting requests proposed as rules: 0 of 0",
         "Next: reflector check (1 rule in AGENTS.md)",
     ]
     put(
@@ -147,7 +148,10 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
         None,
         Session("wish").user("Always run the linter before you push.").agent("Done."),
     )
-    assert "1 of 1 request proposed\nNext: reflector review\n" in bare.call("history").err
+    assert (
+        "lasting requests proposed as rules: 1 of 1\nNext: reflector review\n"
+        in bare.call("history").err
+    )
 
 
 def test_paid_judge_needs_consent_for_new_sessions(agent: Agent) -> None:

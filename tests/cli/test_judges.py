@@ -170,7 +170,7 @@ def test_the_question_sets_the_limits(agent: Agent) -> None:
 
 def test_install_asks_the_same_question(agent: Agent) -> None:
     screen = answered(agent, "install", typed="1\n\n\n\n\n")
-    assert "Also record changes to your own memory file" in screen
+    assert "your own ~/.claude/CLAUDE.md and memory folders?" in screen
     assert "reflector now records changes to your own" not in screen
     assert "Who may read your sessions to judge whether a rule helped?" in screen
     assert allowed(agent) == {"claude"}

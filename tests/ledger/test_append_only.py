@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 from reflector.events import event as ev
 from reflector.ledger import append
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerUnavailable, translated
+from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import ON_A_SERVER
@@ -131,6 +132,14 @@ def test_refused_head_change_names_verify(told: Ledger) -> None:
     )
     with refused, translated("here"), told.engine.connection() as connection:
         connection.execute("UPDATE playbook SET position = position - 1")
+
+
+def test_no_room_for_shared_memory_is_full_disk() -> None:
+    error = sqlite_module().OperationalError("disk I/O error")
+    error.sqlite_errorcode = 4874
+    refused = pytest.raises(LedgerUnavailable, match=r"is full \(disk I/O error\); free some space")
+    with refused, translated("here"):
+        raise error
 
 
 @ON_A_SERVER

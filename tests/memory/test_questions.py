@@ -114,6 +114,38 @@ def test_line_of_an_own_file_is_explained(world: World, asked: Agent, name: str)
     assert "No such file" not in ran.err
 
 
+def test_unrecorded_own_file_names_the_setting(world: World) -> None:
+    world.path(_own(world)).write_text("- Use tabs.\n")
+    asked = Agent(world.root, world.home)
+    for place in ("MEMORY.md", "MEMORY.md:1"):
+        assert "reflector config set --global memory_user true" in asked.call("blame", place).err
+    asked.call("config", "set", "--global", "memory_user", "true")
+    assert "config set" not in asked.call("blame", "MEMORY.md:1").err
+
+
+def test_committed_line_of_another_file_points_to_git(world: World, asked: Agent) -> None:
+    world.path("README.md").write_text("# Shop\n")
+    plain = "reflector does not watch README.md."
+    assert asked.call("blame", "README.md:1").err.endswith(f"{plain}\n")
+    world.git("add", "README.md")
+    asked_git = f"{plain} To ask git: git blame -L 1,1 README.md\n"
+    assert asked.call("blame", "README.md:1").err.endswith(asked_git)
+
+
+def test_second_line_of_a_rule_has_its_counts(world: World) -> None:
+    world.path("CLAUDE.md").write_text("- Always run `make a`\n  before a commit.\n\n# Other\n")
+    agent = Agent(world.root, world.home)
+    agent.call("log", "--memory")
+    first, second, _, other = (
+        agent.json("blame", f"CLAUDE.md:{number}")[0]["counted"] for number in range(1, 5)
+    )
+    assert first is not None
+    assert second == first
+    assert other is None
+    agent.call("adopt", world.path("CLAUDE.md"), "--yes")
+    assert "reflector blame oth-001" in agent.call("blame", "CLAUDE.md:2").err
+
+
 def test_deleted_own_file_returns_by_its_name(world: World, asked: Agent) -> None:
     path = world.path(_own(world))
     path.write_text("- Use tabs.\n")
@@ -297,7 +329,7 @@ def test_way_back_shows_the_size_of_the_change(world: World, asked: Agent) -> No
 
 def test_number_after_an_author_is_explained(asked: Agent) -> None:
     asked.call("log", "--memory")
-    explained = "The number after an author is a change: reflector show 1\n"
+    explained = "(1) is the number of a change. To see the change: reflector show 1\n"
     assert explained in asked.call("blame", "CLAUDE.md").err
 
 
@@ -306,6 +338,17 @@ def test_refused_undo_shows_the_lines_to_change(mixed: Agent) -> None:
     path.write_text(path.read_text().replace("- Lint first.\n", ""))
     refused = mixed.call("undo", "2", "--dry-run", code=1).err
     assert "+- Lint first.\n" in refused.split("change the file by hand")[1]
+
+
+def test_refused_undo_of_new_file_prints_no_file(world: World, asked: Agent) -> None:
+    asked.call("log", "--memory")
+    world.begins().writes("AGENTS.md", "- Lint first.\n")
+    changes = asked.json("log", "--memory")
+    (created,) = [one["place"] for one in changes if one["file"] == "AGENTS.md"]
+    world.path("AGENTS.md").write_text("- Lint first.\n- Mine.\n")
+    refused = asked.call("undo", created, "--dry-run", code=1).err
+    assert f"AGENTS.md has changed since change {created} created the file" in refused
+    assert "+- Lint first." not in refused
 
 
 def test_blame_of_an_unwatched_file_gives_the_reason(world: World, asked: Agent) -> None:

@@ -96,6 +96,14 @@ def test_decorators_in_an_indented_fence_are_no_imports(root: Path) -> None:
     assert advice_of(root).omitted == ()
 
 
+def test_line_that_only_imports_is_not_a_fact(root: Path) -> None:
+    (root / "docs" / "CLAUDE.md").write_text("@./style.md\n\n- @alice\n")
+    (root / "docs" / "style.md").write_text("- Always use tabs.\n")
+    advice = advice_of(root, [root / "docs" / "CLAUDE.md"])
+    assert [line.text for line in advice.lines] == ["@alice", "Always use tabs."]
+    assert advice.imports == {"docs/CLAUDE.md": ("docs/style.md",)}
+
+
 def test_imports_outside_are_named_in_any_form(root: Path) -> None:
     (root.parent / "SECRET").write_text("- Never tell this to anybody\n")
     write(root, CLAUDE="- Run the tests first\n\n@../SECRET and @gone/file.md#part, please.\n")

@@ -79,6 +79,12 @@ def test_report_of_nothing_prints_zeros(project: Agent) -> None:
     assert "No session was shown a rule yet." in report(project)
 
 
+def test_undone_rule_is_not_a_change(project: Agent) -> None:
+    project.call("add", "pat", "Use make.")
+    project.call("undo", "1")
+    assert ">came and went<" not in report(project)
+
+
 def test_shared_report_tells_to_read_it(project: Agent) -> None:
     path = project.project.parent / "page.html"
     out = project.call("report", "--share", "--out", path).out
