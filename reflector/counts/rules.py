@@ -61,6 +61,7 @@ from reflector.counts.shell import (
     file_expression,
     reading_of,
     run_of,
+    runs_at,
     staging_of,
 )
 from reflector.counts.spellings import with_any_options, words_of as words_of_command
@@ -72,7 +73,7 @@ from reflector.transcripts.records import record_key
 
 #: The version of the reading of tokens, occasions and likeness. It changes if any count would
 #: change.
-VERSION = "counts/11"
+VERSION = "counts/12"
 #: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of
@@ -257,6 +258,24 @@ class Sought(NamedTuple):
         match = self.begin in text and _command(self.token).search(text)
         return match.start() if match else -1
 
+    def place_in_command(self, command: str) -> int:
+        """Return the index at which a command runs the token; -1 if it does not. A program that
+        only reads or searches does not run its arguments.
+        """
+        token = self.token
+        is_read = token.is_path and not token.negated
+        if token.form in _OF_COMMANDS or token.is_option or is_read or _is_banned_program(token):
+            return self.place_in(command)
+        if token.negated and token.is_plain:
+            return -1  # an argument does not run a forbidden word
+        matches = _command(token).finditer(command) if self.begin in command else ()
+        run = (
+            each.start()
+            for each in matches
+            if runs_at(command, *each.span(), is_name=token.is_name)
+        )
+        return next(run, -1)
+
     def _places_in(self, text: str, file: str) -> list[int]:
         return places_of(self.token.form, self.token.text, text, file)
 
@@ -271,7 +290,7 @@ class Sought(NamedTuple):
     def is_in(self, act: Act) -> bool:
         """Return whether the command or the added text of an act shows the token."""
         if act.command:
-            return self.place_in(act.command) >= 0
+            return self.place_in_command(act.command) >= 0
         return self.is_added_by(act._replace(removed=""))
 
     def is_named_in(self, text: str) -> bool:
@@ -290,11 +309,6 @@ class Sought(NamedTuple):
         path = re.match(r"\S*", read)
         file = rf"(?:^|/){file_expression(self.token.text)}"
         return path is not None and re.search(file, path[0]) is not None
-
-    @property
-    def is_shown_by_commands(self) -> bool:
-        """Whether a command can run the token. An argument does not run a forbidden word."""
-        return not (self.token.negated and self.token.is_plain) or self.token.is_program
 
     def is_file_of(self, act: Act) -> bool:
         """Return whether an act changes the file that the token names."""
@@ -442,9 +456,11 @@ class RuleSet:
         added text.
         """
         if act.command:
-            for sought in self._held_by(act.command):
-                if sought.is_shown_by_commands:
-                    yield sought, sought.place_in_act(act)
+            for sought in self._candidates(act.command):
+                is_fact = self.rules[sought.key].rule.is_fact
+                find = sought.place_in if is_fact else sought.place_in_command
+                if (place := find(act.command)) >= 0:
+                    yield sought, place
         elif act.read:
             yield from ((each, 0) for each in self._read if each.is_read_by(act.read))
         elif act.commit:
@@ -681,6 +697,10 @@ def _end_of(text: str) -> str:
     return r"(?![^\s;&|)\"'])" if " " in text and text[-1] not in _OPEN_ENDS else ""
 
 
+def _is_banned_program(token: Token) -> bool:
+    return token.negated and token.text.partition(" ")[0] in PROGRAMS
+
+
 @cache
 def _command(token: Token) -> re.Pattern[str]:
     """Return an expression for a token in a command. Options may follow each of its words."""
@@ -691,7 +711,7 @@ def _command(token: Token) -> re.Pattern[str]:
     if token.form in (READ, STAGED):
         expression_of = reading_of if token.form == READ else staging_of
         return re.compile(expression_of(token.text), re.MULTILINE)
-    is_banned_program = token.negated and token.text.partition(" ")[0] in PROGRAMS
+    is_banned_program = _is_banned_program(token)
     if not (token.is_command or is_banned_program):
         return _expression(token.text)
     begin = rf"{BEGIN}{FOLDER}" if is_banned_program else _begin_of(token.text)

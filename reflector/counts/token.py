@@ -128,6 +128,17 @@ class Token(NamedTuple):
         return self.form != DEED and re.fullmatch(r"[a-z][a-z\d]*", self.text) is not None
 
     @property
+    def is_name(self) -> bool:
+        """Whether it is a name in code, such as `cache_dir`, `readFile` or `print(`."""
+        name = r"(?=\w*_|\w*[a-z][A-Z]|[\w.]*\()[A-Za-z_][\w.]*\(?"
+        return self.form == "" and re.fullmatch(name, self.text) is not None
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it is an option of a command, such as `--force`."""
+        return self.text.startswith("-")
+
+    @property
     def is_program(self) -> bool:
         """Whether it is the name of a program, such as `npm`."""
         return self.text in PROGRAMS

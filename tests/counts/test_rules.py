@@ -485,6 +485,41 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
     assert _marks(rule, runs(command)).run > 0
 
 
+_NAMED = "Use `dispatch.json` instead of `pull_request_target` workflows."
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rg -n pull_request_target .github",
+        "cd a && rg -l pull_request_target | head",
+        "git -C a grep -n pull_request_target",
+        "git log -S pull_request_target",
+        "cat docs/pull_request_target.md",
+        "sed -n 1,9p pull_request_target.md",
+        "find . -name pull_request_target.md | xargs grep pull_request_target",
+        "gh pr list --search pull_request_target",
+        "cargo nextest run -E 'test(pull_request_target)'",
+        "pytest -k pull_request_target",
+    ],
+)
+def test_named_argument_is_not_run(command: str) -> None:
+    assert not _marks(_NAMED, runs(command)).run
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd a && pull_request_target --now",
+        "rg pull_request_target; pull_request_target",
+        "env pull_request_target=1 make",
+        "docker run -e pull_request_target=1 a",
+    ],
+)
+def test_name_is_run_as_command(command: str) -> None:
+    assert _marks(_NAMED, runs(command)).run
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
@@ -511,6 +546,7 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Do not use `curl` for health checks.", runs("curl example.org")),
         ("Don't install without asking: no `npm install`.", runs("npm install x")),
         ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
+        ("Avoid `export`.", runs("export A=1")),
         ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
         ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
         ("Never use `pip install`.", runs('rg -n "pip install" docs')),
