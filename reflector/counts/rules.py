@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from reflector.counts import subjects
 from reflector.counts.calls import Act, Waiting, messages_in
 from reflector.counts.clauses import asks_to_read, has_condition
-from reflector.counts.code import uses_as_code, without_comments
+from reflector.counts.code import may_only_describe, uses_as_code, without_comments
 from reflector.counts.deeds import deed_named, is_said_in
 from reflector.counts.forms import (
     BEFORE_FILE,
@@ -332,6 +332,8 @@ class Sought(NamedTuple):
             added = uses_as_code(word, act.added, act.file)
             return added > 0 and added > uses_as_code(word, act.removed, act.file)
         expression = _expression(self.token.text)
+        if self.token.negated and self.token.is_command and may_only_describe(act.file):
+            return False
         is_banned_code = self.token.negated and not _OF_COMMENTS.match(self.token.text)
         number, number_before = (
             len(expression.findall(without_comments(text, act.file) if is_banned_code else text))

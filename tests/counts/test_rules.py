@@ -508,6 +508,29 @@ def test_named_argument_is_not_run(command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "text", "is_written"),
+    [
+        ("/a/.github/workflows/a.yml", "on:\n  pull_request_target:\n", True),
+        ("/a/ci.yaml", "paths: [src/*]\non: pull_request_target\nfiles: a/*/b", True),
+        ("/a/ci.yml", "on: push # pull_request_target\n", False),
+        ("/a/ci.yml", "name: don't\n# it isn't pull_request_target\n", False),
+        ("/a/Cargo.toml", 'a = "x # y"; pull_request_target = "1"', True),
+        ("/a/Cargo.toml", "# pull_request_target\n", False),
+        ("/a/a.json", '{"pull_request_target": "https://a.b"}', True),
+        ("/a/a.jsonc", '{} // "pull_request_target"', False),
+        ("/a/Dockerfile", "ENV pull_request_target=1", True),
+        ("/a/Makefile", "a: # pull_request_target\n", False),
+        ("/a/.env.local", "pull_request_target=//a", True),
+        ("/a/a.ini", "; pull_request_target\n", False),
+        ("/a/a.ini", "pull_request_target = 1\n", True),
+        ("/a/a.md", "pull_request_target", False),
+    ],
+)
+def test_configuration_is_code(file: str, text: str, is_written: bool) -> None:
+    assert (_marks(_NAMED, edits(text, file=file)).written > 0) is is_written
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "cd a && pull_request_target --now",
@@ -547,6 +570,8 @@ def test_name_is_run_as_command(command: str) -> None:
         ("Don't install without asking: no `npm install`.", runs("npm install x")),
         ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
         ("Avoid `export`.", runs("export A=1")),
+        ("Avoid `checkout`.", edits("uses: actions/checkout", file="/a.yml")),
+        ("Never run `npm install`.", edits("run: npm install", file="/a.yml")),
         ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
         ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
         ("Never use `pip install`.", runs('rg -n "pip install" docs')),
