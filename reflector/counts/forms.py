@@ -19,6 +19,9 @@ VERSIONS = "any version"
 IMPORT = "import"
 READ = "read"
 STAGED = "staged"
+BARE = "bare"
+WITH = "with an option"
+WITHOUT = "without an option"
 
 _EDITS = (
     r"(?:hand[- ]?)?(?:edit|modify|change|touch|update|alter|overwrite|create|write)(?:ing)?"

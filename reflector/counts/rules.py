@@ -23,6 +23,7 @@ from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.code import may_only_describe, uses_as_code, without_comments
 from reflector.counts.deeds import deed_named, is_said_in
 from reflector.counts.forms import (
+    BARE,
     BEFORE_FILE,
     DEED,
     FILE,
@@ -32,6 +33,8 @@ from reflector.counts.forms import (
     SCRIPT,
     STAGED,
     VERSIONS,
+    WITH,
+    WITHOUT,
     places_of,
 )
 from reflector.counts.likeness import Likeness, features_of
@@ -64,7 +67,7 @@ from reflector.counts.shell import (
     runs_at,
     staging_of,
 )
-from reflector.counts.spellings import with_any_options, words_of as words_of_command
+from reflector.counts.spellings import option_ahead, with_any_options, words_of as words_of_command
 from reflector.counts.token import PROGRAMS, Token
 from reflector.counts.tokens import are_all_asked_for, tokens_of, words_mentioned
 from reflector.text.words import words_of
@@ -89,7 +92,7 @@ _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 #: Programs that run a script of a project by its name, with `run` or without.
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: The forms of tokens that only commands show.
-_OF_COMMANDS = (BEFORE_FILE, DEED, READ, SCRIPT, STAGED)
+_OF_COMMANDS = (BARE, BEFORE_FILE, DEED, READ, SCRIPT, STAGED, WITH, WITHOUT)
 #: The beginning of words that are only used in comments, such as `# type: ignore`.
 _OF_COMMENTS = re.compile(
     r"#(?![\[!]|include)|//|/\*|@ts-|(?:eslint|biome|prettier|istanbul)-|noqa|nosec|pylint:|type: "
@@ -100,6 +103,8 @@ _FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
 _NOT_SCRATCH = r"(?![^;&|\n]*\s/(?:private/)?tmp/)"
 #: The end of a program that prints only its version or its help.
 _NOT_ASKING_ABOUT = r"(?! +(?:--version|--help|-[vVh])\s*(?:\Z|[;&|)\n]))"
+#: The end of a command without arguments. Its output may go elsewhere.
+_NO_ARGUMENTS = r"(?=[ \t]*(?:\Z|[;&|)\n`\"'>]|\d>))"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
 _OPEN_ENDS = frozenset("(/=:-")
 
@@ -635,6 +640,8 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
         return False
     if token.form in subjects.FORMS:
         return True
+    if token.form in (WITH, WITHOUT):
+        return True
     is_capitals = token.text.isalpha() and token.text.isupper()
     if (token.negated and is_capitals) or _begins_opposite(token, tokens):
         return False
@@ -717,8 +724,19 @@ def _command(token: Token) -> re.Pattern[str]:
     if not (token.is_command or is_banned_program):
         return _expression(token.text)
     begin = rf"{BEGIN}{FOLDER}" if is_banned_program else _begin_of(token.text)
+    if token.form in (WITH, WITHOUT):
+        return re.compile(begin + _with_option(token), re.MULTILINE)
     words = with_any_options(token.text, OPTIONS) or _words_of(token)
-    return re.compile(begin + words, re.MULTILINE)
+    end = _NO_ARGUMENTS if token.form == BARE else ""
+    return re.compile(begin + words + end, re.MULTILINE)
+
+
+def _with_option(token: Token) -> str:
+    """Return an expression for a command with or without the option that its text ends with."""
+    command, _, option = token.text.rpartition(" ")
+    words = _words_of(Token(command, token.negated))
+    ahead = option_ahead(command, option)
+    return f"{words}{ahead if token.form == WITH else ahead.replace('(?=', '(?!', 1)}"
 
 
 def _words_of(token: Token) -> str:
@@ -729,8 +747,16 @@ def _words_of(token: Token) -> str:
     end = "" if token.form == BEFORE_FILE else _end_of(token.text)
     if not words:
         return first + end + _NOT_ASKING_ABOUT
-    end += r"(?![:./=]\w)" if end else ""
+    end += r"(?![:./=]\w)" if end and not words[-1].startswith("\\-") else ""
     end += _NOT_SCRATCH if token.negated and "test" in token.text else ""
     is_interpreter = token.form == BEFORE_FILE and token.is_program
     options = RUNNING_OPTIONS if is_interpreter else OPTIONS
-    return f"{first}{options} +{script}" + rf"{options} +".join(words) + end
+    between = [rf"{options} +{script}", *(_between(each, options) for each in words[1:])]
+    return first + "".join(map(str.__add__, between, words)) + end
+
+
+def _between(word: str, options: str) -> str:
+    """Return an expression for what may precede a word of a command. Arguments may precede an
+    option, as in `cargo update serde --precise 1.0`.
+    """
+    return rf"{options} +" if not word.startswith("\\-") else r"(?:(?! -- )[^;&|\n])*? +"

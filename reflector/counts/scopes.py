@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from reflector.counts.around import Around
 from reflector.counts.clauses import is_asked_for, is_example, reaches
-from reflector.counts.forms import FILE, NAME, READ, STAGED, without_deed
+from reflector.counts.forms import FILE, NAME, READ, STAGED, WITHOUT, without_deed
 from reflector.counts.token import Token
 
 ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
@@ -106,7 +106,8 @@ def _is_restricted(token: Token, around: Around) -> bool:
     return (
         _is_part_of_act(token, around)
         or _is_for_a_purpose(token, around)
-        or bool(is_some_run or _CONDITION.match(around.after))
+        or bool(is_some_run)
+        or (token.form != WITHOUT and _CONDITION.match(around.after) is not None)
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from reflector.counts import subjects
 from reflector.counts.deeds import Deed, deed_named
 from reflector.counts.forms import (
+    BARE,
     BEFORE_FILE,
     DEED,
     IMPORT,
@@ -19,6 +20,8 @@ from reflector.counts.forms import (
     SCRIPT,
     STAGED,
     VERSIONS,
+    WITH,
+    WITHOUT,
 )
 from reflector.counts.spellings import has_spellings, versions_of
 
@@ -57,8 +60,10 @@ class Token(NamedTuple):
               those to run, "deed" for each act of a kind, such as a push with force, "file" if only
               a change of such a file shows it, "name" if only a definition with such a name shows
               it, "import" for an import inside a function, "read" or "staged" for a file that is
-              read or added to a commit, "any version" for each version of a program, and those of
-              `subjects` for messages of commits; "" for other tokens
+              read or added to a commit, "any version" for each version of a program, "bare" for a
+              command without arguments, "with an option" and "without an option" for a command of
+              which the last word is such an option, and those of `subjects` for messages of
+              commits; "" for other tokens
     """
 
     text: str
@@ -89,7 +94,7 @@ class Token(NamedTuple):
     def is_command(self) -> bool:
         """Whether it is a command with its arguments, such as `make lint`."""
         if self.form not in ("", VERSIONS):
-            return self.form in (BEFORE_FILE, DEED, PROGRAM, SCRIPT)
+            return self.form in (BARE, BEFORE_FILE, DEED, PROGRAM, SCRIPT, WITH, WITHOUT)
         is_code = self.text.partition(" ")[0] in _KEYWORDS
         return (
             not is_code and re.match(r"\.?/?(?:[\w.-]+/)*[a-z][\w.-]* +\S", self.text) is not None
@@ -104,6 +109,11 @@ class Token(NamedTuple):
             return subjects.shown(self.form, self.text)
         if self.form == READ:
             return f"a read of `{self.text}`"
+        if self.form == BARE:
+            return f"`{self.text}` without arguments"
+        if self.form == WITHOUT:
+            command, _, option = self.text.rpartition(" ")
+            return f"`{command}` without `{option}`"
         deed = self._deed
         return deed.shown if deed else f"`{self.text}`"
 
@@ -118,7 +128,7 @@ class Token(NamedTuple):
             return deed.words
         if self.form == VERSIONS:
             return versions_of(self.text.partition(" ")[0])
-        if self.is_command and has_spellings(self.text):
+        if self.form in (WITH, WITHOUT) or (self.is_command and has_spellings(self.text)):
             return (_WORD.findall(self.text)[0],)
         return (max(_WORD.findall(self.text), key=len),)
 

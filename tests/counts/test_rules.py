@@ -741,3 +741,38 @@ def test_command_is_no_occasion(rule: str, command: str) -> None:
 )
 def test_heading_may_name_a_case(heading: str, is_case: bool) -> None:
     assert names_case(heading) is is_case
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "is_run"),
+    [
+        ("Use `cargo update --precise`.", "cargo update serde --precise 1.0", True),
+        ("Use `cargo update --precise`.", "cargo update -p serde --precise=1.0", True),
+        ("Use `cargo update --precise`.", "cargo update && a --precise", False),
+        ("Use `cargo test --doc`.", "cargo test a -- --doc", False),
+        ("Never run a bare `cargo update`.", "cargo update", True),
+        ("Never run a bare `cargo update`.", "cargo update 2>&1 && cargo check", True),
+        ("Never run a bare `cargo update`.", "cargo update a --precise 1.0", False),
+        ("Never run a bare `cargo update`.", "cargo update -p a", False),
+    ],
+)
+def test_options_follow_arguments(rule: str, command: str, is_run: bool) -> None:
+    assert (_marks(rule, runs(command)).run > 0) is is_run
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "bits"),
+    [
+        ("Never run `cargo update` without `--precise`.", "cargo update", 1),
+        ("Never run `cargo update` without `--precise`.", "cargo update a --precise 1.0", 2),
+        ("Never run `cargo update` without `--precise`.", "rustup update", 0),
+        ("Never run `pytest` without the `-x` flag.", "pytest -q a", 1),
+        ("Never run `pytest` without the `-x` flag.", "pytest -qx a", 2),
+        ("Don't run `npm install` without `--save-exact`!", "npm i -E a", 2),
+        ("Never run `a b` without `-c`: slow", "a b; a d -c", 1),
+        ("Never run `a b` without `-c` or `-d`.", "a b -d", 0),
+        ("On `main`, never run `a b` without `-c`, ever", "rg 'a b'", 0),
+    ],
+)
+def test_option_makes_command_acceptable(rule: str, command: str, bits: int) -> None:
+    assert _marks(rule, runs(command)).run == bits
