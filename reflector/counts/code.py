@@ -42,7 +42,7 @@ _KEYWORDS = frozenset(
 
 def uses_as_code(word: str, text: str, file: str) -> int:
     """Return how often a file's text uses a word as code."""
-    if word not in text or _PROSE_FILE.search(file) or may_only_describe(file):
+    if word not in text or is_prose(file) or may_only_describe(file):
         return 0
     imports = "\n".join(_IMPORT.findall(_NOT_CODE.sub(_without_long_strings, text)))
     code = _IMPORT.sub("", _NOT_CODE.sub(_without_strings, text))
@@ -56,9 +56,14 @@ def may_only_describe(file: str) -> bool:
     return _YAML_FILE.search(file) is not None
 
 
+def is_prose(file: str) -> bool:
+    """Return whether a file contains prose."""
+    return _PROSE_FILE.search(file) is not None
+
+
 def without_comments(text: str, file: str) -> str:
     """Return a file's text without its comments; "" for a file of prose."""
-    if _PROSE_FILE.search(file):
+    if is_prose(file):
         return ""
     not_code = _NOT_CODE
     if _CONFIG_FILE.search(file):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from reflector.counts import subjects
 from reflector.counts.calls import Act, Waiting, messages_in
 from reflector.counts.clauses import asks_to_read, has_condition
-from reflector.counts.code import may_only_describe, uses_as_code, without_comments
+from reflector.counts.code import is_prose, may_only_describe, uses_as_code, without_comments
 from reflector.counts.deeds import deed_named, is_said_in
 from reflector.counts.forms import (
     BARE,
@@ -32,6 +32,7 @@ from reflector.counts.forms import (
     READ,
     SCRIPT,
     STAGED,
+    SUPPRESSED,
     VERSIONS,
     WITH,
     WITHOUT,
@@ -93,6 +94,8 @@ _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: The forms of tokens that only commands show.
 _OF_COMMANDS = (BARE, BEFORE_FILE, DEED, READ, SCRIPT, STAGED, WITH, WITHOUT)
+#: The forms of tokens that only the text of a file shows.
+_OF_FILES = (NAME, IMPORT, SUPPRESSED)
 #: The beginning of words that are only used in comments, such as `# type: ignore`.
 _OF_COMMENTS = re.compile(
     r"#(?![\[!]|include)|//|/\*|@ts-|(?:eslint|biome|prettier|istanbul)-|noqa|nosec|pylint:|type: "
@@ -271,7 +274,7 @@ class Sought(NamedTuple):
         is_read = token.is_path and not token.negated
         if token.form in _OF_COMMANDS or token.is_option or is_read or _is_banned_program(token):
             return self.place_in(command)
-        if token.negated and token.is_plain:
+        if token.form == SUPPRESSED or (token.negated and token.is_plain):
             return -1  # an argument does not run a forbidden word
         matches = _command(token).finditer(command) if self.begin in command else ()
         run = (
@@ -289,7 +292,7 @@ class Sought(NamedTuple):
         not there word for word.
         """
         text = act.command or act.added
-        formed = self._places_in(text, act.file) if self.token.form in (NAME, IMPORT) else []
+        formed = self._places_in(text, act.file) if self.token.form in _OF_FILES else []
         return max(0, *formed[:1], self.place_in(text))
 
     def is_in(self, act: Act) -> bool:
@@ -328,6 +331,8 @@ class Sought(NamedTuple):
         """
         is_program = self.token.is_program and self.token.negated
         if is_program or self.token.form in _OF_COMMANDS:
+            return False
+        if self.token.form == SUPPRESSED and is_prose(act.file):
             return False
         if self.token.form:
             removed = self._places_in(act.removed, act.file)

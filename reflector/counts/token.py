@@ -19,6 +19,7 @@ from reflector.counts.forms import (
     READ,
     SCRIPT,
     STAGED,
+    SUPPRESSED,
     VERSIONS,
     WITH,
     WITHOUT,
@@ -60,10 +61,11 @@ class Token(NamedTuple):
               those to run, "deed" for each act of a kind, such as a push with force, "file" if only
               a change of such a file shows it, "name" if only a definition with such a name shows
               it, "import" for an import inside a function, "read" or "staged" for a file that is
-              read or added to a commit, "any version" for each version of a program, "bare" for a
-              command without arguments, "with an option" and "without an option" for a command of
-              which the last word is such an option, and those of `subjects` for messages of
-              commits; "" for other tokens
+              read or added to a commit, "suppressed" for a check that a comment or a setting
+              suppresses, "any version" for each version of a program, "bare" for a command without
+              arguments, "with an option" and "without an option" for a command of which the last
+              word is such an option, and those of `subjects` for messages of commits; "" for other
+              tokens
     """
 
     text: str
@@ -109,6 +111,8 @@ class Token(NamedTuple):
             return subjects.shown(self.form, self.text)
         if self.form == READ:
             return f"a read of `{self.text}`"
+        if self.form == SUPPRESSED:
+            return f"a suppression of `{self.text}`"
         if self.form == BARE:
             return f"`{self.text}` without arguments"
         if self.form == WITHOUT:

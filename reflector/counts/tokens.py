@@ -20,11 +20,13 @@ from reflector.counts.forms import (
     NAME,
     PROGRAM,
     SCRIPT,
+    SUPPRESSED,
     VERSIONS,
     WITH,
     WITHOUT,
     deed_with_file,
     forms_of,
+    is_suppressed,
     names,
 )
 from reflector.counts.scopes import scope_of_token
@@ -159,6 +161,8 @@ def _form_of(token: Token, around: Around) -> str:
         return PROGRAM
     if token.negated and token.text in _INTERPRETERS and "script" in around.text:
         return BEFORE_FILE
+    if token.negated and is_suppressed(around.reach, around.after):
+        return SUPPRESSED
     if token.negated and " " in token.text and _BARE.search(around.before):
         return BARE
     if token.negated and _is_any_version(program, around.text):

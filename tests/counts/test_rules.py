@@ -776,3 +776,45 @@ def test_options_follow_arguments(rule: str, command: str, is_run: bool) -> None
 )
 def test_option_makes_command_acceptable(rule: str, command: str, bits: int) -> None:
     assert _marks(rule, runs(command)).run == bits
+
+
+_LINT = "Never suppress the `no-any` lint; fix it."
+_EXPECT = "Prefer `#[expect()]` over `[allow()]` if clippy must be disabled"
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "file", "is_written"),
+    [
+        (_LINT, "a: b # zizmor: ignore[no-any]", "/a/ci.yml", True),
+        (_LINT, "// eslint-disable-next-line @ts/no-any", "/a/a.ts", True),
+        (_LINT, "rules: { 'no-any': 'off' }", "/a/eslint.config.js", True),
+        (_LINT, "rules: { 'no-any': 'error' }", "/a/eslint.config.js", False),
+        (_LINT, "// disable; see no-any", "/a/a.ts", False),
+        (_LINT, "zizmor: ignore[no-any]", "/a/a.md", False),
+        (_LINT, "expect(rule).toBe('no-any')", "/a/a.ts", False),
+        ("Never suppress the `no-any` lint in tests.", "# ignore[no-any]", "/a/a.py", False),
+        (_EXPECT, "#[allow(dead_code)]", "/a/a.rs", True),
+        (_EXPECT, "fn allow(a: A) {}", "/a/a.rs", False),
+        ("Prefer `a_b` over `c_d` if it must be disabled", "c_d()", "/a/a.rs", False),
+    ],
+)
+def test_suppressed_check_is_written(rule: str, text: str, file: str, is_written: bool) -> None:
+    assert (_marks(rule, edits(text, file=file)).written > 0) is is_written
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_run"),
+    [
+        ("Never accept snapshots with `cargo insta test --accept`", True),
+        ("Never accept snapshots blindly with `cargo insta test --accept`", False),
+        ("Never accept old snapshots with `cargo insta test --accept`", False),
+        ("Never delete snapshots with `cargo insta test --accept`", False),
+    ],
+)
+def test_ban_names_purpose_of_command(rule: str, is_run: bool) -> None:
+    command = "cargo insta test --accept --test-runner nextest"
+    assert (_marks(rule, runs(command)).run > 0) is is_run
+
+
+def test_general_purpose_decides_nothing() -> None:
+    assert not _marks("Never run benchmarks with `cargo run`", runs("cargo run -- a")).run
