@@ -236,3 +236,12 @@ def test_rows_with_the_same_evidence_take_one_line() -> None:
         "      not run first in the only session that committed",
         f" 106  Always run `make {'x' * 46}…  as above",
     ]
+
+
+def test_long_evidence_keeps_its_end() -> None:
+    names = "`panic!` or `unreachable!` or `unwrap_or_default` or `unsafe_code`"
+    facts = page(rule(has_words=True, forbids=True, breached=names, since=counts(22, written=3)))
+    shown = lines_of(facts)
+    end = next(line for line in shown if line.endswith("3 of 22 sessions"))
+    assert "…" not in end
+    assert max(map(len, shown)) <= WIDTH
