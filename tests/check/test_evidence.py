@@ -252,7 +252,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, _command("make lint"), Session("s-2").runs("git commit", ""))
     assert shown[:2] == [
         "counted  needs a judge: it is unknown when the rule applies",
-        "         run in 1 of 2 sessions",
+        "         ran `make lint`, which the rule asks for, in 1 of 2 sessions",
     ]
 
 
@@ -286,7 +286,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                 "needs a judge",
                 [
                     "unknown",
-                    "run in 1 of 2 sessions",
+                    "ran `ruff check`, which the rule asks for, in 1 of 2 sessions",
                     "0 of 2",
                     "ruff check",
                     "not seen in 1 session",

@@ -183,9 +183,9 @@ def quiet() -> PageFacts:
 def test_page_without_a_fault_shows_counts() -> None:
     shown = lines_of(quiet())
     assert shown[3] == "OTHER COUNTS"
-    assert [line.split()[0] for line in shown[4:8]] == ["7", "6", "30", "NEEDS"]
-    assert shown[4].endswith("run in 2 of 9 sessions")
-    assert shown[6].endswith("named in 0 of 32 sessions")
+    assert [line.split()[0] for line in shown[4:10]] == ["7", "ran", "6", "ran", "30", "NEEDS"]
+    assert shown[5].strip().endswith("in 2 of 9 sessions")
+    assert shown[8].endswith("named in 0 of 32 sessions")
 
 
 def test_whole_page_begins_with_facts_that_none_named() -> None:
@@ -195,7 +195,7 @@ def test_whole_page_begins_with_facts_that_none_named() -> None:
 
 def test_few_sessions_claim_nothing_of_facts() -> None:
     shown = "\n".join(lines_of(replace(quiet(), sessions=4)))
-    assert "run in 2 of 9 sessions" in shown
+    assert "in 2 of 9 sessions" in shown
     assert "named in" not in shown
 
 
