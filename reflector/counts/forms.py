@@ -80,8 +80,8 @@ _SUPPRESSES = re.compile(
     re.IGNORECASE,
 )
 _CHECK_AFTER = re.compile(
-    r"`?\s+(?:(?:security|lint|clippy|compiler|eslint|type)\s+)?(?:lint|rule|warning|check|finding)s?"
-    r"\s*(?:\Z|[.;:!,—–(])",
+    r"`?\s+(?:(?:security|lint|clippy|compiler|eslint|type)\s+)?"
+    r"(?:lint|rule|warning|check|finding)s?\s*(?:\Z|[.;:!,—–(])",
     re.IGNORECASE,
 )
 #: A comment or a setting that suppresses a check.

@@ -66,8 +66,9 @@ _OWN_PURPOSES = {
 #: Words that suppress a check, and the case in which each of them is written.
 _SUPPRESSIONS = frozenset(("[allow(", "#[allow(", "eslint-disable", "# noqa", "# type: ignore"))
 _TO_SUPPRESS = re.compile(
-    r"`?\s+(?:if|when)\s+(?:(?:a|the|you|clippy|eslint|lints?|rules?|warnings?|checks?|must|need|has"
-    r"|have|to|be|really)\s+)*(?:disabl|suppress|silenc|ignor)\w*"
+    r"`?\s+(?:if|when)\s+"
+    r"(?:(?:a|the|you|clippy|eslint|lints?|rules?|warnings?|checks?|must|need|has|have"
+    r"|to|be|really)\s+)*(?:disabl|suppress|silenc|ignor)\w*"
     r"(?:\s+(?:a|the|clippy|eslint|lints?|rules?|warnings?|checks?))*\s*(?:\Z|[.;:!])",
     re.IGNORECASE,
 )
