@@ -741,7 +741,7 @@ def _with_option(token: Token) -> str:
     command, _, option = token.text.rpartition(" ")
     words = _words_of(Token(command, token.negated))
     ahead = option_ahead(command, option)
-    return f"{words}{ahead if token.form == WITH else ahead.replace('(?=', '(?!', 1)}"
+    return f"{ahead if token.form == WITH else ahead.replace('(?=', '(?!', 1)}{words}"
 
 
 def _words_of(token: Token) -> str:

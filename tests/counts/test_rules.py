@@ -770,6 +770,7 @@ def test_options_follow_arguments(rule: str, command: str, is_run: bool) -> None
         ("Never run `pytest` without the `-x` flag.", "pytest -qx a", 2),
         ("Don't run `npm install` without `--save-exact`!", "npm i -E a", 2),
         ("Never run `a b` without `-c`: slow", "a b; a d -c", 1),
+        ("Never run `a b` without `-c`: slow", "a -c d b", 2),
         ("Never run `a b` without `-c` or `-d`.", "a b -d", 0),
         ("On `main`, never run `a b` without `-c`, ever", "rg 'a b'", 0),
     ],
