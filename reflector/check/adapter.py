@@ -208,6 +208,7 @@ def _rule(
         occasion=count.occasion,
         is_before=count.counting.is_before,
         breached=count.breached,
+        ran=count.ran,
         lacks_start=count.lacks_start,
         may_apply=count.may_apply,
         last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,

@@ -61,6 +61,7 @@ class RuleCount:
     occasion   such as "sessions that committed"; "" if it is unknown
     last_said  your newest sentence that repeats the rule; None without one
     breaches   the bits of the tokens that the rule forbids and that the agent ran or wrote
+    acts       the bits of the tokens that the rule names and that the agent ran
     lacks_start, may_apply  as in `RuleFacts`
     """
 
@@ -70,14 +71,23 @@ class RuleCount:
     unknown: Counts = field(default_factory=Counts)
     last_said: Sentence | None = None
     breaches: int = 0
+    acts: int = 0
     lacks_start: bool = False
     may_apply: bool = False
 
     @property
     def breached(self) -> str:
         """The forbidden tokens that the agent ran or wrote, in words."""
+        return self._in_words(self.breaches)
+
+    @property
+    def ran(self) -> str:
+        """The tokens that the rule names and that the agent ran, in words."""
+        return self._in_words(self.acts)
+
+    def _in_words(self, bits: int) -> str:
         tokens = enumerate(self.counting.tokens)
-        return " or ".join(token.shown for place, token in tokens if self.breaches >> place & 1)
+        return " or ".join(token.shown for place, token in tokens if bits >> place & 1)
 
     @property
     def has_words(self) -> bool:
@@ -129,6 +139,7 @@ class RuleCount:
         period.written += is_asked_for and marks.written & named > 0
         period.said += marks.said & AGAIN
         self.breaches |= acts & against
+        self.acts |= marks.run & self.counting.named
         period.against += not self.forbids and acts & against > 0
 
     def _bits(self, is_meant: Callable[[Token], bool]) -> int:

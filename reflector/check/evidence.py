@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from itertools import chain
 from typing import NamedTuple
 
 from reflector.check.adapter import counted_rule, judged_of, page_facts, rules_to_count
@@ -31,7 +32,7 @@ from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.phrases import counted
 from reflector.text.secrets import quote
-from reflector.text.width import around, cut
+from reflector.text.width import around, broken, cut
 from reflector.transcripts.building import plain_text
 from reflector.transcripts.heads import is_whole
 from reflector.transcripts.message import Message, ToolCall
@@ -166,9 +167,10 @@ def _import_words(file: str, advice: Advice) -> LineEvidence | None:
 
 def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
     """Yield evidence in lines of at most 80 columns."""
-    for index, text in enumerate(evidence.counted):
+    lines = (broken(text, _WIDTH - len(_INDENT)) for text in evidence.counted)
+    for index, line in enumerate(chain.from_iterable(lines)):
         title = "" if index else "counted"
-        yield cut(f"{title:<8} {text}", _WIDTH)
+        yield f"{title:<8} {line}"
     shown = [each for each in evidence.sessions if each.deed]
     yield from map(_row, shown[:_MOST_ROWS])
     if len(shown) > _MOST_ROWS:

@@ -87,6 +87,7 @@ class RuleFacts:
     occasion  the sessions in which the rule came up, as in "sessions that committed"; "" if unknown
     is_before  whether the rule asks for a command before the occasion
     breached  the forbidden tokens that the agent ran or wrote, in words; "" if there are none
+    ran       the tokens that it names and that the agent ran, in words; "" if there are none
     lacks_start  whether the occasion came up in a transcript that begins in mid-session, so that
               the command before the occasion may be missing
     may_apply  whether a session may have been able to follow the rule, although no call shows it
@@ -108,6 +109,7 @@ class RuleFacts:
     occasion: str = ""
     is_before: bool = False
     breached: str = ""
+    ran: str = ""
     lacks_start: bool = False
     may_apply: bool = False
     missing: str = ""

@@ -158,7 +158,7 @@ def _row_lines(row: Row, label_width: int, *, is_alike: bool) -> Iterator[str]:
     for more in row.evidence[1:]:
         if width(f"{shown}; {more}") <= room:
             shown = f"{shown}; {more}"
-    yield f"{' ' * (label_width + 2)}{cut(shown, room)}"
+    yield from (f"{' ' * (label_width + 2)}{line}" for line in broken(shown, room))
 
 
 def _label(place: str, label_width: int) -> str:

@@ -209,9 +209,17 @@ def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
             for words in signals or known_words(earlier, speech)
         )
     elif rule.counts.ran:
-        yield _share_words("run in", (rule.counts.ran, rule.counts.sessions))
+        yield _ran_words(rule)
     if is_followed_before(rule):
         yield "also followed before the rule existed"
+
+
+def _ran_words(rule: RuleFacts) -> str:
+    """Return how often the agent ran what a rule names, and whether the rule asks for it."""
+    share = _share_words("in", (rule.counts.ran, rule.counts.sessions))
+    if rule.names_command:
+        return f"ran {rule.ran or 'its command'}, which the rule asks for, {share}"
+    return f"named {rule.ran or 'it'} in a command {share}, which decides nothing"
 
 
 def is_followed_before(rule: RuleFacts) -> bool:

@@ -18,7 +18,19 @@ _IMPORT = re.compile(
     r"|.*\bfrom\s+[\"']|(?:\w+\s+)?\"[^\"\s]+\"$).*",
     re.M,
 )
-_PROSE_FILE = re.compile(r"\.(?:mdx?|txt|rst|adoc|ya?ml)$", re.IGNORECASE)
+_PROSE_FILE = re.compile(r"\.(?:mdx?|txt|rst|adoc)$", re.IGNORECASE)
+#: Files that contain more words for people than code. A command in one may only be described.
+_YAML_FILE = re.compile(r"\.ya?ml$", re.IGNORECASE)
+#: Files in which `//` and `/*` begin parts of paths, not comments.
+_CONFIG_FILE = re.compile(
+    r"\.(?:ya?ml|toml|cfg|conf|properties|mk)$|(?:^|/)\.env(?:\.[\w.-]+)?$"
+    r"|(?:^|/)(?:[\w.-]+\.)?(?:Makefile|Dockerfile)(?:\.[\w.-]+)?$",
+    re.IGNORECASE,
+)
+_CONFIG_STRING = rf"\"\"\"(?s:.*?)\"\"\"|'''(?s:.*?)'''|(?<!\w)(?:{_STRING})"
+_NOT_CONFIG = re.compile(rf"(?P<comment>(?:^|(?<=\s))#.*)|{_CONFIG_STRING}", re.M)
+_INI_FILE = re.compile(r"\.ini$|(?:^|/)\.(?:gitconfig|editorconfig|npmrc|pylintrc)$", re.I)
+_NOT_INI = re.compile(rf"(?P<comment>^[ \t]*[#;].*|(?<=\s)[#;].*)|{_CONFIG_STRING}", re.M)
 _SCRIPT_FILE = re.compile(r"\.(?:sh|bash|zsh)$|(?:^|/)(?:Makefile|Dockerfile|justfile)$")
 _KEYWORDS = frozenset(
     "any async await class const debugger default defer del delete do enum eval exec export final"
@@ -30,7 +42,7 @@ _KEYWORDS = frozenset(
 
 def uses_as_code(word: str, text: str, file: str) -> int:
     """Return how often a file's text uses a word as code."""
-    if word not in text or _PROSE_FILE.search(file):
+    if word not in text or is_prose(file) or may_only_describe(file):
         return 0
     imports = "\n".join(_IMPORT.findall(_NOT_CODE.sub(_without_long_strings, text)))
     code = _IMPORT.sub("", _NOT_CODE.sub(_without_strings, text))
@@ -39,11 +51,26 @@ def uses_as_code(word: str, text: str, file: str) -> int:
     return len(use.findall(code)) + len(_word(word).findall(imports))
 
 
+def may_only_describe(file: str) -> bool:
+    """Return whether commands in a file may only be described, as in a file of YAML."""
+    return _YAML_FILE.search(file) is not None
+
+
+def is_prose(file: str) -> bool:
+    """Return whether a file contains prose."""
+    return _PROSE_FILE.search(file) is not None
+
+
 def without_comments(text: str, file: str) -> str:
     """Return a file's text without its comments; "" for a file of prose."""
-    if _PROSE_FILE.search(file):
+    if is_prose(file):
         return ""
-    return _NOT_CODE.sub(lambda match: " " if match["comment"] else match[0], text)
+    not_code = _NOT_CODE
+    if _CONFIG_FILE.search(file):
+        not_code = _NOT_CONFIG
+    elif _INI_FILE.search(file):
+        not_code = _NOT_INI
+    return not_code.sub(lambda match: " " if match["comment"] else match[0], text)
 
 
 def _without_long_strings(match: re.Match[str]) -> str:

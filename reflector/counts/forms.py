@@ -19,6 +19,10 @@ VERSIONS = "any version"
 IMPORT = "import"
 READ = "read"
 STAGED = "staged"
+BARE = "bare"
+SUPPRESSED = "suppressed"
+WITH = "with an option"
+WITHOUT = "without an option"
 
 _EDITS = (
     r"(?:hand[- ]?)?(?:edit|modify|change|touch|update|alter|overwrite|create|write)(?:ing)?"
@@ -70,6 +74,21 @@ _LOCALLY = re.compile(
     re.IGNORECASE,
 )
 _IMPORT_EXCEPTION = re.compile(r"\b(?:unless|except|circular|lazy|prefer)\b", re.IGNORECASE)
+_SUPPRESSES = re.compile(
+    r"\b(?:suppress|silence|disable|ignore|mute|turn off|switch off)(?:ing)?\b"
+    r"|\b(?:silenc|disabl|ignor|mut)ing\b",
+    re.IGNORECASE,
+)
+_CHECK_AFTER = re.compile(
+    r"`?\s+(?:(?:security|lint|clippy|compiler|eslint|type)\s+)?"
+    r"(?:lint|rule|warning|check|finding)s?\s*(?:\Z|[.;:!,—–(])",
+    re.IGNORECASE,
+)
+#: A comment or a setting that suppresses a check.
+_SUPPRESSION = (
+    r"(?:ignore|disable|\[(?:allow|expect)\(|noqa|nolint|nosec|suppress)[^\n;{}]{0,80}?CHECK"
+    r"|CHECK[\"']?\s*[:=]\s*\[?\s*(?:[\"']?(?:off|allow|ignore|none|false)\b|0\b)"
+)
 _DEFINES = (
     r"\b(?:fn|def|func|fun|function|class|struct|enum|trait|interface|type|const|let|var|val)[ \t]+"
 )
@@ -88,7 +107,14 @@ def deed_with_file(words: str) -> str:
 def without_deed(words: str, form: str) -> str:
     """Return words against a deed with files without those that do not restrict it."""
     deed = _DEEDS_WITH_FILES.get(form)
+    if form == SUPPRESSED:
+        return _SUPPRESSES.sub("", words)
     return _ANY_PART.sub("", deed.sub("", words)) if deed else words
+
+
+def is_suppressed(reach: str, after: str) -> bool:
+    """Return whether a rule forbids to suppress the check that is named between these words."""
+    return _SUPPRESSES.search(reach) is not None and _CHECK_AFTER.match(after) is not None
 
 
 def names(text: str) -> bool:
@@ -112,9 +138,12 @@ def forms_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def places_of(form: str, name: str, text: str, file: str) -> list[int]:
-    """Return the indexes at which the text of a file has a form: a definition with a name, or an
-    import in a function.
+    """Return the indexes at which the text of a file has a form: a definition with a name, the
+    suppression of a check, or an import in a function.
     """
+    if form == SUPPRESSED:
+        expression = _SUPPRESSION.replace("CHECK", rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+        return [match.start() for match in re.finditer(expression, text)]
     if form == NAME:
         expression = rf"{_DEFINES}{re.escape(name)}\w"
         return [match.start() for match in re.finditer(expression, text)]

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 from reflector.counts import subjects
 from reflector.counts.calls import Act, Waiting, messages_in
 from reflector.counts.clauses import asks_to_read, has_condition
-from reflector.counts.code import uses_as_code, without_comments
+from reflector.counts.code import is_prose, may_only_describe, uses_as_code, without_comments
 from reflector.counts.deeds import deed_named, is_said_in
 from reflector.counts.forms import (
+    BARE,
     BEFORE_FILE,
     DEED,
     FILE,
@@ -31,7 +32,10 @@ from reflector.counts.forms import (
     READ,
     SCRIPT,
     STAGED,
+    SUPPRESSED,
     VERSIONS,
+    WITH,
+    WITHOUT,
     places_of,
 )
 from reflector.counts.likeness import Likeness, features_of
@@ -61,9 +65,10 @@ from reflector.counts.shell import (
     file_expression,
     reading_of,
     run_of,
+    runs_at,
     staging_of,
 )
-from reflector.counts.spellings import with_any_options, words_of as words_of_command
+from reflector.counts.spellings import option_ahead, with_any_options, words_of as words_of_command
 from reflector.counts.token import PROGRAMS, Token
 from reflector.counts.tokens import are_all_asked_for, tokens_of, words_mentioned
 from reflector.text.words import words_of
@@ -88,7 +93,9 @@ _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 #: Programs that run a script of a project by its name, with `run` or without.
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: The forms of tokens that only commands show.
-_OF_COMMANDS = (BEFORE_FILE, DEED, READ, SCRIPT, STAGED)
+_OF_COMMANDS = (BARE, BEFORE_FILE, DEED, READ, SCRIPT, STAGED, WITH, WITHOUT)
+#: The forms of tokens that only the text of a file shows.
+_OF_FILES = (NAME, IMPORT, SUPPRESSED)
 #: The beginning of words that are only used in comments, such as `# type: ignore`.
 _OF_COMMENTS = re.compile(
     r"#(?![\[!]|include)|//|/\*|@ts-|(?:eslint|biome|prettier|istanbul)-|noqa|nosec|pylint:|type: "
@@ -99,6 +106,8 @@ _FILE = r"[^\s;&|<>-][^\s;&|]*\.\w+(?![\w-])"
 _NOT_SCRATCH = r"(?![^;&|\n]*\s/(?:private/)?tmp/)"
 #: The end of a program that prints only its version or its help.
 _NOT_ASKING_ABOUT = r"(?! +(?:--version|--help|-[vVh])\s*(?:\Z|[;&|)\n]))"
+#: The end of a command without arguments. Its output may go elsewhere.
+_NO_ARGUMENTS = r"(?=[ \t]*(?:\Z|[;&|)\n`\"'>]|\d>))"
 #: Ends of a command that leave its last argument open, as in `git checkout -b feature/`.
 _OPEN_ENDS = frozenset("(/=:-")
 
@@ -257,6 +266,24 @@ class Sought(NamedTuple):
         match = self.begin in text and _command(self.token).search(text)
         return match.start() if match else -1
 
+    def place_in_command(self, command: str) -> int:
+        """Return the index at which a command runs the token; -1 if it does not. A program that
+        only reads or searches does not run its arguments.
+        """
+        token = self.token
+        is_read = token.is_path and not token.negated
+        if token.form in _OF_COMMANDS or token.is_option or is_read or _is_banned_program(token):
+            return self.place_in(command)
+        if token.form == SUPPRESSED or (token.negated and token.is_plain):
+            return -1  # an argument does not run a forbidden word
+        matches = _command(token).finditer(command) if self.begin in command else ()
+        run = (
+            each.start()
+            for each in matches
+            if runs_at(command, *each.span(), is_name=token.is_name)
+        )
+        return next(run, -1)
+
     def _places_in(self, text: str, file: str) -> list[int]:
         return places_of(self.token.form, self.token.text, text, file)
 
@@ -265,13 +292,13 @@ class Sought(NamedTuple):
         not there word for word.
         """
         text = act.command or act.added
-        formed = self._places_in(text, act.file) if self.token.form in (NAME, IMPORT) else []
+        formed = self._places_in(text, act.file) if self.token.form in _OF_FILES else []
         return max(0, *formed[:1], self.place_in(text))
 
     def is_in(self, act: Act) -> bool:
         """Return whether the command or the added text of an act shows the token."""
         if act.command:
-            return self.place_in(act.command) >= 0
+            return self.place_in_command(act.command) >= 0
         return self.is_added_by(act._replace(removed=""))
 
     def is_named_in(self, text: str) -> bool:
@@ -291,11 +318,6 @@ class Sought(NamedTuple):
         file = rf"(?:^|/){file_expression(self.token.text)}"
         return path is not None and re.search(file, path[0]) is not None
 
-    @property
-    def is_shown_by_commands(self) -> bool:
-        """Whether a command can run the token. An argument does not run a forbidden word."""
-        return not (self.token.negated and self.token.is_plain) or self.token.is_program
-
     def is_file_of(self, act: Act) -> bool:
         """Return whether an act changes the file that the token names."""
         if self.token.form == FILE:
@@ -310,6 +332,8 @@ class Sought(NamedTuple):
         is_program = self.token.is_program and self.token.negated
         if is_program or self.token.form in _OF_COMMANDS:
             return False
+        if self.token.form == SUPPRESSED and is_prose(act.file):
+            return False
         if self.token.form:
             removed = self._places_in(act.removed, act.file)
             return len(self._places_in(act.added, act.file)) > len(removed)
@@ -318,6 +342,8 @@ class Sought(NamedTuple):
             added = uses_as_code(word, act.added, act.file)
             return added > 0 and added > uses_as_code(word, act.removed, act.file)
         expression = _expression(self.token.text)
+        if self.token.negated and self.token.is_command and may_only_describe(act.file):
+            return False
         is_banned_code = self.token.negated and not _OF_COMMENTS.match(self.token.text)
         number, number_before = (
             len(expression.findall(without_comments(text, act.file) if is_banned_code else text))
@@ -442,9 +468,11 @@ class RuleSet:
         added text.
         """
         if act.command:
-            for sought in self._held_by(act.command):
-                if sought.is_shown_by_commands:
-                    yield sought, sought.place_in_act(act)
+            for sought in self._candidates(act.command):
+                is_fact = self.rules[sought.key].rule.is_fact
+                find = sought.place_in if is_fact else sought.place_in_command
+                if (place := find(act.command)) >= 0:
+                    yield sought, place
         elif act.read:
             yield from ((each, 0) for each in self._read if each.is_read_by(act.read))
         elif act.commit:
@@ -617,6 +645,8 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
         return False
     if token.form in subjects.FORMS:
         return True
+    if token.form in (WITH, WITHOUT):
+        return True
     is_capitals = token.text.isalpha() and token.text.isupper()
     if (token.negated and is_capitals) or _begins_opposite(token, tokens):
         return False
@@ -681,6 +711,10 @@ def _end_of(text: str) -> str:
     return r"(?![^\s;&|)\"'])" if " " in text and text[-1] not in _OPEN_ENDS else ""
 
 
+def _is_banned_program(token: Token) -> bool:
+    return token.negated and token.text.partition(" ")[0] in PROGRAMS
+
+
 @cache
 def _command(token: Token) -> re.Pattern[str]:
     """Return an expression for a token in a command. Options may follow each of its words."""
@@ -691,12 +725,23 @@ def _command(token: Token) -> re.Pattern[str]:
     if token.form in (READ, STAGED):
         expression_of = reading_of if token.form == READ else staging_of
         return re.compile(expression_of(token.text), re.MULTILINE)
-    is_banned_program = token.negated and token.text.partition(" ")[0] in PROGRAMS
+    is_banned_program = _is_banned_program(token)
     if not (token.is_command or is_banned_program):
         return _expression(token.text)
     begin = rf"{BEGIN}{FOLDER}" if is_banned_program else _begin_of(token.text)
+    if token.form in (WITH, WITHOUT):
+        return re.compile(begin + _with_option(token), re.MULTILINE)
     words = with_any_options(token.text, OPTIONS) or _words_of(token)
-    return re.compile(begin + words, re.MULTILINE)
+    end = _NO_ARGUMENTS if token.form == BARE else ""
+    return re.compile(begin + words + end, re.MULTILINE)
+
+
+def _with_option(token: Token) -> str:
+    """Return an expression for a command with or without the option that its text ends with."""
+    command, _, option = token.text.rpartition(" ")
+    words = _words_of(Token(command, token.negated))
+    ahead = option_ahead(command, option)
+    return f"{ahead if token.form == WITH else ahead.replace('(?=', '(?!', 1)}{words}"
 
 
 def _words_of(token: Token) -> str:
@@ -707,8 +752,16 @@ def _words_of(token: Token) -> str:
     end = "" if token.form == BEFORE_FILE else _end_of(token.text)
     if not words:
         return first + end + _NOT_ASKING_ABOUT
-    end += r"(?![:./=]\w)" if end else ""
+    end += r"(?![:./=]\w)" if end and not words[-1].startswith("\\-") else ""
     end += _NOT_SCRATCH if token.negated and "test" in token.text else ""
     is_interpreter = token.form == BEFORE_FILE and token.is_program
     options = RUNNING_OPTIONS if is_interpreter else OPTIONS
-    return f"{first}{options} +{script}" + rf"{options} +".join(words) + end
+    between = [rf"{options} +{script}", *(_between(each, options) for each in words[1:])]
+    return first + "".join(map(str.__add__, between, words)) + end
+
+
+def _between(word: str, options: str) -> str:
+    """Return an expression for what may precede a word of a command. Arguments may precede an
+    option, as in `cargo update serde --precise 1.0`.
+    """
+    return rf"{options} +" if not word.startswith("\\-") else r"(?:(?! -- )[^;&|\n])*? +"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from reflector.counts.around import Around
 from reflector.counts.clauses import is_asked_for, is_example, reaches
-from reflector.counts.forms import FILE, NAME, READ, STAGED, without_deed
+from reflector.counts.forms import FILE, NAME, READ, STAGED, WITHOUT, without_deed
 from reflector.counts.token import Token
 
 ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
@@ -63,6 +63,15 @@ _OWN_PURPOSES = {
     "pip install": "add|install",
     "sed -i": "edit|modify|change|update|rewrite|replace",
 }
+#: Words that suppress a check, and the case in which each of them is written.
+_SUPPRESSIONS = frozenset(("[allow(", "#[allow(", "eslint-disable", "# noqa", "# type: ignore"))
+_TO_SUPPRESS = re.compile(
+    r"`?\s+(?:if|when)\s+"
+    r"(?:(?:a|the|you|clippy|eslint|lints?|rules?|warnings?|checks?|must|need|has|have"
+    r"|to|be|really)\s+)*(?:disabl|suppress|silenc|ignor)\w*"
+    r"(?:\s+(?:a|the|clippy|eslint|lints?|rules?|warnings?|checks?))*\s*(?:\Z|[.;:!])",
+    re.IGNORECASE,
+)
 _ANYTHING = (
     r"(?:g?ing)?(?: (?:the|any|a|source|code|text|project|repo|files?|packages?|dependenc(?:y|ies)"
     r"|contents?|for|in|through|directly))*[ \t]*(?:\Z|[.,;:!)(—–])"
@@ -106,8 +115,15 @@ def _is_restricted(token: Token, around: Around) -> bool:
     return (
         _is_part_of_act(token, around)
         or _is_for_a_purpose(token, around)
-        or bool(is_some_run or _CONDITION.match(around.after))
+        or bool(is_some_run)
+        or (token.form != WITHOUT and _has_condition(token, around))
     )
+
+
+def _has_condition(token: Token, around: Around) -> bool:
+    condition = _CONDITION.match(around.after)
+    is_own_case = token.text in _SUPPRESSIONS and _TO_SUPPRESS.match(around.after)
+    return condition is not None and not is_own_case
 
 
 def _is_part_of_act(token: Token, around: Around) -> bool:
@@ -145,7 +161,21 @@ def _is_out_of_reach(token: Token, around: Around) -> bool:
     own = "|".join(map(re.escape, token.text.split()))
     reach = re.sub(rf"\b(?:{own})\b", "", around.reach) if token.is_command else around.reach
     is_program = token.is_program or token.is_command
+    if _names_its_object(token, around.reach):
+        return False
     return not reaches(without_deed(reach, token.form), is_program=is_program)
+
+
+def _names_its_object(token: Token, reach: str) -> bool:
+    """Return whether the words between a ban and a command only say what the command does: "never
+    accept snapshots with `cargo insta test --accept`".
+    """
+    own = re.escape(token.text.split()[-1].lstrip("-"))
+    is_general = re.fullmatch("run|test|build|start|use|exec", own) is not None
+    said = rf"[\W_]*(?:never|do not|don['’]?t|avoid)\W+{own}(?:ing)?\s+(?:any\s+)?[a-z]+s\s+"
+    by = r"(?:with|using|via|through)\s+`?"
+    is_said = re.fullmatch(said + by, reach, re.IGNORECASE) is not None
+    return token.is_command and not is_general and is_said
 
 
 def _is_ban_itself(token: Token, around: Around) -> bool:

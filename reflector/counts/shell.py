@@ -64,6 +64,39 @@ _IS_RUN = re.compile(
 _FORCE = r"(?:--force(?:-with-lease(?:=\S*)?)?(?![\w-])|-[a-zA-Z]*f[a-zA-Z]*(?![\w-])|[\"']?\+\w)"
 FORCED_PUSH = rf"{BEGIN}git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s{_FORCE}"
 
+_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
+#: What may be between the end of a command and the name of the next program.
+_BEFORE_PROGRAM = rf"\s*(?:(?:export|{_SHELL_WORDS})[ \t]+)*{_ASSIGNED}{FOLDER}"
+_PROGRAM_PLACE = re.compile(rf"{_BEFORE_PROGRAM}[\"']?")
+#: Programs that only read, search or print. Their arguments run nothing.
+_READER = re.compile(
+    rf"{_BEFORE_PROGRAM}(?:rg|[efz]?grep|ag|ack|bat|cat|less|more|head|tail|sed(?! +-[a-zA-Z]*i)"
+    r"|[gm]?awk|cut|diff|echo|fdfind|fd|file|find|jq|yq|ls|man|nl|printf|sort|stat|strings|tree"
+    r"|type|uniq|wc|which"
+    rf"|git{OPTIONS} +(?:blame|cat-file|diff|grep|log|ls-files|rev-list|rev-parse|shortlog|show"
+    rf"|status)|gh{OPTIONS} +(?:search|\w+ +(?:list|view)))(?![\w-])"
+)
+#: The beginning of a program in a string, as in `python -c "…"`.
+_IN_SCRIPT = re.compile(r"\s(?:-[a-z]*[ce]|--eval)[ =]*\"_*\Z")
+_COMMAND_END = re.compile(r"(?<!\\)\n|[;&|`]|(?<![^\s$;&|])\(")
+
+
+def runs_at(command: str, start: int, end: int, *, is_name: bool) -> bool:
+    """Return whether a command runs the words from `start` to `end`, or passes them to a program
+    that may act on them.
+
+    is_name  whether the words are a name in code. As an argument, such a name only selects
+             something, as in `pytest -k name`
+    """
+    plain = _STRING.sub(lambda text: f'"{"_" * (len(text[0]) - 2)}"', command)
+    ends = [match.end() for match in _COMMAND_END.finditer(plain, 0, start)]
+    before = plain[ends[-1] if ends else 0 : start]
+    if not is_name:
+        return _READER.match(before) is None
+    is_set = command.startswith("=", end) or _IN_SCRIPT.search(before)
+    is_argument = _PROGRAM_PLACE.fullmatch(before) is None
+    return not is_argument or bool(is_set and _READER.match(before) is None)
+
 
 #: Programs that print a file, and programs that search for a pattern in it.
 _PRINTERS = (

@@ -101,6 +101,14 @@ def with_any_options(text: str, between: str) -> str:
     return rf"{begin}(?![\w-]){''.join(parts)}"
 
 
+def option_ahead(command: str, option: str) -> str:
+    """Return an expression that looks ahead for an option of a command in each of its spellings."""
+    words = command.split()
+    known = next((_OPTIONS[each] for each in _commands_of(words) if each in _OPTIONS), None)
+    part = _part(known, option) if known else ""
+    return part if part.count("(?=") == 1 else rf"(?={_ARGUMENTS}{re.escape(option)}(?![\w-]))"
+
+
 def _commands_of(words: list[str]) -> list[str]:
     return [" ".join(words[:2]), words[0]]
 

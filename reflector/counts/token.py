@@ -11,6 +11,7 @@ from typing import NamedTuple
 from reflector.counts import subjects
 from reflector.counts.deeds import Deed, deed_named
 from reflector.counts.forms import (
+    BARE,
     BEFORE_FILE,
     DEED,
     IMPORT,
@@ -18,7 +19,10 @@ from reflector.counts.forms import (
     READ,
     SCRIPT,
     STAGED,
+    SUPPRESSED,
     VERSIONS,
+    WITH,
+    WITHOUT,
 )
 from reflector.counts.spellings import has_spellings, versions_of
 
@@ -57,8 +61,11 @@ class Token(NamedTuple):
               those to run, "deed" for each act of a kind, such as a push with force, "file" if only
               a change of such a file shows it, "name" if only a definition with such a name shows
               it, "import" for an import inside a function, "read" or "staged" for a file that is
-              read or added to a commit, "any version" for each version of a program, and those of
-              `subjects` for messages of commits; "" for other tokens
+              read or added to a commit, "suppressed" for a check that a comment or a setting
+              suppresses, "any version" for each version of a program, "bare" for a command without
+              arguments, "with an option" and "without an option" for a command of which the last
+              word is such an option, and those of `subjects` for messages of commits; "" for other
+              tokens
     """
 
     text: str
@@ -89,7 +96,7 @@ class Token(NamedTuple):
     def is_command(self) -> bool:
         """Whether it is a command with its arguments, such as `make lint`."""
         if self.form not in ("", VERSIONS):
-            return self.form in (BEFORE_FILE, DEED, PROGRAM, SCRIPT)
+            return self.form in (BARE, BEFORE_FILE, DEED, PROGRAM, SCRIPT, WITH, WITHOUT)
         is_code = self.text.partition(" ")[0] in _KEYWORDS
         return (
             not is_code and re.match(r"\.?/?(?:[\w.-]+/)*[a-z][\w.-]* +\S", self.text) is not None
@@ -104,6 +111,13 @@ class Token(NamedTuple):
             return subjects.shown(self.form, self.text)
         if self.form == READ:
             return f"a read of `{self.text}`"
+        if self.form == SUPPRESSED:
+            return f"a suppression of `{self.text}`"
+        if self.form == BARE:
+            return f"`{self.text}` without arguments"
+        if self.form == WITHOUT:
+            command, _, option = self.text.rpartition(" ")
+            return f"`{command}` without `{option}`"
         deed = self._deed
         return deed.shown if deed else f"`{self.text}`"
 
@@ -118,7 +132,7 @@ class Token(NamedTuple):
             return deed.words
         if self.form == VERSIONS:
             return versions_of(self.text.partition(" ")[0])
-        if self.is_command and has_spellings(self.text):
+        if self.form in (WITH, WITHOUT) or (self.is_command and has_spellings(self.text)):
             return (_WORD.findall(self.text)[0],)
         return (max(_WORD.findall(self.text), key=len),)
 
@@ -126,6 +140,17 @@ class Token(NamedTuple):
     def is_plain(self) -> bool:
         """Whether it is written like an English word, such as `checkout`."""
         return self.form != DEED and re.fullmatch(r"[a-z][a-z\d]*", self.text) is not None
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name in code, such as `cache_dir`, `readFile` or `print(`."""
+        name = r"(?=\w*_|\w*[a-z][A-Z]|[\w.]*\()[A-Za-z_][\w.]*\(?"
+        return self.form == "" and re.fullmatch(name, self.text) is not None
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it is an option of a command, such as `--force`."""
+        return self.text.startswith("-")
 
     @property
     def is_program(self) -> bool:

@@ -8,20 +8,25 @@ name them by their place. A token is `negated` if the rule speaks against it: "u
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from reflector.counts.around import Around, around
 from reflector.counts.clauses import conditions_of
 from reflector.counts.deeds import SAID, deed_said, is_banned, is_in_words
 from reflector.counts.forms import (
+    BARE,
     BEFORE_FILE,
     DEED,
     NAME,
     PROGRAM,
     SCRIPT,
+    SUPPRESSED,
     VERSIONS,
+    WITH,
+    WITHOUT,
     deed_with_file,
     forms_of,
+    is_suppressed,
     names,
 )
 from reflector.counts.scopes import scope_of_token
@@ -75,6 +80,13 @@ _FILE_PLACEHOLDER = re.compile(r"\s*<[\w -]*(?:script|file|path)[\w. -]*>", re.I
 _ASKED_TO_RUN = re.compile(r"\brun(?:ning)?[ \t]+(?:the[ \t]+)?`?\Z", re.IGNORECASE)
 #: Programs that run a script.
 _INTERPRETERS = frozenset("bash bun deno node perl php python python3 ruby sh".split())
+#: A command that its option makes acceptable, and a command without arguments.
+_WITHOUT = re.compile(
+    r"`?\s+without\s+(?:(?:the|passing|using|adding|its?|a|an)\s+)*`(?P<option>--?[a-z][\w-]*)`"
+    r"(?:\s+(?:flag|option|argument|set))?(?=\W*\Z|[.;:!,](?:\s|\Z)|\s*[(—–])",
+    re.IGNORECASE,
+)
+_BARE = re.compile(r"\b(?:bare|naked|plain)\s+`?\Z", re.IGNORECASE)
 #: The words between commands that are all asked for.
 _AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&&?|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?(?:\./)?"
 
@@ -83,8 +95,16 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     """Return the tokens of a rule in the order of its text, without duplicates."""
     tokens: dict[str, Token] = {}
     conditions = conditions_of(text)
+    end = 0
     for match in _TOKEN.finditer(text):
+        if match.start() < end:
+            continue
         place = around(text, match, conditions)
+        if option := _option_missing(text, place):
+            end = option.end()
+            for token in _with_and_without(place, option["option"]):
+                tokens[token.form + token.text] = token
+            continue
         for written in _texts_of(match):
             is_long = len(written) >= _MIN_CHARACTERS or written in PROGRAMS
             is_allowed_act = not place.negated and is_in_words(written)
@@ -94,6 +114,21 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     formed = [*forms_of(text), *subjects_in(text)]
     forms = [Token(name, negated=True, form=form) for name, form in formed]
     return (*forms, *tokens.values())[:MOST_TOKENS]
+
+
+def _option_missing(text: str, around: Around) -> re.Match[str] | None:
+    """Return the match of the option without which a rule forbids a command; None without one."""
+    written = _text_of(around.span)
+    is_command = written in PROGRAMS or Token(written, negated=True).is_command
+    return _WITHOUT.match(text, around.end) if around.negated and is_command else None
+
+
+def _with_and_without(around: Around, option: str) -> Iterator[Token]:
+    """Yield the tokens of "never run `a` without `-b`": it is followed with the option."""
+    command = Token(f"{_text_of(around.span)} {option}", negated=True, form=WITHOUT)
+    command = command._replace(scope=scope_of_token(command, around))
+    yield command
+    yield command._replace(negated=False, form=WITH)
 
 
 def _token(around: Around, written: str) -> Token:
@@ -126,6 +161,10 @@ def _form_of(token: Token, around: Around) -> str:
         return PROGRAM
     if token.negated and token.text in _INTERPRETERS and "script" in around.text:
         return BEFORE_FILE
+    if token.negated and is_suppressed(around.reach, around.after):
+        return SUPPRESSED
+    if token.negated and " " in token.text and _BARE.search(around.before):
+        return BARE
     if token.negated and _is_any_version(program, around.text):
         return VERSIONS
     return NAME if re.fullmatch(r"[A-Za-z]\w*_", token.text) and names(around.text) else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reflector.check.evidence import evidence_lines, evidence_of
+from reflector.check.evidence import LineEvidence, evidence_lines, evidence_of
 from reflector.project import Project
 from reflector.sessions.checks import recorded_files
 from tests.conftest import first_fast
@@ -259,7 +259,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, _command("make lint"), Session("s-2").runs("git commit", ""))
     assert shown[:2] == [
         "counted  needs a judge: it is unknown when the rule applies",
-        "         run in 1 of 2 sessions",
+        "         ran `make lint`, which the rule asks for, in 1 of 2 sessions",
     ]
 
 
@@ -293,7 +293,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                 "needs a judge",
                 [
                     "unknown",
-                    "run in 1 of 2 sessions",
+                    "ran `ruff check`, which the rule asks for, in 1 of 2 sessions",
                     "0 of 2",
                     "ruff check",
                     "not seen in 1 session",
@@ -353,3 +353,10 @@ def test_rule_of_playbook_shows_its_sessions(agent_here: Agent) -> None:
     assert "before the rule: you said it in 1 of 1 session" in shown
     assert "before the rule: Claude used `grep` in 1 of 1 session" in shown
     assert 'you said  "No, use rg, not grep."' in shown
+
+
+def test_long_count_keeps_its_end() -> None:
+    count = f"ran `{'a ' * 30}b`, which the rule asks for, in 2 of 22 sessions"
+    shown = [*evidence_lines(LineEvidence([count], [], 0))]
+    assert " ".join(line[9:] for line in shown) == count
+    assert max(map(len, shown)) <= 80

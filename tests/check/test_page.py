@@ -191,9 +191,9 @@ def quiet() -> PageFacts:
 def test_page_without_a_fault_shows_counts() -> None:
     shown = lines_of(quiet())
     assert shown[3] == "OTHER COUNTS"
-    assert [line.split()[0] for line in shown[4:8]] == ["7", "6", "30", "NEEDS"]
-    assert shown[4].endswith("run in 2 of 9 sessions")
-    assert shown[6].endswith("named in 0 of 32 sessions")
+    assert [line.split()[0] for line in shown[4:10]] == ["7", "ran", "6", "ran", "30", "NEEDS"]
+    assert shown[5].strip().endswith("in 2 of 9 sessions")
+    assert shown[8].endswith("named in 0 of 32 sessions")
 
 
 def test_whole_page_begins_with_facts_that_none_named() -> None:
@@ -203,7 +203,7 @@ def test_whole_page_begins_with_facts_that_none_named() -> None:
 
 def test_few_sessions_claim_nothing_of_facts() -> None:
     shown = "\n".join(lines_of(replace(quiet(), sessions=4)))
-    assert "run in 2 of 9 sessions" in shown
+    assert "in 2 of 9 sessions" in shown
     assert "named in" not in shown
 
 
@@ -244,3 +244,12 @@ def test_rows_with_the_same_evidence_take_one_line() -> None:
         "      not run first in the only session that committed",
         f" 106  Always run `make {'x' * 46}…  as above",
     ]
+
+
+def test_long_evidence_keeps_its_end() -> None:
+    names = "`panic!` or `unreachable!` or `unwrap_or_default` or `unsafe_code`"
+    facts = page(rule(has_words=True, forbids=True, breached=names, since=counts(22, written=3)))
+    shown = lines_of(facts)
+    end = next(line for line in shown if line.endswith("3 of 22 sessions"))
+    assert "…" not in end
+    assert max(map(len, shown)) <= WIDTH

@@ -170,9 +170,14 @@ def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("sessions", "words"), [(1, "run in 1 of 1 session"), (2, "run in 1 of 2 sessions")]
-)
+@pytest.mark.parametrize(("sessions", "words"), [(1, "1 of 1 session"), (2, "1 of 2 sessions")])
 def test_number_agrees_with_its_noun(sessions: int, words: str) -> None:
-    counted = rule(has_words=True, names_command=True, since=counts(sessions, ran=1))
-    assert [*known_words(counted, Speech("Claude", TODAY))] == [words]
+    counted = rule(names_command=True, ran="`a b`", since=counts(sessions, ran=1))
+    shown = f"ran `a b`, which the rule asks for, in {words}"
+    assert [*known_words(counted, Speech("Claude", TODAY))] == [shown]
+
+
+def test_mention_decides_nothing() -> None:
+    counted = rule(has_words=True, ran="`insta`", since=counts(9, ran=2))
+    shown = "named `insta` in a command in 2 of 9 sessions, which decides nothing"
+    assert [*known_words(counted, Speech("Claude", TODAY))] == [shown]

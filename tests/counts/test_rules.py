@@ -508,6 +508,64 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
     assert _marks(rule, runs(command)).run > 0
 
 
+_NAMED = "Use `dispatch.json` instead of `pull_request_target` workflows."
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rg -n pull_request_target .github",
+        "cd a && rg -l pull_request_target | head",
+        "git -C a grep -n pull_request_target",
+        "git log -S pull_request_target",
+        "cat docs/pull_request_target.md",
+        "sed -n 1,9p pull_request_target.md",
+        "find . -name pull_request_target.md | xargs grep pull_request_target",
+        "gh pr list --search pull_request_target",
+        "cargo nextest run -E 'test(pull_request_target)'",
+        "pytest -k pull_request_target",
+    ],
+)
+def test_named_argument_is_not_run(command: str) -> None:
+    assert not _marks(_NAMED, runs(command)).run
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "is_written"),
+    [
+        ("/a/.github/workflows/a.yml", "on:\n  pull_request_target:\n", True),
+        ("/a/ci.yaml", "paths: [src/*]\non: pull_request_target\nfiles: a/*/b", True),
+        ("/a/ci.yml", "on: push # pull_request_target\n", False),
+        ("/a/ci.yml", "name: don't\n# it isn't pull_request_target\n", False),
+        ("/a/Cargo.toml", 'a = "x # y"; pull_request_target = "1"', True),
+        ("/a/Cargo.toml", "# pull_request_target\n", False),
+        ("/a/a.json", '{"pull_request_target": "https://a.b"}', True),
+        ("/a/a.jsonc", '{} // "pull_request_target"', False),
+        ("/a/Dockerfile", "ENV pull_request_target=1", True),
+        ("/a/Makefile", "a: # pull_request_target\n", False),
+        ("/a/.env.local", "pull_request_target=//a", True),
+        ("/a/a.ini", "; pull_request_target\n", False),
+        ("/a/a.ini", "pull_request_target = 1\n", True),
+        ("/a/a.md", "pull_request_target", False),
+    ],
+)
+def test_configuration_is_code(file: str, text: str, is_written: bool) -> None:
+    assert (_marks(_NAMED, edits(text, file=file)).written > 0) is is_written
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd a && pull_request_target --now",
+        "rg pull_request_target; pull_request_target",
+        "env pull_request_target=1 make",
+        "docker run -e pull_request_target=1 a",
+    ],
+)
+def test_name_is_run_as_command(command: str) -> None:
+    assert _marks(_NAMED, runs(command)).run
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
@@ -534,6 +592,9 @@ def test_forbidden_command_is_run(rule: str, command: str) -> None:
         ("Do not use `curl` for health checks.", runs("curl example.org")),
         ("Don't install without asking: no `npm install`.", runs("npm install x")),
         ("Read with `psql`, never `DELETE`.", runs("echo DELETE")),
+        ("Avoid `export`.", runs("export A=1")),
+        ("Avoid `checkout`.", edits("uses: actions/checkout", file="/a.yml")),
+        ("Never run `npm install`.", edits("run: npm install", file="/a.yml")),
         ("Read with `psql`, never `DELETE`.", edits('["GET", "DELETE"]', file="/a.json")),
         ("Never run `git push --force`.", runs('git commit -m "Never git push --force" -v')),
         ("Never use `pip install`.", runs('rg -n "pip install" docs')),
@@ -703,3 +764,81 @@ def test_command_is_no_occasion(rule: str, command: str) -> None:
 )
 def test_heading_may_name_a_case(heading: str, is_case: bool) -> None:
     assert names_case(heading) is is_case
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "is_run"),
+    [
+        ("Use `cargo update --precise`.", "cargo update serde --precise 1.0", True),
+        ("Use `cargo update --precise`.", "cargo update -p serde --precise=1.0", True),
+        ("Use `cargo update --precise`.", "cargo update && a --precise", False),
+        ("Use `cargo test --doc`.", "cargo test a -- --doc", False),
+        ("Never run a bare `cargo update`.", "cargo update", True),
+        ("Never run a bare `cargo update`.", "cargo update 2>&1 && cargo check", True),
+        ("Never run a bare `cargo update`.", "cargo update a --precise 1.0", False),
+        ("Never run a bare `cargo update`.", "cargo update -p a", False),
+    ],
+)
+def test_options_follow_arguments(rule: str, command: str, is_run: bool) -> None:
+    assert (_marks(rule, runs(command)).run > 0) is is_run
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "bits"),
+    [
+        ("Never run `cargo update` without `--precise`.", "cargo update", 1),
+        ("Never run `cargo update` without `--precise`.", "cargo update a --precise 1.0", 2),
+        ("Never run `cargo update` without `--precise`.", "rustup update", 0),
+        ("Never run `pytest` without the `-x` flag.", "pytest -q a", 1),
+        ("Never run `pytest` without the `-x` flag.", "pytest -qx a", 2),
+        ("Don't run `npm install` without `--save-exact`!", "npm i -E a", 2),
+        ("Never run `a b` without `-c`: slow", "a b; a d -c", 1),
+        ("Never run `a b` without `-c`: slow", "a -c d b", 2),
+        ("Never run `a b` without `-c` or `-d`.", "a b -d", 0),
+        ("On `main`, never run `a b` without `-c`, ever", "rg 'a b'", 0),
+    ],
+)
+def test_option_makes_command_acceptable(rule: str, command: str, bits: int) -> None:
+    assert _marks(rule, runs(command)).run == bits
+
+
+_LINT = "Never suppress the `no-any` lint; fix it."
+_EXPECT = "Prefer `#[expect()]` over `[allow()]` if clippy must be disabled"
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "file", "is_written"),
+    [
+        (_LINT, "a: b # zizmor: ignore[no-any]", "/a/ci.yml", True),
+        (_LINT, "// eslint-disable-next-line @ts/no-any", "/a/a.ts", True),
+        (_LINT, "rules: { 'no-any': 'off' }", "/a/eslint.config.js", True),
+        (_LINT, "rules: { 'no-any': 'error' }", "/a/eslint.config.js", False),
+        (_LINT, "// disable; see no-any", "/a/a.ts", False),
+        (_LINT, "zizmor: ignore[no-any]", "/a/a.md", False),
+        (_LINT, "expect(rule).toBe('no-any')", "/a/a.ts", False),
+        ("Never suppress the `no-any` lint in tests.", "# ignore[no-any]", "/a/a.py", False),
+        (_EXPECT, "#[allow(dead_code)]", "/a/a.rs", True),
+        (_EXPECT, "fn allow(a: A) {}", "/a/a.rs", False),
+        ("Prefer `a_b` over `c_d` if it must be disabled", "c_d()", "/a/a.rs", False),
+    ],
+)
+def test_suppressed_check_is_written(rule: str, text: str, file: str, is_written: bool) -> None:
+    assert (_marks(rule, edits(text, file=file)).written > 0) is is_written
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_run"),
+    [
+        ("Never accept snapshots with `cargo insta test --accept`", True),
+        ("Never accept snapshots blindly with `cargo insta test --accept`", False),
+        ("Never accept old snapshots with `cargo insta test --accept`", False),
+        ("Never delete snapshots with `cargo insta test --accept`", False),
+    ],
+)
+def test_ban_names_purpose_of_command(rule: str, is_run: bool) -> None:
+    command = "cargo insta test --accept --test-runner nextest"
+    assert (_marks(rule, runs(command)).run > 0) is is_run
+
+
+def test_general_purpose_decides_nothing() -> None:
+    assert not _marks("Never run benchmarks with `cargo run`", runs("cargo run -- a")).run
