@@ -24,6 +24,8 @@ from reflector.ledger.reader import events_where, whose
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
+#: The reason why a helpful or harmful verdict does not count, by its disposition.
+_REASONS = {**DROPPED, "double": "repeats an equal verdict"}
 #: The reason why a tag does not count if a merge recounted its bullet.
 IN_A_MERGE = "a merged rule's counters include this verdict, or you set the counters by hand"
 
@@ -119,7 +121,7 @@ class Step:
         """The reason why it does not count; "" if it counts or is neutral."""
         if self.counted or self.disposition == "neutral":
             return ""
-        reason = DROPPED.get(self.disposition) or self.disposition.replace("_", " ")
+        reason = _REASONS.get(self.disposition) or self.disposition.replace("_", " ")
         cause = self.uncounted_by
         if cause is None:
             return f"not counted: {reason}"

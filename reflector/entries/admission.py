@@ -58,15 +58,15 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
         return True
     if not walks:
         raise LedgerStrange(
-            f"the ledger {place.file} was replaced by another file; run `reflector status`, which "
-            "verifies the new file, or shows who owns it"
+            f"the ledger {place.file} was replaced by another file. To check whether the new file "
+            "is yours, run `reflector status`"
         )
     if not writes:
         _prove(place)
         return False
     with notes.hold_notes(place.root):
         for _ in range(_MOST_TRIES):
-            if _is_admitted(place, mends=mends):
+            if _settle(place, mends=mends):
                 return True
     raise LedgerUnavailable(
         f"another process repeatedly replaces {place.file}; stop that process, then try again"
@@ -160,8 +160,12 @@ def _has_mark(stranger: Look, entry: Entry) -> bool:
     return bool(entry.mark) and stranger.has_checkpoint(notes.mark_name(entry.mark), entry.mark)
 
 
-def _is_admitted(place: Place, *, mends: bool) -> bool:
-    """Return whether the file may be opened now; False if another file replaced it meanwhile."""
+def _settle(place: Place, *, mends: bool) -> bool:
+    """Create, restore or accept the ledger of a place, and note it. Return whether it may be opened
+    now; False if another process created, replaced or removed the file meanwhile.
+
+    Raises: LedgerStrange, LedgerGone, LedgerError, OSError.
+    """
     file = notes.file_identity(place.file)
     entry = notes.entry_in_force(place)
     if _is_noted(place, entry):  # another process did it meanwhile

@@ -83,7 +83,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
         (_beside, True),
         (partial(_spool, is_known=has_settings), False),
         (checks_of_hooks, False),
-        (_backend, True),
+        (_settings, True),
         (_prompts, False),
     ]
     if refused is not None:
@@ -447,7 +447,10 @@ def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     return "records the waiting sessions", partial(drain_project, project)
 
 
-def _backend(project: Project) -> Iterator[Check]:
+def _settings(project: Project) -> Iterator[Check]:
+    """Yield the settings without an effect, those that turn reflector off, the extensions and the
+    judge.
+    """
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
             yield Check("settings", f"{key} is no longer a setting: {instead}", f"remove {key}")
