@@ -43,7 +43,7 @@ _VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY posi
 
 
 class NotByItself(NothingToUndo):
-    """Your newest act must be named; the text shows the command."""
+    """Bare `undo` cannot take back your newest act; the text shows the reason and a way out."""
 
     exit_code = 2
 

@@ -385,7 +385,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     _go_on(place)
     click.echo(restored.end)
     if restored.ledger is not None:
-        note(f"The replaced ledger is kept as {restored.ledger}")
+        note(f"The ledger from before the restore is kept as {restored.ledger}")
     # A session counts for the advice at the time of its recording. A kept file without git already
     # includes the counts.
     again = "To record again the sessions since that backup, run `reflector history`"

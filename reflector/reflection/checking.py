@@ -354,6 +354,9 @@ class Checker(Recorder):
         return self._read(row, window, answer)
 
     def _ask(self, row: WindowRow, window: Event, names: Sequence[str]) -> Event | Reflected:
+        """Ask the judge about rules in a window. Return the event with the answer, or the reason
+        why there is none.
+        """
         request, unasked = self.request(window, names)
         story = self.ledger.targeting(window.event_id)
         number = sum(map(_is_answer, story))

@@ -334,6 +334,7 @@ class _BookInMaking:
         return LessonBook(self.policy, {lesson.id: lesson for lesson in in_order})
 
     def _take(self, event: Event) -> None:
+        """Apply an event to the lessons that it concerns."""
         match event.type:
             case ev.LESSON_RECORDED:
                 if self._counts(event):
