@@ -125,8 +125,8 @@ def _undone(citation: Citation) -> Evidence | None:
 def _refused(citation: Citation) -> Evidence | None:
     """Return the evidence that the user refused the step.
 
-    Condition: you refused a call of the step, and gave a reason that does not repeat the advice.
-    Not for advice that forbids
+    Condition: you refused a tool call of the step, and gave a reason that does not repeat the
+    advice. Not for advice that forbids
     """
     remark = _first_word(citation)
     if remark is None or "refused" not in remark.signs or citation.words[0].between > 1:
