@@ -384,7 +384,7 @@ class Checker(Recorder):
     def _client(self, writer: str) -> str:
         return self.backend.who(writer) if isinstance(self.backend, Asks) else ""
 
-    def unanswered(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
+    def record_no_answer(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
         """Record why a question has no answer. This is not a step of its window. A spent budget
         leaves no event, because a later check asks again.
         """
