@@ -227,7 +227,8 @@ class Lesson:
         """Compute the values that follow from all outcomes."""
         is_reflection = self.kind == "reflection"
         self.signals = self.outcomes
-        if is_reflection:  # only the last outcome of each kind counts (D-15)
+        if is_reflection:
+            # Only the last outcome of each kind counts (D-15).
             by_arrival = sorted(self.outcomes, key=lambda outcome: outcome.arrived)
             self.signals = merge_outcome_signals((), by_arrival)
         self.confidence = promotion_confidence(self.improvement, self.signals)
