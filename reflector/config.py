@@ -373,10 +373,10 @@ def _refuse_costs(
     """
     reasons = {"model": "sets the price of a request"}
     if config.layer("ledger_url") == "user":
-        reasons["playbook"] = "names a playbook of a ledger that you named"
-    way_out = f'to allow it, put projects = ["{project}"] into {user_file}'
+        reasons["playbook"] = "chooses a playbook in your own ledger (`ledger_url`)"
+    way_out = f'to allow this, put projects = ["{project}"] into {user_file}'
     for key in reasons.keys() & values:
-        raise ConfigError(f"{project_config(project)}: {key} {reasons[key]}; {way_out}")
+        raise ConfigError(f"{project_config(project)}: `{key}` {reasons[key]}; {way_out}")
 
 
 def _variables() -> dict[str, Any]:

@@ -60,9 +60,9 @@ def checked_dataset(name: object) -> str:
     is_name = len(text) <= _LONGEST_DATASET and _DATASET.fullmatch(text) is not None
     if not is_name or text.lower() == "bullet_evaluation":  # a template
         raise DatasetRefused(
-            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to 64 plain letters, "
-            "digits, '-', '_', '+' "
-            "and single dots, beginning with a letter, a digit or '_', and not bullet_evaluation"
+            f"{ascii(name)[:80]} cannot be the name of a dataset. Use 1 to 64 plain letters, "
+            "digits, '-', '_', '+' or single dots. Begin with a letter, a digit or '_', and do not "
+            "end with a dot. The name bullet_evaluation is reserved"
         )
     return text
 

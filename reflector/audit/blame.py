@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
-from reflector.events.bullets import DROPPED
+from reflector.events.bullets import UNCOUNTED
 from reflector.events.event import RESTATED, Event, identity
 from reflector.events.sessions import quoted_in, rationale_of, said_wrong
 from reflector.handover import words
@@ -119,7 +119,7 @@ class Step:
         """The reason why it does not count; "" if it counts or is neutral."""
         if self.counted or self.disposition == "neutral":
             return ""
-        reason = DROPPED.get(self.disposition) or self.disposition.replace("_", " ")
+        reason = UNCOUNTED.get(self.disposition) or self.disposition.replace("_", " ")
         cause = self.uncounted_by
         if cause is None:
             return f"not counted: {reason}"
@@ -256,6 +256,9 @@ class _Blame:
         return [step for step in steps if step is not None]
 
     def _judgement(self, event: Event, verdict: Verdict) -> Step:
+        """Return the step of a verdict, or of an answer of `check`. Add the verdict to the totals
+        if it counts.
+        """
         data = dict(event.facts)
         tag = data.get("tag")
         disposition = words(data, "disposition") or "malformed"

@@ -58,6 +58,9 @@ def overruled(steps: Mapping[str, Sequence[Step]]) -> list[Step]:
 
 
 def _overruled(steps: Sequence[Step]) -> list[Step]:
+    """Return the retracted verdicts of judges that differ from your verdict on the same bullet in
+    the same session.
+    """
     by_person = {
         (step.name, step.session_id): step.tag
         for step in steps

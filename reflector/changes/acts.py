@@ -43,7 +43,7 @@ _VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY posi
 
 
 class NotByItself(NothingToUndo):
-    """Your newest act must be named; the text shows the command."""
+    """Bare `undo` cannot take back your newest act; the text shows the reason and a way out."""
 
     exit_code = 2
 
@@ -181,16 +181,18 @@ def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
     """Return the reason why bare `undo` takes back nothing, with the command that does."""
     if acts.is_import(act):
         return (
-            f"your newest act is the import at position {act.position}; undo it with "
+            f"your newest change is the import at position {act.position}; undo it with "
             f"`reflector undo {_import_positions(act, standing)}`"
         )
     own_changes = [event for event in standing if not acts.is_import(event)]
     older = [event for event in own_changes if event.type not in _FINAL]
     way_out = ""
     if older:
-        way_out = f"; to undo an older act, name it, such as `reflector undo {older[-1].position}`"
+        way_out = (
+            f"; to undo an earlier change, give its position: `reflector undo {older[-1].position}`"
+        )
     act_words = _FINAL[act.type]
-    refusal = f"your newest act is {act_words}, at position {act.position}"
+    refusal = f"your newest change is {act_words}, at position {act.position}"
     if act.type == ev.CHANGE_REJECTED:
         approve = f"reflector review approve {(act.target_id or '')[:8]}"
         return f"{refusal}; to approve that proposal after all, run `{approve}`{way_out}"

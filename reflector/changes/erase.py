@@ -31,7 +31,7 @@ _MIN_WANTED_CHARACTERS = 4
 _HOLDING_TEXT = frozenset(
     event_type.name for event_type in EVENT_TYPES.values() if event_type.holds_prose
 )
-#: A ledger's own files, which the ledger itself sweeps.
+#: A ledger's own files, from which the ledger itself removes erased texts.
 _OWN_FILES = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"})
 
 
@@ -116,11 +116,11 @@ def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
     """Erase the prose. The playbook's lock must be held; the holder of the lock writes
     playbook.json.
 
-    If another process read the file during an earlier erasure, the prose stayed in the file. It is
-    swept out now.
+    If another process read the ledger's file during an earlier erasure, the prose stayed in the
+    file. It is removed now.
 
-    Raises: LedgerError; LedgerLocked if other processes prevent the sweep. The same call later
-    repeats the sweep.
+    Raises: LedgerError; LedgerLocked if another process reads the file. The same call later removes
+    the prose from the file.
     """
     reason = quote(why, _MAX_REASON)
     if not reason:

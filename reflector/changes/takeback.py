@@ -201,6 +201,11 @@ def _undo_changes(
     lead: Sequence[NewEvent],
     tx: str,
 ) -> Sequence[Step]:
+    """Append the undo of an act after the events in `lead`: take back its evidence and its changes
+    of rules. Return the steps.
+
+    Raises: NothingToUndo if the act has nothing left to undo.
+    """
     evidence = taken_out(ledger, act.evidence, reason, tx)
     try:
         taken_back = undoing(ledger, act.changes)

@@ -188,6 +188,7 @@ def _rule(
     judged: Judged,
     missing: Mapping[str, str],
 ) -> RuleFacts:
+    """Return the facts about a rule: its counts, your last reminder, and a judge's answers."""
     checked = judged.by_line.get(line)
     said = count.last_said
     at = time_of(said.timestamp) if said is not None else None

@@ -1,15 +1,15 @@
 """Free counts of a project's rules, in the transcripts that agents still keep and in the events of
 sessions whose transcripts are gone.
 
-Invariant: your words are read from the transcripts each time and are not stored. Of sessions whose
-transcripts are gone, the wishes that the ledger has are read. The numbers of a
-transcript are stored in the state folder by its path, size and time, so that it is read once. A
-project without a ledger stores nothing.
+Invariant: your words are read from the transcripts each time and are not stored. If a transcript is
+gone, only the wishes that the ledger has are read. The numbers of a transcript are stored in the
+state folder by its path, size and time, so that it is read once. A project without a ledger stores
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -37,10 +37,9 @@ from reflector.counts.rules import (
 )
 from reflector.counts.sentences import requests, sentences_of
 from reflector.counts.token import Token
-from reflector.events.event import WISH_HEARD, time_of
-from reflector.events.folds import fold_ledger
+from reflector.events.event import time_of
 from reflector.project import Project
-from reflector.sessions.counted import CountsFold
+from reflector.sessions.counted import counts_beside, wishes_heard
 from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.transcripts.heads import is_whole
 from reflector.transcripts.reading import messages_at, open_session
@@ -211,7 +210,7 @@ def counts_of(
     by_session = dict[str, PartCounts]()
     for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
-    gone = gone_counts(project, by_session.keys(), typed)
+    gone = counts_beside(project, by_session.keys(), typed.most, typed.since)
     every_session = gone | by_session
     for session_id, session in every_session.items():
         for key in used.keys() & session.marks:
@@ -222,51 +221,12 @@ def counts_of(
             marks = session.marks.get(key, Marks())
             if rule.is_loaded(marks):
                 by_rule[key].add("unknown" if began is None else standing(rule, began), marks)
-    sentences = [*_add_quotes(files, by_rule), *_heard_in(project, gone.keys(), counted_rules)]
+    sentences = list(_add_quotes(files, by_rule))
+    for wish in wishes_heard(project, gone.keys()):
+        if requests(wish.words) and not counted_rules.said_in(wish.words):
+            sentences.append(wish)
     starts = [time_of(session.began) for session in every_session.values() if session.steps]
     return Counted(by_rule, repeated(sentences), used, starts)
-
-
-def gone_counts(project: Project, found: Set[str], typed: Typed) -> dict[str, PartCounts]:
-    """Return the ledger's counts of the newest sessions whose transcripts are gone, by session. A
-    command reads at most `typed.most` sessions, so these are at most the rest of that number.
-
-    found  the sessions whose transcripts the command reads
-    """
-    room = typed.most - len(found)
-    if room <= 0 or not project.has_ledger():
-        return {}
-    with project.open_ledger() as ledger:
-        recorded = fold_ledger(CountsFold(), ledger)
-    gone = [
-        (session_id, counts)
-        for session_id, counts in recorded.items()
-        if session_id not in found and _is_since(counts.began, typed.since)
-    ]
-    gone.sort(key=lambda session: session[1].began)
-    return dict(gone[-room:])
-
-
-def _heard_in(project: Project, gone: Set[str], rules: RuleSet) -> list[Sentence]:
-    """Return the wishes in the ledger that repeat no rule, of sessions whose transcripts are
-    gone.
-    """
-    if not gone:
-        return []
-    with project.open_ledger() as ledger:
-        events = ledger.events(types=[WISH_HEARD])
-        heard = [
-            Sentence(event.data["quote"], event.occurred_at, event.session_id or "")
-            for event in events
-            if event.data and event.session_id in gone
-            if not ledger.retracted(event.target_id or "")
-        ]
-    return [each for each in heard if requests(each.words) and not rules.said_in(each.words)]
-
-
-def _is_since(began: str, since: datetime | None) -> bool:
-    time = time_of(began)
-    return since is None or (time is not None and time >= since)
 
 
 def _add_quotes(

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from reflector.check.adapter import counted_rule, judged_of, page_facts, rules_to_count
-from reflector.check.counting import RuleCount, gone_counts
+from reflector.check.counting import RuleCount
 from reflector.check.facts import RuleFacts
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, repeated_row, signals_of
@@ -29,6 +29,7 @@ from reflector.playbook_files.births import Births, Standing, births_of
 from reflector.playbook_files.watching import Advice, Line
 from reflector.project import Project
 from reflector.sessions import checks
+from reflector.sessions.counted import counts_beside
 from reflector.sessions.found_transcripts import FoundTranscript
 from reflector.text.phrases import counted
 from reflector.text.secrets import quote
@@ -143,7 +144,7 @@ def evidence_of(
     if only_seen and not any(each.deed for each in deeds):
         return None
     look = Look(found, Plan(""), births)
-    kept = gone_counts(project, sessions.keys(), look.typed).values()
+    kept = counts_beside(project, sessions.keys(), look.typed.most, look.typed.since).values()
     gone = sum(counted.key in counts.rules for counts in kept)
     if not line.is_rule:
         return LineEvidence([_fact_words(alone, deeds)], deeds, gone)

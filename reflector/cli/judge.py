@@ -318,7 +318,7 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
         for variable in consent.left_out(candidate.name, project=place.folder()):
             note(
                 f"  {variable} contains a folder of this project or the working folder, so "
-                "reflector does not save this variable"
+                "the judge starts without this variable"
             )
 
 

@@ -42,7 +42,7 @@ class _Lab(click.Group):
 
 
 @click.group(cls=_Lab)
-@click.option("--dataset", metavar="NAME", help="Dataset whose playbook to use.")
+@click.option("--dataset", metavar="NAME", help="Use the playbook of this dataset.")
 @click.pass_obj
 def lab(place: Place, dataset: str | None) -> None:
     """Commands for experiments and for developers.
@@ -62,7 +62,7 @@ def lab(place: Place, dataset: str | None) -> None:
     type=click.IntRange(1, 10),
     default=1,
     show_default=True,
-    help="Number of times to ask the judge for insights.",
+    help="Number of requests for lessons per trajectory.",
 )
 @judge_option
 @click.option("--out", type=FILE, help="Also write the answers to this fixtures file.")

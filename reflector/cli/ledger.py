@@ -189,12 +189,12 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     No output means that the ledger is sound.
 
     `verify` checks the chain, the order of the events, triggers, views and SQLite's own integrity.
-    `verify` computes every counter again from the events. It checks that a server still has the
-    newest event that this machine saw. For each trial, `verify` checks that the key of the random
-    draw is the chain of the event before the trial. It also checks that the recorded result follows
-    from the key and the sessions. If `verify` finds faults, it prints a line for each fault and
-    exits with 1. With --anchor, `verify` also proves that no event up to the given head is
-    missing.
+    `verify` computes every counter again from the events. If the ledger is on a server, `verify`
+    also checks that the server still has the newest event that this machine saw. For each trial,
+    `verify` checks that the key of the random draw is the chain of the event before the trial. It
+    also checks that the recorded result follows from the key and the sessions. If `verify` finds
+    faults, it prints a line for each fault and exits with 1. With --anchor, `verify` also proves
+    that no event up to the given head is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -253,8 +253,8 @@ class HeadJson(Head):
 def head(asked: Question) -> None:
     """Print the head of the ledger, ready to publish.
 
-    The head covers every event up to the head's position. If you keep the head, `reflector verify
-    --anchor` can later prove that all of these events still exist.
+    The head is one line, POSITION:CHAIN. Its hash covers every event up to this position. If you
+    keep the head, `reflector verify --anchor` can later prove that all of these events still exist.
     """
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be deleted later
@@ -387,7 +387,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     _go_on(place)
     click.echo(restored.end)
     if restored.ledger is not None:
-        note(f"The replaced ledger is kept as {restored.ledger}")
+        note(f"The ledger from before the restore is kept as {restored.ledger}")
     # A session counts for the advice at the time of its recording. A kept file without git already
     # includes the counts.
     again = "To record again the sessions since that backup, run `reflector history`"

@@ -36,7 +36,7 @@ class ToldJson(Lesson):
 @click.group(invoke_without_command=True)
 @question
 def lessons(asked: Question) -> None:
-    """List lessons and their worth.
+    """List lessons and how well they worked.
 
     The commands below search lessons, propose a lesson as a rule, and record its results.
     """
@@ -56,8 +56,8 @@ def lessons(asked: Question) -> None:
         )
         for lesson in book
     ]
-    columns = ("id", "kind", "state", "conf.", "worth", "told", "task", "text")
-    extra = ("task", "told", "conf.")
+    columns = ("id", "kind", "state", "conf.", "worth", "shown", "task", "text")
+    extra = ("task", "shown", "conf.")
     table(columns, rows, prose=("task", "text"), extra=extra, empty="No lesson was recorded.")
 
 

@@ -230,7 +230,7 @@ def print_log(
         for change in newest
     ]
     table(
-        ("place", "when", "file", "lines", "by"),
+        ("change", "when", "file", "lines", "by"),
         rows,
         whole=True,
         empty="No change of a memory file is recorded.",
@@ -645,7 +645,9 @@ def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Chan
     if chosen := [one for one in named if not one.undone_at]:
         return chosen
     places = ", ".join(dict.fromkeys(one.undone_at for one in named))
-    raise UndoRefused(f"the changes of session {safe(text)!r} are already undone at {places}")
+    raise UndoRefused(
+        f"the changes of session {safe(text)!r} are already undone, by change {places}"
+    )
 
 
 def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:

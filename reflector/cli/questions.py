@@ -54,7 +54,7 @@ from reflector.cli.output import (
 )
 from reflector.cli.playbook import Uses, worth
 from reflector.events import event as ev
-from reflector.events.bullets import DROPPED, WITHOUT_A_QUOTE
+from reflector.events.bullets import UNCOUNTED, WITHOUT_A_QUOTE
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.sessions import unknown_speakers
@@ -222,7 +222,8 @@ def _reflection_facts(reflection: Reflection) -> Iterator[tuple[str, str]]:
     yield how, f"{judge}, {_cost(reflection)}" if reflection.tokens else judge
     yield "analysis", reflection.analysis or ""
     for tag in reflection.tags:
-        why = tag.fault or DROPPED.get(tag.disposition, tag.disposition)
+        disposition = tag.fault or tag.disposition
+        why = UNCOUNTED.get(disposition, disposition)
         uncounted = "" if tag.counted else f" [not counted: {why}]"
         unquoted = f" ({WITHOUT_A_QUOTE})" if tag.unquoted else ""
         yield "tag", f"{tag.name} {tag.tag}{uncounted}{unquoted} {tag.rationale or ''}"

@@ -575,8 +575,8 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Decline proposed merges permanently.
 
-    reflector does not propose to merge these rules again. To keep a change to a memory file, name
-    the place of this change, such as u41.
+    reflector does not propose to merge these rules again. To keep a change to a memory file, give
+    the number of this change, such as u41.
     """
     changes = [id for id in ids if is_memory(place, id)]
     for change in changes:

@@ -66,8 +66,8 @@ def undo(
     shows changes to rules, but not changes to verdicts.
 
     A memory file is a file that agents load, such as CLAUDE.md. To undo the last change of such a
-    file, name the file. To undo another change, give the place of the change in `reflector log
-    --memory`. If the file has changed again since the named change, `undo` writes nothing. With
+    file, name the file. To undo another change, give the number of the change in `reflector
+    log --memory`. If the file has changed again since the named change, `undo` writes nothing. With
     --yes, `undo` then takes back only the lines of the named change. --memory SESSION undoes all
     changes that a session made to memory files.
     """

@@ -133,6 +133,7 @@ def _messages_of(window: Event, people: Sequence[Message] | None) -> Iterable[Me
 
 
 def _heard(window: Event, wish: Wish) -> NewEvent:
+    """Return the event that records a wish in a window."""
     form = wish.form
     data = {
         "kind": form.kind,

@@ -58,15 +58,15 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
         return True
     if not walks:
         raise LedgerStrange(
-            f"the ledger {place.file} was replaced by another file; run `reflector status`, which "
-            "verifies the new file, or shows who owns it"
+            f"the ledger {place.file} was replaced by another file. To check whether the new file "
+            "is yours, run `reflector status`"
         )
     if not writes:
         _prove(place)
         return False
     with notes.hold_notes(place.root):
         for _ in range(_MOST_TRIES):
-            if _is_admitted(place, mends=mends):
+            if _settle(place, mends=mends):
                 return True
     raise LedgerUnavailable(
         f"another process repeatedly replaces {place.file}; stop that process, then try again"
@@ -160,8 +160,12 @@ def _has_mark(stranger: Look, entry: Entry) -> bool:
     return bool(entry.mark) and stranger.has_checkpoint(notes.mark_name(entry.mark), entry.mark)
 
 
-def _is_admitted(place: Place, *, mends: bool) -> bool:
-    """Return whether the file may be opened now; False if another file replaced it meanwhile."""
+def _settle(place: Place, *, mends: bool) -> bool:
+    """Create, restore or accept the ledger of a place, and note it. Return whether it may be opened
+    now; False if another process created, replaced or removed the file meanwhile.
+
+    Raises: LedgerStrange, LedgerGone, LedgerError, OSError.
+    """
     file = notes.file_identity(place.file)
     entry = notes.entry_in_force(place)
     if _is_noted(place, entry):  # another process did it meanwhile
@@ -169,7 +173,7 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
     is_lost = file == NOWHERE or _is_empty(place.file)
     if is_lost and entry is not None and notes.copy_end(place.root).position:
         empty = None if file == NOWHERE else copies.free_name(place.file.with_name("empty.db"))
-        return _restored(place, entry, empty)
+        return _restore(place, entry, empty)
     if file == NOWHERE:
         _begin(place)
         return True
@@ -184,7 +188,7 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
             _go_on_making(noted, entry, mends=mends)
             return True
         if notes.copy_end(place.root).position:
-            return _is_own(noted, entry, mends=mends)
+            return _accept_or_restore(noted, entry, mends=mends)
     original = _original(place)
     if original is None:
         raise _strange(place)
@@ -224,7 +228,7 @@ def _go_on_making(place: Place, entry: Entry, *, mends: bool) -> None:
         _accept(place, origin, entry, mends=mends)
 
 
-def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
+def _accept_or_restore(place: Place, entry: Entry, *, mends: bool) -> bool:
     """Accept a file in the place of a ledger of which this home has a copy, or restore that ledger
     in its place. Return whether the file there may be opened.
     """
@@ -234,7 +238,7 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
         relation = _relation(stranger, entry)
         fault = stranger.fault() if relation else f"another ledger, with the origin {origin}"
     if fault:
-        return _gives_way(place, entry, origin, fault)
+        return _restore_over(place, entry, origin, fault)
     end = notes.copy_end(place.root)
     if relation != "same":
         copies.keep_lost_copy(place, end)
@@ -267,12 +271,12 @@ def _is_beginning_of_copy(stranger: Look, root: Path) -> bool:
     return copies.chain_at(root, stranger.position) == stranger.chain
 
 
-def _gives_way(place: Place, entry: Entry, origin: str, fault: str) -> bool:
+def _restore_over(place: Place, entry: Entry, origin: str, fault: str) -> bool:
     """Restore this user's ledger in the place of another file, which is kept beside it. Return
     whether the ledger is restored.
     """
     kept_as = copies.free_name(place.file.with_name(f"another-{origin[:12]}.db"))
-    if not _restored(place, entry, kept_as):
+    if not _restore(place, entry, kept_as):
         return False
     ledgers.tell(
         f"another file was in the place of your ledger ({fault}); that file is kept as {kept_as}"
@@ -280,7 +284,7 @@ def _gives_way(place: Place, entry: Entry, origin: str, fault: str) -> bool:
     return True
 
 
-def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
+def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
     """Restore a ledger from its copy, and report this. Return whether it is in its place.
 
     displaced  the new name of the file in the ledger's place; None if the ledger is missing

@@ -292,14 +292,15 @@ def _is_same(first: Path, second: Path) -> bool:
 
 
 def lost_history(root: Path, ledger: Ledger) -> Finding | None:
-    """Return a finding if a project's ledger lacks events that this home had.
+    """Return a finding if a project's ledger lacks events that this home had. Also write the header
+    of an export that an early version kept without one.
 
     Raises: LedgerError.
     """
     origin = ledger.head().origin
     for export in lost_exports(root):
         end = notes.copy_end(root, export.name)
-        with suppress(OSError):
+        with suppress(OSError):  # `import` needs the header, but this answer does not
             _give_header(root, export, end)
         if end.origin == origin and _lacks_event(ledger, root, export):
             return _missing_events(export, end.position)

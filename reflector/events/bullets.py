@@ -42,6 +42,14 @@ DROPPED = {
     "unsure": "the judge is not sure enough of this verdict",
     "own_words": "the verdict quotes the rule itself",
 }
+#: Why a verdict of any judge does not count, by the disposition of its tag.
+UNCOUNTED = {
+    **DROPPED,
+    "double": "repeats an equal verdict",
+    "recounted": "the counters were set later",
+    "retired_bullet": "the rule was already removed",
+    "unknown_bullet": "the playbook did not have this rule",
+}
 #: The words for a verdict without a quote, because your own template asked for none.
 WITHOUT_A_QUOTE = "without a quote"
 _DISPOSITIONS = (

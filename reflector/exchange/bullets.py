@@ -98,6 +98,9 @@ class Bullets:
         return names_for
 
     def _with_its_words(self, their_bullets: Bullets) -> NamesFor:
+        """Return a function that returns the names of our bullets with the words of their bullet.
+        At least one of the two must be watched.
+        """
         name_of: dict[str, str] = {}
         for name, texts in self.texts.items():
             for text in sorted(texts - {REDACTED}):

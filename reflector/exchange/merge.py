@@ -407,6 +407,11 @@ class _Merging:
         return self.reflections[reflection_id]
 
     def _new_reflection(self, reflection_id: str) -> str:
+        """Return the id that a reflection of the file gets here.
+
+        This is the id that it has here already. If this ledger has another verdict under the id of
+        one of its events, it is a new id, otherwise the reflection's own id.
+        """
         their_verdicts = self.survey.verdicts[reflection_id]
         first_tag = self.survey.events[their_verdicts[0].event_id]
         birth = first_tag.birth

@@ -221,7 +221,8 @@ def _meta(text: str) -> dict[str, Any]:
     is_complete = ev.MERGED not in last
     if not is_complete or not all(map(_is_dated_place, places)):
         raise LedgerError(
-            "the event's meta has a value under merged that is not a place in another ledger"
+            "in the event's meta: `merged` must contain an origin, a position and a time "
+            "(recorded_at)"
         )
     return meta
 

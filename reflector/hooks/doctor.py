@@ -83,7 +83,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
         (_beside, True),
         (partial(_spool, is_known=has_settings), False),
         (checks_of_hooks, False),
-        (_backend, True),
+        (_settings, True),
         (_prompts, False),
     ]
     if refused is not None:
@@ -122,6 +122,7 @@ def _copies(project: Project) -> Iterator[Check]:
 
 
 def _software(_: Project) -> Iterator[Check]:
+    """Yield the versions of Python and SQLite."""
     yield Check("python", f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})")
     module = sqlite_module()
     version, sound = (
@@ -211,6 +212,7 @@ def _close_to_others(tops: list[Path]) -> None:
 
 
 def _playbook(project: Project) -> Iterator[Check]:
+    """Yield the faults of playbook.json, and the kept files that other ledgers wrote."""
     raw = read_playbook(project.playbook_json)
     loaded = load(raw) if raw is not None else None
     # If the ledger wrote that file, the ledger's checks report the fault.
@@ -240,7 +242,9 @@ def _git(project: Project) -> Iterator[Check]:
         fix = "sets the merge driver in this clone's git configuration"
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
-            yield Check("git", "playbook.json is shared without counters, and merged rule by rule")
+            yield Check(
+                "git", "playbook.json is shared without counters, and git merges it rule by rule"
+            )
             return
         text = "playbook.json is shared, but this clone merges it line by line"
         text = (
@@ -284,6 +288,7 @@ def _sessions(project: Project) -> Iterator[Check]:
 
 
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
+    """Yield the checks that need an open ledger."""
     head = ledger.head()
     yield Check(
         "ledger",
@@ -447,7 +452,10 @@ def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     return "records the waiting sessions", partial(drain_project, project)
 
 
-def _backend(project: Project) -> Iterator[Check]:
+def _settings(project: Project) -> Iterator[Check]:
+    """Yield the settings without an effect, those that turn reflector off, the extensions and the
+    judge.
+    """
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
             yield Check("settings", f"{key} is no longer a setting: {instead}", f"remove {key}")

@@ -281,6 +281,8 @@ def names_shown_in(begin: bytes) -> "set[str]":
 def text_of_fork(keeper: str, names: "list[str]", begin: bytes, *, may_be_placebo: bool) -> str:
     """Return the file with the text that a fork's original was shown, from the beginning of the
     fork's transcript.
+
+    names  the bullets that the trial withholds; "*" first means all of the project's own bullets
     """
     if may_be_placebo:
         from reflector.transcripts.tellings import PLACEBO_HEADING
@@ -288,7 +290,7 @@ def text_of_fork(keeper: str, names: "list[str]", begin: bytes, *, may_be_placeb
         if PLACEBO_HEADING.encode() in begin:
             return handover.PLACEBO
     shown = names_shown_in(begin)
-    if names[0] == "*":
+    if names[0] == "*":  # the note does not list them, but the text without them lists all others
         text = handover.read_own(keeper, handover.WITHOUT, MAX_INJECTION)
         is_without = shown.issubset(text.split(b"\n", 3)[2].decode().split(" "))
     else:

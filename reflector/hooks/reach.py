@@ -192,6 +192,7 @@ def missing_program(command: str) -> str | None:
 
 
 def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
+    """Yield the time at which each hook last ran in the project."""
     fired = Path(files.state_folder(str(project.root))) / "fired"
     # In a folder without anything of ours, a hook does not leave the time at which it fired.
     begin = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '

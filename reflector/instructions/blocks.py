@@ -253,6 +253,9 @@ class _Reader:
             self._add(at, Form.ROW, _cells(content), self._head)
 
     def _read_text(self, at: int, indent: int, line: str) -> None:
+        """Add a line of prose to the current block. Without one, or if nested items
+        follow that block, the line begins a sentence of its own.
+        """
         self._head = None
         if self._current is None:
             self._leave(indent)
@@ -265,7 +268,11 @@ class _Reader:
             self._current.lines.append((at + 1, line))
 
     def _read_fence(self, at: int, mark: str, language: str) -> int:
-        """Read a fence up to its closing line, and return the index of that line."""
+        """Read a fence up to its closing line, and return the index of that line.
+
+        In a shell's fence each command is a block, together with the comments directly before it.
+        Of any other language only the first line is read, as code.
+        """
         lead_in = self._lead_in_now()
         self._close()
         comments: list[tuple[int, str]] = []

@@ -248,6 +248,9 @@ def _holder_of(tag: ParsedTag, quote: str, turn: _Turn, advice: Iterable[str]) -
 def _texts(
     message: Message, answered: Sequence[tuple[ToolCall | None, ToolResult]]
 ) -> Iterator[_Text]:
+    """Yield the texts of a message that a verdict may quote, each with its speaker and the tags
+    that it proves.
+    """
     if message.origin in ("human", "refusal"):
         yield _Text("person", folded(message.text), _BOTH)
     else:

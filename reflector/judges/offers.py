@@ -108,6 +108,7 @@ def offers(config: Config, project: Path) -> list[Offer]:
 
 
 def _agents(config: Config, project: Path, newest: Estimate) -> Iterator[Offer]:
+    """Yield the offers of the installed and the allowed agents."""
     allowed = consent.agreed_clients()
     clients = {**consent.installed_clients(project=project), **allowed}
     for name, (version, fault) in _versions(clients).items():
@@ -140,6 +141,7 @@ def _versions(clients: dict[str, consent.Agreed]) -> dict[str, tuple[str, str]]:
 
 
 def _extension(name: str, newest: Estimate) -> Offer:
+    """Return the offer of a judge from another package."""
     version = ""
     receiver = "unknown"
     fault: str | None = None

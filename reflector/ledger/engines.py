@@ -71,7 +71,7 @@ class Engine:
             return "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
         return "BEGIN"
 
-    def needs_own_transaction(self, act: str) -> None:
+    def require_own_transaction(self, act: str) -> None:
         """Do nothing, because each transaction is the ledger's own. A `HostEngine` raises
         LedgerMisused.
         """
@@ -384,7 +384,7 @@ def write_transaction(engine: Engine, *, wait: bool = True) -> Iterator[Any]:
     Raises: LedgerLocked if another process has the lock and `wait` is False, or a LedgerError for
     an error of the driver.
     """
-    engine.needs_own_transaction("a change of the schema")
+    engine.require_own_transaction("a change of the schema")
     with (
         translated(engine.url.shown),
         file_lock(engine.url, wait=wait),

@@ -41,7 +41,7 @@ class HostEngine(Engine):
         """None, because the host's transaction decides which state a question sees."""
         return
 
-    def needs_own_transaction(self, act: str) -> None:
+    def require_own_transaction(self, act: str) -> None:
         """Raise LedgerMisused for an act that cannot be part of the host's transaction."""
         raise LedgerMisused(
             f"{act} needs its own transaction; use a ledger from `Ledger.open(engine)`"

@@ -106,13 +106,13 @@ def ensure_current(engine: Engine, *, keeps_copy: bool = False) -> Upgraded | No
             revision = revision_of(engine, driver)
             if revision not in (None, HEAD_REVISION):
                 _refuse_taken_names(engine, driver, is_new=False)
-                kept = copied_before(engine, revision) if keeps_copy else None
+                kept = copy_before_upgrade(engine, revision) if keeps_copy else None
                 upgrade(connection)
                 upgraded = Upgraded(revision, kept)
     return upgraded
 
 
-def copied_before(engine: Engine, revision: str = HEAD_REVISION) -> Path | None:
+def copy_before_upgrade(engine: Engine, revision: str = HEAD_REVISION) -> Path | None:
     """Copy a SQLite ledger beside itself before its upgrade, and return the copy; None for any
     other ledger. The caller must hold the writers' lock.
 

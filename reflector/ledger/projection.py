@@ -399,6 +399,11 @@ class Projector:
                 self._reconsider_tags(of_window)
 
     def _reconsider_tags(self, reflection_id: str | None, only: int | None = None) -> None:
+        """Compute again whether the tags of a reflection count after a retraction, then the
+        counters of their bullets.
+
+        only  the position of the one tag to compute
+        """
         after, is_covered = self._completion(reflection_id)
         last = after + MAX_TAGS
         where = "tag.position = ?"

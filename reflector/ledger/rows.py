@@ -96,7 +96,7 @@ def _meta(text: str) -> tuple[Mapping[str, Any], str]:
     meta, fault = object_in(text)
     return meta, fault if all(
         map(is_place, came_through(meta))
-    ) else "merged does not name a place in a ledger"
+    ) else "`merged` must contain an origin, a position and a time (recorded_at)"
 
 
 @lru_cache(maxsize=8192)

@@ -25,7 +25,7 @@ from reflector.ledger.errors import (
 from reflector.ledger.migration import (
     EARLIER,
     HEAD_REVISION,
-    copied_before,
+    copy_before_upgrade,
     ensure_current,
     made_digest,
     make_triggers_and_views,
@@ -133,7 +133,7 @@ class Ledger(Reader):
         if upgraded is not None:
             revision, kept = upgraded
         elif keeps_copy and (is_older or has_earlier_triggers):
-            kept = self._copied_before()
+            kept = self._copy_before_rebuild()
         if is_older and kept is None and keeps_copy:
             reflector.ledger.tell(
                 f"rebuilding the tables of {self.engine.url.shown}, once after an upgrade"
@@ -145,7 +145,7 @@ class Ledger(Reader):
         if kept is not None:
             reflector.ledger.tell(_upgraded(kept, revision))
 
-    def _copied_before(self) -> Path | None:
+    def _copy_before_rebuild(self) -> Path | None:
         """Copy a SQLite ledger before its tables or triggers are created again, and return the
         copy. Return None for a ledger without events, or if the copy of an unfinished upgrade has
         them all.
@@ -164,7 +164,7 @@ class Ledger(Reader):
             end = (head.origin, head.position, head.chain)
             if before is not None and has_head(before.file, self.name, end):
                 return None
-            return copied_before(self.engine)
+            return copy_before_upgrade(self.engine)
 
     @classmethod
     def on(cls, connection: sa.Connection, playbook: str = "default") -> Self:
@@ -295,7 +295,7 @@ class Ledger(Reader):
 
         Raises: NoSuchTarget, LedgerError for an event without text.
         """
-        self.engine.needs_own_transaction("redact")
+        self.engine.require_own_transaction("redact")
         from reflector.ledger.append import redact
         from reflector.ledger.projection import fill_tables
 

@@ -197,6 +197,9 @@ class _FirstDeeds(dict[_Deed, int]):
                     self.add("told", names, session, telling.position)
 
     def add_tags(self, tags: Iterable[_Tag]) -> None:
+        """Add the sessions in which a judge decided about a bullet, or found it followed or
+        broken.
+        """
         for tag in tags:
             if tag.session_id is None:
                 continue

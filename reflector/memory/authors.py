@@ -104,15 +104,16 @@ class Authors:
     def _with_writers(self, change: Change, lines: _Version, before: Set[str]) -> _Version:
         """Return lines with the writers of those that a change added.
 
-        before  the texts before the change
+        before  the texts before the change. An added copy of a line that is still in the file is
+                new: it does not get the first author of that line.
         """
         earlier = self._versions.get(change.after, self._latest)
-        beside = _writers_in(earlier, _texts_of(lines), before)
+        there = _writers_in(earlier, _texts_of(lines), before)
         named = []
         for number, (text, writers) in enumerate(lines):
             if writers is None:
                 known = self.known.get(text) if text not in before else None
-                writers = self._writers_of(change, text, known, beside.get(number, known))
+                writers = self._writers_of(change, text, known, there.get(number, known))
                 self.known[text] = writers
             named.append(_Line(text, writers))
         return named
@@ -181,7 +182,11 @@ def _replay_roughly(hunks: Iterable[Hunk], before: _Version) -> tuple[list[_Line
 
 
 def _with_moved(lines: Iterable[_Line], taken: Iterable[_Line]) -> _Version:
-    """Return lines in which an added line with the text of a removed one has its writers."""
+    """Return lines in which each added line with the text of a removed line is that removed line,
+    with its writers: the change only moved it.
+
+    taken  the removed lines
+    """
     moved: dict[str, list[_Line]] = defaultdict(list)
     for line in taken:
         moved[line.text].append(line)

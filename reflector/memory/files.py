@@ -203,6 +203,9 @@ class Table:
         return f"~/{path.relative_to(self._home).as_posix()}" if is_below else str(path)
 
     def _paths_of(self, pattern: _Pattern) -> Iterator[Path]:
+        """Yield the paths that match a pattern. Note a folder that cannot be read. Stop, with a
+        note, if too many files match.
+        """
         if "*" not in pattern.load.pattern:
             if os.path.lexists(pattern.start):
                 yield pattern.start

@@ -153,8 +153,8 @@ def _begun(change: Change) -> Restored:
         )
     if change.undone_at:
         raise UndoRefused(
-            f"change {change.place} is already undone at {change.undone_at}. To make it again: "
-            f"`reflector undo {change.undone_at}`"
+            f"change {change.place} is already undone, by change {change.undone_at}. To make it "
+            f"again: `reflector undo {change.undone_at}`"
         )
     versions = change.store.versions
     now = read_watched(change)

@@ -270,6 +270,9 @@ def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, 
 
 
 def _pair(a: Bullet, read_a: _Read, b: Bullet, read_b: _Read) -> Pair | None:
+    """Return two bullets as a pair; None if they neither repeat nor contradict each other. In
+    different sections, only bullets with the same words are a pair.
+    """
     kind, why = _same(a.text, read_a, b.text, read_b)
     if kind is None:
         return None
@@ -306,7 +309,7 @@ def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, st
         return "near", _difference(a, b)
     negates_one = (_NO in a.words) != (_NO in b.words)
     if negates_one and _without_use(a.affirmed) == _without_use(b.affirmed):
-        return "contradiction", "one rule demands it, the other forbids it"
+        return "contradiction", "one rule demands the action that the other forbids"
     return None, ""
 
 

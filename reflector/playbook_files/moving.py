@@ -240,6 +240,10 @@ def changes_with(ledger: Ledger, move: Event) -> list[Event]:
 
 
 def _cut(root: Path, file: Path) -> Cut:
+    """Return the cut that removes the rules of a file.
+
+    Raises: Mistake if the cut would change other text, or if the rules cannot be moved.
+    """
     path = file.resolve()
     raw = read_bounded(path, MAX_BYTES)
     advice = advice_of(root, [file])
@@ -264,6 +268,10 @@ def _cut(root: Path, file: Path) -> Cut:
 
 
 def _text(raw: bytes, shown: str) -> str:
+    """Return the text of a Markdown file whose rules can be moved.
+
+    Raises: Mistake.
+    """
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:

@@ -233,6 +233,7 @@ def _about(
 
 
 def _set_head(ledger: Ledger) -> str:
+    """Move the head to the last event, and rebuild the tables. Return both positions, in words."""
     moved_head = ledger.head()
     with write_transaction(ledger.engine) as driver:
         sql = ledger.statements(driver)

@@ -79,6 +79,7 @@ def wrong_triggers(sql: Statements) -> dict[str, tuple[str, str]]:
 def _differing_triggers(
     ours: dict[str, str], standing: dict[str, _Trigger], schema: str
 ) -> dict[str, tuple[str, str]]:
+    """Return the fault and the table of each missing, changed or strange trigger, by its name."""
     wrong = {}
     settings = [f"search_path={schema}, pg_temp"] if schema else None
     for name, text in ours.items():

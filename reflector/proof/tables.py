@@ -122,6 +122,7 @@ class Rebuilt:
         self._projector.project(page)
 
     def _assertion(self, position: int, data: Any) -> Finding | None:
+        """Return a finding if recorded counters differ from those that the events give."""
         name = data["name"]
         wanted = (data["helpful"], data["harmful"])
         row = self.sql.run(
@@ -173,6 +174,7 @@ def _order(sql: Statements, key: str) -> str:
 
 
 def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
+    """Yield the checkpoints that reflector did not write, and a fault of `cached_usage`."""
     made = sql.run(
         "SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES
     ).fetchall()

@@ -313,6 +313,7 @@ class Walk:
         return Finding("move", event.position, message, RESTORE)
 
     def _check_erasure(self, event: Stored) -> Finding | None:
+        """Return a finding if an event's text and the record of its erasure do not fit together."""
         is_redacted = event.event_id in self._erased
         if event.data is not None:
             if not is_redacted:

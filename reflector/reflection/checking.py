@@ -354,6 +354,9 @@ class Checker(Recorder):
         return self._read(row, window, answer)
 
     def _ask(self, row: WindowRow, window: Event, names: Sequence[str]) -> Event | Reflected:
+        """Ask the judge about rules in a window. Return the event with the answer, or the reason
+        why there is none.
+        """
         request, unasked = self.request(window, names)
         story = self.ledger.targeting(window.event_id)
         number = sum(map(_is_answer, story))
@@ -381,7 +384,7 @@ class Checker(Recorder):
     def _client(self, writer: str) -> str:
         return self.backend.who(writer) if isinstance(self.backend, Asks) else ""
 
-    def unanswered(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
+    def record_no_answer(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
         """Record why a question has no answer. This is not a step of its window. A spent budget
         leaves no event, because a later check asks again.
         """

@@ -390,11 +390,11 @@ class Recorder:
         try:
             answer = _answer_or_failure(ask)
             if isinstance(answer, Failure):
-                return self.unanswered(window, recorded, answer)
+                return self.record_no_answer(window, recorded, answer)
             event = event_of(answer)
             self.ledger.append([event])
         except NotCanonical as error:
-            return self.unanswered(window, recorded, Failure("answer", str(error)))
+            return self.record_no_answer(window, recorded, Failure("answer", str(error)))
         finally:
             # The event of a failure is in the ledger by now; its tokens are spent as well.
             if self.backend.is_model:
@@ -403,7 +403,7 @@ class Recorder:
         assert stored is not None  # it was appended above
         return stored
 
-    def unanswered(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
+    def record_no_answer(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
         """Record why a question has no answer. A spent budget is not a failure: the window waits
         until the budget allows the question.
         """

@@ -220,7 +220,7 @@ def finish_trajectory(
     except DatasetRefused as error:  # a file may contain any name
         failure = Failure("dataset", str(error), final=True)
         return Finished(recorder.fail(window, failure), Talk())
-    return Finished(_reflected(recorder, window, asking, answers), answers)
+    return Finished(_append_reflection(recorder, window, asking, answers), answers)
 
 
 def _why_closed(recorder: Recorder, recorded: Event, *, forced: bool) -> str | None:
@@ -236,7 +236,9 @@ def _why_closed(recorder: Recorder, recorded: Event, *, forced: bool) -> str | N
     return allowance if isinstance(allowance, str) else None
 
 
-def _reflected(recorder: Recorder, window: WindowRow, asking: _Asking, answers: Talk) -> Reflected:
+def _append_reflection(
+    recorder: Recorder, window: WindowRow, asking: _Asking, answers: Talk
+) -> Reflected:
     """Append the result of a talk, if each question has an answer; return how it ended."""
     if asking.ended is not None:
         return asking.ended

@@ -85,7 +85,7 @@ class Rule(NamedTuple):
 
     @property
     def is_harming(self) -> bool:
-        """Whether it harms too often for chance, by the measure of `prune`."""
+        """Whether it harmed more often than chance explains, by the measure of `prune`."""
         return self.votes.harm >= HARMS
 
     @property
@@ -98,7 +98,7 @@ class Rule(NamedTuple):
         row = self.row
         answers = 0 if self.check else row.followed + row.broken
         marks = (
-            Mark("harms too often for chance" if self.is_harming else "", "bad"),
+            Mark("harmed more often than chance explains" if self.is_harming else "", "bad"),
             Mark("contested" if self.is_contested else "", "warn"),
             Mark(f"check: {self.check}" if self.check else "", "plain"),
             Mark(row.demoted or "", "plain"),

@@ -318,7 +318,7 @@ def check_sessions(
         sessions: dict[str, Sequence[str]] = {}
         for file, names in group:
             try:
-                sessions.setdefault(_recorded_session(project, file, known), names)
+                sessions.setdefault(_record_session(project, file, known), names)
             except (OSError, ValueError) as error:
                 ran.failed.append(f"{file.path}: {error}")
         with locks.held(project.make_state_dir(), "model.lock", wait=True):
@@ -426,7 +426,7 @@ class _Check:
                 self.away.add(judge)
 
 
-def _recorded_session(project: Project, file: FoundTranscript, known: Recorded) -> str:
+def _record_session(project: Project, file: FoundTranscript, known: Recorded) -> str:
     """Record a transcript that is new or has grown, and return the id of its session."""
     with waiting_pipeline(project, write=False) as pipeline:
         session_id = known.get((str(file.path), file.bytes))

@@ -7,14 +7,17 @@ machines that count the same append the same event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Final
 
+from reflector.counts.repeated import Sentence
 from reflector.counts.rules import VERSION, Marks, PartCounts, RuleSet, restored, rule_of, rule_set
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
+from reflector.events.folds import fold_ledger
 from reflector.events.registry import fold_in
 from reflector.events.state import Playbook
 from reflector.ledger.store import BulletRow
@@ -63,6 +66,47 @@ def counted_event(window: NewEvent, rules: RuleSet, counts: PartCounts) -> NewEv
     about = (window.actor, window.occurred_at, window.session_id)
     event_id = identity(ev.RULE_COUNTED, window.event_id, rules.digest)
     return NewEvent(ev.RULE_COUNTED, event_id, data, *about, target_id=window.event_id)
+
+
+def counts_beside(
+    project: Project, found: Set[str], most: int, since: datetime | None
+) -> dict[str, PartCounts]:
+    """Return the recorded counts of the newest sessions beside others, by session.
+
+    found  the sessions whose transcripts the command reads
+    most   the most sessions together with these
+    since  the earliest beginning of a session; None for any
+    """
+    room = most - len(found)
+    if room <= 0 or not project.has_ledger():
+        return {}
+    with project.open_ledger() as ledger:
+        recorded = fold_ledger(CountsFold(), ledger)
+    beside = [
+        (session_id, counts)
+        for session_id, counts in recorded.items()
+        if session_id not in found and _is_since(counts.began, since)
+    ]
+    beside.sort(key=lambda session: session[1].began)
+    return dict(beside[-room:])
+
+
+def _is_since(began: str, since: datetime | None) -> bool:
+    time = time_of(began)
+    return since is None or (time is not None and time >= since)
+
+
+def wishes_heard(project: Project, sessions: Set[str]) -> list[Sentence]:
+    """Return the wishes that reflector recorded in sessions."""
+    if not sessions:
+        return []
+    with project.open_ledger() as ledger:
+        return [
+            Sentence(event.data["quote"], event.occurred_at, event.session_id or "")
+            for event in ledger.events(types=[ev.WISH_HEARD])
+            if event.data and event.session_id in sessions
+            if not ledger.retracted(event.target_id or "")
+        ]
 
 
 class CountsFold:

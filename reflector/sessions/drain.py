@@ -531,6 +531,7 @@ class Pipeline:
                 self.note(f"the agent does not get the current playbook: {error}")
 
     def _sync(self, *, write: bool, later: bool = False) -> None:
+        """Synchronise playbook.json with the ledger, and note the results for the user."""
         synced = sync(self.ledger, self.project, write=write, later=later, shared=self._is_shared)
         self._file = synced.state
         if synced.is_foreign:

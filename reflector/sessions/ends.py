@@ -133,7 +133,7 @@ def _killed(project: Project, began: dict[str, int]) -> Iterator[Source]:
         began_ns = began[session_id]
         path = None
         with suppress(OSError, ValueError):
-            path = opencode_store.finished_export(session_id) or find_transcript(session_id)
+            path = opencode_store.write_finished_export(session_id) or find_transcript(session_id)
         if path is None:
             if now - began_ns > _FORGOTTEN_NS:
                 spool.end(session_id, project.spool_dir, now)

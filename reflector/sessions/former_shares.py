@@ -37,6 +37,9 @@ def note_shown(project: Project) -> None:
 
 
 def _changes(ledger: Ledger) -> Iterator[str]:
+    """Yield a line for each live bullet whose share of helpful votes changed when each session got
+    one vote.
+    """
     from reflector.audit.citations import observed, use
     from reflector.ledger.as_of import Past
     from reflector.playbook.evidence import Votes

@@ -455,8 +455,8 @@ def _read_playbook(
 
 
 def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | None:
-    """Return the reason why a file's entries are not shown; None if they are, and for the file of
-    another tool.
+    """Return the reason to report if a file's entries are not shown. Return None if they are shown,
+    and for another tool's file, because such a file is not an error.
     """
     kind = known.found.kind if known is not None else loaded.format
     if loaded.format == "foreign" and kind == "foreign":

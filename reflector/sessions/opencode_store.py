@@ -67,7 +67,7 @@ def write_export(session_id: str | None) -> Path | None:
     return path if path.is_file() else None
 
 
-def finished_export(session_id: str | None) -> Path | None:
+def write_finished_export(session_id: str | None) -> Path | None:
     """Write a session to its file as `write_export` does if its last answer is complete; None for
     an active session.
     """

@@ -342,6 +342,7 @@ class _Reading:
                 yield self._failure(window, trouble)
 
     def _failure(self, window: WindowRow, trouble: Trouble) -> FailureJson:
+        """Return the failure of a window, with its next try and the command that tries again."""
         config = self._project.config
         backend = str(trouble.last.facts.get("backend"))
         is_anothers = backend != config.backend and backend in (*BACKENDS, *config.judges)

@@ -126,8 +126,8 @@ def plan_redaction(ledger: Ledger, project: Project, erasure: Erasure) -> Redact
 def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
     """Erase the texts of a plan.
 
-    Raises: ErasureRefused, LedgerError; LedgerLocked if other processes prevent the sweep. The same
-    call later sweeps the file.
+    Raises: ErasureRefused, LedgerError; LedgerLocked if another process reads the ledger's file, so
+    that the file still contains the erased text. The same call later removes the text.
     """
     ledger = pipeline.ledger
     places = plan.places

@@ -156,12 +156,14 @@ def redact_assignments(text: str) -> str:
 
 def _marker(text: str, match: re.Match[str], start: int, end: int) -> str:
     """Return the replacement of a secret. A bare number under a quoted name, as in JSON, becomes a
-    string.
+    string, so that the text stays JSON.
     """
     marker = f"[redacted:{_family(match, text)}]"
     is_quoted = text[start - 1] == text[end : end + 1]
     if is_quoted or not text[start:end].isdigit():
         return marker
+    # `"password": 84123456` becomes `"password": "[redacted:password]"`. In `env["password"] = …`
+    # the bracket is not a part of the quote.
     quote = (match["close"] or "").rstrip("]")
     return f"{quote}{marker}{quote}"
 

@@ -375,8 +375,8 @@ def _bounded(message: Message) -> Message:
 
 @contextmanager
 def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
-    """Open a transcript whose calls only have their whole arguments, and whose results may not have
-    text.
+    """Open a transcript without the text that reflector shows: calls have only their whole
+    arguments, and results may be without text.
 
     Raises: as `scan`.
     """

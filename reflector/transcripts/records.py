@@ -109,11 +109,11 @@ def read_lines(file: BinaryIO, limit: int | None, tally: Tally, start: int = 0) 
     offset = start
     while line := _next_line(file, offset, limit):
         offset += line.size
-        if _is_readable(line, tally):
+        if _count_line(line, tally):
             yield line
 
 
-def _is_readable(line: Line, tally: Tally) -> bool:
+def _count_line(line: Line, tally: Tally) -> bool:
     """Count a line; return whether its text can be parsed."""
     if line.ending == "unfinished":
         tally.unfinished_bytes = line.size

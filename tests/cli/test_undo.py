@@ -57,7 +57,7 @@ def state(agent: Agent) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_undo_takes_back_the_newest_act(agent: Agent, act: Callable[[Agent], None]) -> None:
+def test_undo_takes_back_the_newest_change(agent: Agent, act: Callable[[Agent], None]) -> None:
     agent.counted()
     agent.call("add", "ctx", "Added before.")
     before = state(agent)
@@ -115,7 +115,8 @@ def test_import_by_hand_has_to_be_named(agent: Agent, tmp_path: Path) -> None:
     before = live(agent)
     said = agent.call("undo", code=2)
     assert (
-        "your newest act is the import at position 3; undo it with `reflector undo 3`" in said.err
+        "your newest change is the import at position 3; undo it with `reflector undo 3`"
+        in said.err
     )
     assert live(agent) == before
     agent.call("undo", "3", "--yes")
@@ -168,7 +169,7 @@ def test_redaction_is_not_passed_over(agent: Agent) -> None:
     agent.call("add", "pat", "The password is tiger.")
     agent.call("redact", "--where", "tiger", "--why", "a secret", "--yes")
     said = agent.call("undo", code=2)
-    assert "your newest act is a redaction, at position" in said.err
+    assert "your newest change is a redaction, at position" in said.err
 
 
 def test_rejection_names_the_way_to_approve(agent: Agent) -> None:

@@ -242,7 +242,7 @@ def test_session_is_undone_once(world: World, asked: Agent) -> None:
     asked.call("undo", "--memory", "00000001")
     place = asked.json("log", "--memory")[0]["place"]
     refused = asked.call("undo", "--memory", "00000001", code=1).err
-    assert f"are already undone at {place}" in refused
+    assert f"are already undone, by change {place}" in refused
 
 
 @pytest.mark.slow

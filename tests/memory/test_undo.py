@@ -372,7 +372,7 @@ def test_change_is_undone_once(agent: Agent) -> None:
     place = _places(agent)[0]
     agent.call("undo", place)
     refused = agent.call("undo", place, code=1)
-    assert f"{place} is already undone at {_places(agent)[0]}" in refused.err
+    assert f"{place} is already undone, by change {_places(agent)[0]}" in refused.err
     assert [change["source"] for change in agent.json("log", "--memory")] == ["undo", "look"]
 
 
@@ -422,4 +422,4 @@ def test_undone_file_names_its_change(agent: Agent) -> None:
     for _ in range(2):
         agent.call("undo", _places(agent)[0])
     refused = agent.call("undo", "CLAUDE.md", code=1)
-    assert f"{place} is already undone at {undo}" in refused.err
+    assert f"{place} is already undone, by change {undo}" in refused.err

@@ -185,7 +185,8 @@ def test_a_flag_names_the_commands_that_act(agent: Agent, monkeypatch: pytest.Mo
     page = Reader(report(agent, "--since", "1000"))
     for name, row in page.bullets.items():
         assert (
-            f"harms too often for chance reflector edit {name} or reflector remove {name}"
+            "harmed more often than chance explains "
+            f"reflector edit {name} or reflector remove {name}"
         ) in row["text"]
 
 

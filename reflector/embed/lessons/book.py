@@ -228,6 +228,7 @@ class Lesson:
         is_reflection = self.kind == "reflection"
         self.signals = self.outcomes
         if is_reflection:
+            # Only the last outcome of each kind counts (D-15).
             by_arrival = sorted(self.outcomes, key=lambda outcome: outcome.arrived)
             self.signals = merge_outcome_signals((), by_arrival)
         self.confidence = promotion_confidence(self.improvement, self.signals)
@@ -334,6 +335,7 @@ class _BookInMaking:
         return LessonBook(self.policy, {lesson.id: lesson for lesson in in_order})
 
     def _take(self, event: Event) -> None:
+        """Apply an event to the lessons that it concerns."""
         match event.type:
             case ev.LESSON_RECORDED:
                 if self._counts(event):

@@ -125,8 +125,8 @@ def _undone(citation: Citation) -> Evidence | None:
 def _refused(citation: Citation) -> Evidence | None:
     """Return the evidence that the user refused the step.
 
-    Condition: you refused a call of the step, and gave a reason that does not repeat the advice.
-    Not for advice that forbids
+    Condition: you refused a tool call of the step, and gave a reason that does not repeat the
+    advice. Not for advice that forbids
     """
     remark = _first_word(citation)
     if remark is None or "refused" not in remark.signs or citation.words[0].between > 1:
@@ -228,10 +228,12 @@ FINDINGS: dict[str, Finding] = {
     "opposed": Finding("harmful", "the user wants the opposite of the rule", _opposed),
     "faulty": Finding("harmful", "the user reported a fault in the work", _faulty),
     "undone": Finding("harmful", "the user wants the work undone", _undone),
-    "refused": Finding("harmful", "the user refused the call and gave a reason", _refused),
+    "refused": Finding("harmful", "the user refused a tool call and gave a reason", _refused),
     "accepted": Finding("helpful", "the user accepted the work", _accepted),
     "mended": Finding("helpful", "a failed check or command passed after the citation", _mended),
-    "went-through": Finding("helpful", "all commands of the step succeeded", _went_through),
+    "went-through": Finding(
+        "helpful", "all commands right after the citation succeeded", _went_through
+    ),
 }
 
 

@@ -148,6 +148,7 @@ class Reader:
             yield from chain.release(at_once=True)
 
     def _take(self, message: Message) -> Iterator[Citation]:
+        """Read a message, and yield the citations that are now complete."""
         chain = self._chains.get(message.chain)
         if chain is None:
             yield from self._forget_chains()
@@ -215,6 +216,7 @@ def _is_repeated(citation: Citation, chain: _Chain) -> bool:
 
 
 def _open(chain: _Chain, bullet: Bullet, text: str) -> Citation:
+    """Return a citation that begins at the present message of a chain."""
     forbids = bullet.section == "mis" or expression("forbids").search(bullet.text) is not None
     other_places = [place for name, place in chain.cited_at.items() if name != bullet.name]
     return Citation(
