@@ -335,7 +335,7 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
     ask = {
         "kind": "add",
         "section": "pref",
-        "text": ("Ask before you add a dependency."),
+        "text": "Use the fixture of the database.",
         "why": "asked for",
     }
     failed = {
@@ -344,7 +344,7 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
         "text": "The tests of the cart run with pytest -q.",
         "why": "it ran",
     }
-    said = "Ask me before you add a dependency"
+    said = "We have a fixture."
     proposals = (
         failed | {"quote": "1 passed in 0.10s"},
         ask | {"quote": said},
