@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import chain
-from typing import NamedTuple
 
 from reflector.check.adapter import counted_rule, judged_of, page_facts, rules_to_count
 from reflector.check.counting import RuleCount
@@ -20,10 +19,10 @@ from reflector.check.facts import RuleFacts
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, repeated_row, signals_of
 from reflector.check.source import advice_to_check
-from reflector.counts.calls import Act, acts_of, messages_in, readable
-from reflector.counts.occasions import place_in_act
-from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, Sought, rule_set
+from reflector.counts.calls import acts_of, readable
+from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_set
 from reflector.counts.sentences import sentences_of
+from reflector.counts.shown import RAN, WROTE, ShownLine, lines_shown
 from reflector.events.event import time_of
 from reflector.playbook_files.births import Births, Standing, births_of
 from reflector.playbook_files.watching import Advice, Line
@@ -43,8 +42,6 @@ from reflector.transcripts.reading import open_session
 _WIDTH = 80
 _MOST_ROWS = 12
 _MOST_QUOTED = 2_000
-#: The number of first characters of an occasion around which its line is cut.
-_MOST_WORD = 8
 _INDENT = " " * 9
 #: The number of first characters of a session's id that are shown.
 _ID = 8
@@ -52,8 +49,6 @@ _SAID = "you said"
 _NOT_DONE = "not done"
 _AGAINST = "used"
 _TO_LOOK_AT = (_SAID, _NOT_DONE, _AGAINST)
-_RAN = "ran"
-_WROTE = "wrote"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +81,12 @@ class LineEvidence:
     gone: int
 
 
-class _Words(NamedTuple):
-    """A line of a call or a sentence of yours, and the counted word in it."""
-
-    line: str = ""
-    word: str = ""
-
-
 @dataclass(slots=True)
 class _Session:
     """A session during reading: its counts, and the first words of each mark."""
 
     counts: PartCounts = field(default_factory=PartCounts)
-    words: dict[str, _Words] = field(default_factory=dict)
+    words: dict[str, ShownLine] = field(default_factory=dict)
     said: str = ""
 
 
@@ -227,51 +215,11 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
         if call.id not in refused:
             for act in acts_of(call):
                 command = readable(plain_text(call.whole.get("command"))) if act.command else ""
-                session.words = dict(_words_of(alone, counting, act, command)) | session.words
+                session.words = dict(lines_shown(alone, counting, act, command)) | session.words
 
 
 def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
     return bool(alone.count([message._replace(calls=(call,), results=())]).marks)
-
-
-def _words_of(
-    alone: RuleSet, counting: Counting, act: Act, command: str
-) -> Iterator[tuple[str, _Words]]:
-    """Yield the lines of an act with a token of the rule, a forbidden token, or its occasion.
-
-    command  the command of the act in the form for display
-    """
-    shown = command.split("\n")
-    for sought, place in alone.deeds_in(act):
-        deed = "named" if sought.bit & counting.named else "against"
-        verb = _RAN if act.command or act.read else _WROTE
-        yield f"{verb} {deed}", _line_of(sought, act, shown if command else [], place)
-    occasion = counting.occasion
-    at = place_in_act(occasion.met, act) if occasion else -1
-    if at >= 0:
-        line = shown[act.command.count("\n", 0, at)] if command else act.file
-        yield "occasion", _Words(line, (act.command or act.file)[at:][:_MOST_WORD])
-
-
-def _line_of(sought: Sought, act: Act, command: Sequence[str], place: int) -> _Words:
-    """Return the line of an act that shows a token.
-
-    command  the lines of its command in the form for display
-    place    the index of the token in the command or in the added text
-    """
-    word = sought.token.text
-    if act.read or act.commit:
-        words = act.read.strip() or next(messages_in(act.commit), "")
-        return _Words(words.partition("\n")[0], word)
-    if act.file and sought.is_file_of(act):
-        return _Words(act.file, word.strip("*"))
-    text = act.command or act.added
-    lines = text.split("\n")
-    shown = command or lines
-    parts = (act._replace(added=line, command=line * bool(act.command)) for line in lines)
-    holding = (index for index, part in enumerate(parts) if sought.is_in(part))
-    line = shown[min(next(holding, text.count("\n", 0, place)), len(shown) - 1)]
-    return _Words(line, word if word in line else word.partition(" ")[0])
 
 
 def _all_deeds(
@@ -295,7 +243,7 @@ def _all_deeds(
     for session_id, session, _ in reversed(knew or worked):
         alone = RuleCount(counting)
         alone.add("since", session.counts.marks.get(key, Marks()))
-        for deed, words in [*_deeds(alone, session)] or [("", _Words())]:
+        for deed, words in [*_deeds(alone, session)] or [("", ShownLine())]:
             text = quote(words.line, _MOST_QUOTED)
             yield SessionDeed(session_id, session.counts.began, deed, text, words.word)
 
@@ -308,20 +256,21 @@ def _fact_words(counting: Counting, deeds: Iterable[SessionDeed]) -> str:
     return f"a fact, so no session can break it; {words}"
 
 
-def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, _Words]]:
+def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, ShownLine]]:
     """Yield the deeds that were counted in a session, each with its words."""
     tally = alone.since
     if session.said:
-        yield _SAID, _Words(f'"{session.said}"')
+        yield _SAID, ShownLine(f'"{session.said}"')
     if tally.against:
-        ran = session.words.get(f"{_RAN} against")
-        yield _AGAINST, ran or session.words.get(f"{_WROTE} against", _Words())
+        ran = session.words.get(f"{RAN} against")
+        yield _AGAINST, ran or session.words.get(f"{WROTE} against", ShownLine())
     is_due = alone.occasion and alone.names_command
     if is_due and tally.came_up and not (tally.run or tally.against):
-        yield _NOT_DONE, session.words.get("occasion", _Words())
+        yield _NOT_DONE, session.words.get("occasion", ShownLine())
     elif tally.run or tally.ran or (tally.written and not is_due):
-        did = _RAN if tally.run or tally.ran else _WROTE
-        yield did, session.words.get(f"{did} {'against' if alone.forbids else 'named'}", _Words())
+        did = RAN if tally.run or tally.ran else WROTE
+        side = "against" if alone.forbids else "named"
+        yield did, session.words.get(f"{did} {side}", ShownLine())
 
 
 def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
