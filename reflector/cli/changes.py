@@ -299,7 +299,7 @@ def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
-@click.option("--text", help="New rule's text (default: text of the first NAME).")
+@click.option("--text", help="New rule's text (default: text of the first, if alike).")
 @click.option("--section", type=SECTION, help="New rule's section (default: as the first NAME).")
 @_command
 def merge(
@@ -307,9 +307,9 @@ def merge(
 ) -> Sequence[Change]:
     """Merge rules into a new one.
 
-    If the rules have different words, give the text of the new rule with --text. If one session has
-    verdicts on several of these rules, these verdicts count once for the new rule. A citation of an
-    old name counts for the new rule.
+    If the rules do not give the same advice, give the text of the new rule with --text. If one
+    session has verdicts on several of these rules, these verdicts count once for the new rule. A
+    citation of an old name counts for the new rule.
     """
     if len(names) < 2:
         raise click.UsageError(

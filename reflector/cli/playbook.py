@@ -316,7 +316,7 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
     if file := _file_with_rules(asked.place):
         return (
             f"The playbook is empty, and the rules of {file} do not have names yet.\n"
-            f"To list them: {asked.place.command('adopt', file)}\n"
+            f"To give them names: {asked.place.command('adopt', file)}\n"
             f"To see which ones your agent breaks: {asked.place.command('check')}"
         )
     example = asked.place.command("add", "pat", "'Run the tests before you commit'")

@@ -297,7 +297,10 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         return number
     position = decided[-1].position
     if position == _KEPT:
-        note("You decided to keep that change. To take the change back, use `reflector undo`.")
+        note(
+            "You decided to keep that change. To take it back, find its number with "
+            "`reflector log --memory`, then: reflector undo NUMBER"
+        )
         return number
     if position is None:
         note(

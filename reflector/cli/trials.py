@@ -108,7 +108,8 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
     """Start a trial.
 
-    Half of your next sessions do not see the playbook, or the rules NAME.
+    A trial withholds the playbook, or only the rules that you name, from half of your next
+    sessions.
 
     With --placebo, a third of your sessions get the rules, a third get neutral lines of the same
     length, and a third get neither. reflector never withholds pinned rules, or rules that the agent
@@ -318,12 +319,12 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     ended = f"{found.rate:.0%} {found.outcome} (outcome known for {found.known:.0%})"
     used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
     say(f"{sessions}: {ended}{used}.")
-    say(f"If {found.share:.0%} of sessions do not get the playbook, a trial detects a change of")
+    say(f"If {found.share:.0%} of sessions do not get the playbook, trials detect a change of")
     for length in found.lengths:
-        late = "after more than a year" if length.late is None else f"within {length.late} weeks"
-        half = f"half of the trials within {length.weeks} weeks, 9 of 10 {late}"
+        late = "need more than a year" if length.late is None else f"within {length.late} weeks"
+        half = f"half of them within {length.weeks} weeks, 9 of 10 {late}"
         ends = "not within a year" if length.weeks is None else half
-        say(f"  {length.points:2} points: {ends}")
+        say(f"  {length.points:2} percentage points: {ends}")
     costs = [
         f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
         for length in found.lengths

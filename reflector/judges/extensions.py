@@ -167,11 +167,13 @@ def _checked(reply: object, extension: Extension) -> Reply:
 
     Raises: TypeError
     """
-    if not isinstance(reply, Reply) or not isinstance(reply.usage, Usage):
+    if not isinstance(reply, Reply):
         raise TypeError(f"the reply is {type(reply).__name__}, not a reflector.judges.model.Reply")
+    if not isinstance(reply.usage, Usage):
+        raise TypeError(f"the usage of the reply is {type(reply.usage).__name__}, not a Usage")
     texts = (reply.text, reply.model, reply.stop_reason)
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("text, model and stop_reason of a reply must be texts")
+        raise TypeError("text, model and stop_reason of a reply must be strings")
     counts = astuple(reply.usage)
     if not all(type(count) is int and count >= 0 for count in counts):
         raise TypeError("each token count in a reply must be a whole number of at least 0")
