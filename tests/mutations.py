@@ -471,7 +471,7 @@ MUTATIONS = [
     Mutation(CALLS, "_HEREDOC.sub(_with_first_line, command)", "command", BLAMED_LINES),
     Mutation(CHECK_EVIDENCE, "words = words or [", "words = words and [", BLAMED_LINES),
     Mutation(CHECK_EVIDENCE, "each.deed not in _TO_LOOK_AT", "False", BLAMED_LINES),
-    Mutation(CHECK_EVIDENCE, 'or [("", _Words())]', "", BLAMED_LINES),
+    Mutation(CHECK_EVIDENCE, 'or [("", ShownLine())]', "", BLAMED_LINES),
     Mutation(
         CHECK_EVIDENCE, "alone.occasion and alone.names_command", "alone.occasion", BLAMED_LINES
     ),
