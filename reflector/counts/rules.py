@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
 from reflector.counts import subjects
@@ -112,6 +112,10 @@ _NO_ARGUMENTS = r"(?=[ \t]*(?:\Z|[;&|)\n`\"'>]|\d>))"
 _OPEN_ENDS = frozenset("(/=:-")
 
 
+#: The word after which a command has no more options, as an expression.
+_END_OF_OPTIONS = r"\-\-"
+
+
 class Rule(NamedTuple):
     """A rule: its text, and a key that follows from its words. For a fact, only calls that contain
     one of its tokens are counted.
@@ -154,7 +158,7 @@ class Marks(NamedTuple):
 
     run, written  one bit for each of the rule's tokens
     said          a bit for a sentence that repeats the rule, then one for each token that you name
-    came_up       CAME_UP if the occasion came up, and LATE, IN_TIME or UNKNOWN; MENTIONED
+    came_up       CAME_UP if the occasion came up, and LATE, IN_TIME or UNKNOWN; MENTIONED; LOADED
     """
 
     run: int = 0
@@ -756,12 +760,29 @@ def _words_of(token: Token) -> str:
     end += _NOT_SCRATCH if token.negated and "test" in token.text else ""
     is_interpreter = token.form == BEFORE_FILE and token.is_program
     options = RUNNING_OPTIONS if is_interpreter else OPTIONS
-    between = [rf"{options} +{script}", *(_between(each, options) for each in words[1:])]
-    return first + "".join(map(str.__add__, between, words)) + end
+    in_order = [*takewhile(lambda word: not word.startswith("\\-"), words)]
+    named = first
+    for word in in_order:
+        named += f"{options} +{script}{word}"
+        script = ""
+    return named + (_options_ahead(words[len(in_order) :], end) or end)
 
 
-def _between(word: str, options: str) -> str:
-    """Return an expression for what may precede a word of a command. Arguments may precede an
-    option, as in `cargo update serde --precise 1.0`.
+def _options_ahead(words: Sequence[str], end: str) -> str:
+    """Return an expression that looks ahead for options, each with the words that follow it.
+
+    Other arguments may precede an option, as in `cargo update serde --precise 1.0`. Each option is
+    looked for from the same place, so the time does not grow with a power of their number. Words
+    after `--` are not options, and must be in order.
     """
-    return rf"{options} +" if not word.startswith("\\-") else r"(?:(?! -- )[^;&|\n])*? +"
+    groups: list[list[str]] = []
+    for word in words:
+        is_after_options = bool(groups) and groups[-1][0] == _END_OF_OPTIONS
+        if word.startswith("\\-") and not is_after_options:
+            groups.append([])
+        groups[-1].append(word)
+    ends = [r"(?![\w-])"] * (len(groups) - 1) + [end]
+    return "".join(
+        rf"(?=(?:(?! -- )[^;&|\n])*? +{' +'.join(group)}{group_end})"
+        for group, group_end in zip(groups, ends, strict=False)
+    )

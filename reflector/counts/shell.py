@@ -7,8 +7,16 @@ from __future__ import annotations
 
 import re
 
+#: Programs that run another program, which cannot be the value of an option. Otherwise, a command
+#: that repeats them could be read in many ways, and the search would not end.
+_STARTERS = (
+    r"(?:[^\s;&|]*/)?(?:sudo|env|time|xargs|nohup|nice|exec|timeout|node|deno|bun|tsx|ts-node"
+    r"|python[\d.]*|ruby|perl|php|(?:ba|z|da)?sh|pwsh|uv|poetry|pdm|hatch|pipenv|rye|bundle|mise"
+    r"|npx|bunx|source|\.|docker|podman)(?=\s)"
+)
+_VALUE = rf"(?: +(?!{_STARTERS})[^-\s;&|][^\s;&|]*)??"
 #: Options between a program and its first argument, each with or without a value.
-OPTIONS = r"(?: +-[^\s;&|]+(?: +[^-\s;&|][^\s;&|]*)??)*?"
+OPTIONS = rf"(?: +-[^\s;&|]+{_VALUE})*?"
 #: The characters before a command. A line after a backslash is not a command of its own.
 _SHELL_WORDS = (
     rf"\b(?:(?:sudo|env|time|xargs|nohup|nice){OPTIONS}|exec|then|do|else|if|while|RUN"
@@ -28,7 +36,7 @@ _INTERPRETER = (
 )
 RUNNING_OPTIONS = (
     r"(?: +-(?!(?:[cemn]|-check|-eval|-print|-version)(?![\w-]))[^\s;&|]*"
-    r"(?: +[^-\s;&|][^\s;&|]*)??)*?"
+    rf"{_VALUE})*?"
 )
 _INTERPRETERS = rf"(?:{_INTERPRETER}{RUNNING_OPTIONS} +)*"
 _ENDING = r"\.(?:[cm]?[jt]sx?|py|sh|bash|zsh|fish|rb|pl|php|ps1)"
@@ -109,7 +117,9 @@ _EXAMPLES = r"(?:\.(?!example|sample|template|dist)[\w-]+)*"
 
 def file_expression(path: str) -> str:
     """Return an expression for a file of a rule as an argument. `.env` has variants."""
-    escaped = re.escape(path.removeprefix("./")).replace(r"\*\*", r"\S*").replace(r"\*", r"[^\s/]*")
+    # Stars in a row mean no more than one, and the search would take a power of their number.
+    plain = re.sub(r"(?:\*\*/)+(?=\*\*/)|\*+(?=\*\*)", "", path.removeprefix("./"))
+    escaped = re.escape(plain).replace(r"\*\*", r"\S*").replace(r"\*", r"[^\s/]*")
     variants = _EXAMPLES if path.endswith(".env") else ""
     return escaped if path.endswith("/") else rf"{escaped}{variants}(?![\w.-])"
 
@@ -151,6 +161,10 @@ def run_of(script: str) -> str:
     within = rf"{into_folder}{_INTERPRETERS}(?:\./)?{name}"
     at_begin = rf"{BEGIN}{_INTERPRETERS}{at_path}"
     places = rf"(?:{at_begin}|{within})" if folder else at_begin
-    options = "".join(rf"[^;&|\n]*? {argument}" for argument in arguments)
-    end = r"(?![\w-])" if script[-1].isalnum() else ""
-    return rf"{places}[\"']?(?![\w./:-]*\w){options}{end}"
+    # Each argument is looked for from the same place, or the time would grow with a power of them.
+    found = "".join(rf"(?=[^;&|\n]*? {argument}{_word_end(argument)})" for argument in arguments)
+    return rf"{places}[\"']?(?![\w./:-]*\w){found}"
+
+
+def _word_end(word: str) -> str:
+    return r"(?![\w-])" if word[-1].isalnum() else ""

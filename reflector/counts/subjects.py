@@ -19,7 +19,7 @@ _COMMIT = re.compile(r"\bcommits?\b", re.IGNORECASE)
 _LENGTH = re.compile(
     r"\b(?:titles?|subjects?|messages?|summar(?:y|ies)|(?:first|header) lines?|headlines?)\b"
     r"[^.;]*?(?:under|below|at most|max(?:imum)?(?: of)?|no more than|not exceed|within|up to|<=?|≤"
-    r"|(?:less|fewer|shorter|longer) than)[ \t]*(?P<most>\d+)[ \t-]*char",
+    r"|(?:less|fewer|shorter|longer) than)[ \t]*(?P<most>\d{1,5})[ \t-]*char",
     re.IGNORECASE,
 )
 _BEGINS = re.compile(r"\b(?:start|begin|prefix|lead)\w*\b", re.IGNORECASE)

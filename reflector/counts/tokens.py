@@ -37,6 +37,8 @@ from reflector.counts.token import PATH, PROGRAMS, Token
 
 #: Events have one bit for each token.
 MOST_TOKENS = 16
+#: The most characters of a rule that are read. Longer ones are not rules that a call can show.
+_MAX_RULE = 1_000
 _MIN_CHARACTERS = 3
 _MOST_CHARACTERS = 120
 
@@ -93,6 +95,7 @@ _AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&&?|then|y|e|,|和|以及|、)[ \t]*(?:then[
 
 def tokens_of(text: str) -> tuple[Token, ...]:
     """Return the tokens of a rule in the order of its text, without duplicates."""
+    text = text[:_MAX_RULE]
     tokens: dict[str, Token] = {}
     conditions = conditions_of(text)
     end = 0

@@ -215,3 +215,34 @@ def test_rule_is_loaded_at_its_files(message: Message, *, is_loaded: bool) -> No
 )
 def test_token_has_a_name_for_the_page(rule: str, shown: str) -> None:
     assert tokens_of(rule)[0].shown == shown
+
+
+@pytest.mark.parametrize(
+    ("rule", "piece"),
+    [
+        ("Never run `git commit --a1 --b2 --c3 --d4`.", "git commit --a1 --b2 --c3 "),
+        ("Never run `git commit --a1 --b2 --c3 --d4`.", "--a1 --b2 --c3 "),
+        ("Run `tools/x.js a b c d` before you commit.", "tools/x.js a b c "),
+        ("Run `tools/x.js` before you commit.", "bash -x "),
+        ("Run `tools/x.js` before you commit.", "docker exec -it x node -r y tools/"),
+        ("Never use `allow_draft`.", "sudo -u x env -i "),
+        ("Don't read `secrets/**/**/**/**/x.key`.", "cat secrets/a/"),
+    ],
+)
+def test_hostile_command_is_read_in_bounded_time(rule: str, piece: str) -> None:
+    """Without the cure, each of these takes more than the time limit of a test."""
+    rules = rule_set([rule_of(rule)])
+    command = f"git commit {piece * (12_000 // len(piece))} allow_draft x.key d"
+    assert rules.count([runs(command)]).steps == 1
+
+
+@pytest.mark.parametrize("piece", ["use `x` instead of `y` ", "A_b ", "not ", "`a`, or "])
+def test_hostile_rule_is_read_in_bounded_time(piece: str) -> None:
+    """Without the cure, the first piece takes more than the time limit of a test."""
+    text = f"Never use `git commit` {piece * (12_000 // len(piece))}"
+    assert rule_set([rule_of(text)]).rules
+
+
+def test_title_with_a_huge_limit_is_no_rule_about_messages() -> None:
+    digits = "9" * 5_000
+    assert not _breaks(f"Keep commit titles under {digits} characters.", runs("git commit -m x"))

@@ -10,7 +10,7 @@ most common words of the trade are ignored. `trials/outcome.py` reads messages w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -159,11 +159,17 @@ def stance(text: str, stem: Callable[[str], str] | None = None) -> dict[str, boo
     points: dict[str, bool] = {}
     for clause in expression("clause").split(text[:6000]):
         negated = _negated_part(clause)
-        for match in expression("topic").finditer(clause[: negated.stop]):
-            word = match[0].strip(".-_").lower()
-            if word not in words_of("common"):
-                points.setdefault((stem or _stem)(word), match.start() >= negated.start)
+        for word, start in _topics(clause[: negated.stop]):
+            points.setdefault((stem or _stem)(word), start >= negated.start)
     return points
+
+
+def _topics(clause: str) -> Iterator[tuple[str, int]]:
+    """Yield the words of a clause that are not common, each with its index."""
+    for match in expression("topic").finditer(clause):
+        word = match[0].strip(".-_").lower()
+        if word not in words_of("common"):
+            yield word, match.start()
 
 
 def _negated_part(clause: str) -> range:
@@ -176,7 +182,7 @@ def _negated_part(clause: str) -> range:
     if expression("twofold").search(clause, end):
         return range(size, size)
     for preposition in expression("preposition").finditer(clause, end):
-        if stance(clause[end : preposition.start()]):
+        if any(_topics(clause[end : preposition.start()])):
             return range(negation.start(), preposition.start())
     return range(negation.start(), size)
 
