@@ -74,8 +74,8 @@ def features_of(text: str) -> dict[str, bool]:
 
 
 def all_aims_of(text: str) -> frozenset[str]:
-    """Return the aims of a text, with all that it says and what it rejects as aims too. Two texts
-    with the same one ask for the same.
+    """Return the aims of a text, its lasting request as a whole, and its rejected part. Two texts
+    that share one of these ask for the same.
     """
     plain = _plain(text)
     return aims_of(text).union(_rejected(plain), _whole(plain))
@@ -86,7 +86,7 @@ def _plain(text: str) -> str:
 
 
 def _rejected(text: str) -> Iterator[str]:
-    """Yield what a text rejects as an aim, in which the order of the words does not count."""
+    """Yield the rejected part of a text as an aim, without the order of its words."""
     match = _REJECTED.search(text)
     words = stance(match[1], usual_word) if match else ()
     if len(words) >= _FEWEST_SHARED:

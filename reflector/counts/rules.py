@@ -745,7 +745,9 @@ def _with_option(token: Token) -> str:
     command, _, option = token.text.rpartition(" ")
     words = _words_of(Token(command, token.negated))
     ahead = option_ahead(command, option)
-    return f"{ahead if token.form == WITH else ahead.replace('(?=', '(?!', 1)}{words}"
+    is_there = ahead if token.form == WITH else f"(?!{ahead})"
+    # The program comes first, or the option would be looked for at each word of the command.
+    return f"(?={re.escape(command.split()[0])}){is_there}{words}"
 
 
 def _words_of(token: Token) -> str:

@@ -243,6 +243,6 @@ def test_hostile_rule_is_read_in_bounded_time(piece: str) -> None:
     assert rule_set([rule_of(text)]).rules
 
 
-def test_title_with_a_huge_limit_is_no_rule_about_messages() -> None:
+def test_title_with_a_huge_limit_is_no_rule() -> None:
     digits = "9" * 5_000
     assert not _breaks(f"Keep commit titles under {digits} characters.", runs("git commit -m x"))
