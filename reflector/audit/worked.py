@@ -2,7 +2,8 @@
 changed.
 
 Invariant: each vote of a session on a rule belongs to one model or to an unknown one, so the votes
-by model add up to those of `list`. `list`, `stats`, `status` and the report use this module.
+by model add up to those of `list`, except that each is rounded to a millionth. `list`, `stats`,
+`status` and the report use this module.
 """
 
 from __future__ import annotations
