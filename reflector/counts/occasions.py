@@ -21,6 +21,7 @@ from reflector.counts.clauses import (
     without_code,
 )
 from reflector.counts.forms import SCRIPT
+from reflector.counts.globs import glob_expression
 from reflector.counts.token import Token
 
 
@@ -190,8 +191,6 @@ _OTHERS = re.compile(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b",
 _SUCH_FILES = "sessions that changed such files"
 _CODE = re.compile(r"`[^`\n]*`")
 #: The parts of a pattern of files, escaped, and their expressions.
-_CHOICE = re.compile(r"\\\{([^{}]*)\\\}")
-_PATTERN = {r"\*\*/": r"(?:.+/)?", r"\*\*": r".+", r"\*": r"[^/]*"}
 
 
 def names_case(heading: str) -> bool:
@@ -390,8 +389,4 @@ def places_in_act(occasions: Iterable[Occasion], act: Act) -> Iterator[tuple[Occ
 def path_expression(path: str) -> str:
     """Return an expression for the files that a rule's path or pattern describes."""
     end = r"/" if path.endswith("/") else r"(?:/|$)"
-    expression = re.escape(path.removeprefix("./").rstrip("/"))
-    for written, meant in _PATTERN.items():
-        expression = expression.replace(written, meant)
-    expression = _CHOICE.sub(lambda choice: f"(?:{choice[1].replace(',', '|')})", expression)
-    return rf"(?:^|/){expression}{end}"
+    return rf"(?:^|/){glob_expression(path)}{end}"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from reflector.counts.globs import glob_expression
+
 #: Programs that run another program, which cannot be the value of an option. Otherwise, a command
 #: that repeats them could be read in many ways, and the search would not end.
 _STARTERS = (
@@ -41,6 +43,8 @@ RUNNING_OPTIONS = (
 _INTERPRETERS = rf"(?:{_INTERPRETER}{RUNNING_OPTIONS} +)*"
 _ENDING = r"\.(?:[cm]?[jt]sx?|py|sh|bash|zsh|fish|rb|pl|php|ps1)"
 _NAME = r"[\w@-][\w.@-]*"
+#: A character of a file's name in a command.
+_NAME_SIGN = r"[^\s/\"'`;&|()]"
 #: Folders that contain programs without an ending.
 _PROGRAM_FOLDER = r"(?:bin|scripts?|tools?|hack|ci)"
 _PATH = (
@@ -117,11 +121,11 @@ _EXAMPLES = r"(?:\.(?!example|sample|template|dist)[\w-]+)*"
 
 def file_expression(path: str) -> str:
     """Return an expression for a file of a rule as an argument. `.env` has variants."""
-    # Stars in a row mean no more than one, and the search would take a power of their number.
-    plain = re.sub(r"(?:\*\*/)+(?=\*\*/)|\*+(?=\*\*)", "", path.removeprefix("./"))
-    escaped = re.escape(plain).replace(r"\*\*", r"\S*").replace(r"\*", r"[^\s/]*")
+    expression = glob_expression(path, _NAME_SIGN)
+    if path.endswith("/"):
+        return rf"{expression}/"
     variants = _EXAMPLES if path.endswith(".env") else ""
-    return escaped if path.endswith("/") else rf"{escaped}{variants}(?![\w.-])"
+    return rf"{expression}{variants}(?![\w.-])"
 
 
 def reading_of(path: str) -> str:
