@@ -16,7 +16,9 @@ def test_session_and_its_resume_count_once(
     other: Other,
 ) -> None:
     said = other.prints(FIX).stderr
-    assert ("Failed" in said, "Hook " in said) == (False, False)
+    about_hooks = [line for line in said.splitlines() if "Failed" in line or "Hook " in line]
+    # Gemini CLI prints the line that we show at the start of a session.
+    assert about_hooks in ([], ["Hook system message: playbook: 3 rules"])
     for body in other.api.asked_about(FIX):
         assert other.api.text_of(body).count(ADVICE) == 1
     other.check(*ONCE, helpful=1)
