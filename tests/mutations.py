@@ -231,8 +231,8 @@ OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statist
 COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS, SENTENCES, SHELL, CLAUSES = of(
     "counts", "rules tokens occasions likeness calls sentences shell clauses"
 )
-AROUND, SCOPES, DEEDS, TOKEN, SPELLINGS, SUBJECTS = of(
-    "counts", "around scopes deeds token spellings subjects"
+AROUND, SCOPES, DEEDS, TOKEN, SPELLINGS, SUBJECTS, GLOBS = of(
+    "counts", "around scopes deeds token spellings subjects globs"
 )
 KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
 COUNTED = (
@@ -241,6 +241,7 @@ COUNTED = (
     "tests/counts/test_bans.py",
 )
 REPEATED = ("tests/counts/test_repeated.py",)
+PATTERNS = ("tests/counts/test_globs.py",)
 REQUESTED = ("tests/counts/test_sentences.py", "tests/judges/test_aims.py")
 FOLDED = ("tests/sessions/test_counted.py",)
 LOADED, ELSEWHERE = "reflector/sessions/loaded.py", "reflector/check/elsewhere.py"
@@ -534,7 +535,8 @@ MUTATIONS = [
         "        if False:",
         COUNTED,
     ),
-    Mutation(OCCASIONS, r'r"\*": r"[^/]*"', r'r"\*": r".*"', COUNTED),
+    Mutation(GLOBS, 'name: str = "[^/]"', 'name: str = "."', COUNTED),
+    Mutation(GLOBS, 'pattern == "**" or ', "", PATTERNS),
     Mutation(CALLS, 'line.startswith("+")', 'line.startswith(("+", "-"))', COUNTED),
     Mutation(
         KEPT_COUNTS, "            if self._book.active(window_id):", "            if True:", FOLDED

@@ -23,6 +23,7 @@ def _describes(pattern: str, path: str) -> bool:
         ("src/**/*.ts", "src/a/b/c.ts"),
         ("**/api/**/test_*.py", "x/api/v1/api/test_a.py"),
         ("./src/**", "src/a/b.py"),
+        ("**", "src/a.py"),
         ("*.{ts,tsx}", "a.tsx"),
         ("{src,lib}/{a,b}.py", "lib/a.py"),
         ("app/[id]/page.tsx", "app/[id]/page.tsx"),
