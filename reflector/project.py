@@ -212,30 +212,39 @@ class Project:
         """The URL of the ledger's database: the one in the settings, or the project's own file."""
         return self.config.ledger_url or sqlite_url(self.ledger_file)
 
-    def open_ledger(self, *, mends: bool = False, walks: bool = True) -> Ledger:
+    def open_ledger(self, *, accepts_newer: bool = False, walks: bool = True) -> Ledger:
         """Open the project's ledger; create it on first use. If it cannot be written, a copy is
         opened that refuses to append.
 
-        mends  open it even if a table shows that a newer version wrote it
-        walks  without it, a file that must be proved first is refused
+        accepts_newer  open it even if a table shows that a newer version wrote it
+        walks          without it, a file that must be proved first is refused
 
         Raises: LedgerError.
         """
         if self.config.ledger_url:
-            shared = Ledger.open(self.config.ledger_url, self.config.playbook, mends=mends)
+            shared = Ledger.open(
+                self.config.ledger_url, self.config.playbook, accepts_newer=accepts_newer
+            )
             shared.draw = authorship.draw
             return shared
         is_asked = self.is_only_read and self.ledger_file.exists()
         if not is_asked:
             self.make_state_dir()
-        is_noted = entries.admit(self.place, walks=walks, mends=mends, writes=not is_asked)
+        is_noted = entries.admit(
+            self.place, walks=walks, accepts_newer=accepts_newer, writes=not is_asked
+        )
         try:
             if is_asked:
                 ledger = Ledger.open_copy(
-                    self.ledger_file, self.config.playbook, mends=mends, rebuilds=not is_noted
+                    self.ledger_file,
+                    self.config.playbook,
+                    accepts_newer=accepts_newer,
+                    rebuilds=not is_noted,
                 )
             else:
-                ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
+                ledger = Ledger.open_file(
+                    self.ledger_file, self.config.playbook, accepts_newer=accepts_newer
+                )
         except LedgerCorrupt as error:
             back = entries.way_back(self.root, self.ledger_file)
             raise type(error)(f"{error}; {back}") if back else error from error

@@ -114,8 +114,8 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
         raise click.exceptions.Exit(1 if drift else 0)
     place.needs_playbook()
     if fix:
-        with project.open_ledger(mends=True) as ledger:
-            ledger.mend_triggers()
+        with project.open_ledger(accepts_newer=True) as ledger:
+            ledger.repair_triggers()
             for repair in heads.mend_head(ledger, why):
                 warn(repair)
     kept = rebuild_project(project, partial(progress, label="rebuilding"), place.note)

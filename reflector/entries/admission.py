@@ -37,13 +37,15 @@ Relation = Literal["same", "earlier", "parted", ""]
 _MOST_TRIES = 5
 
 
-def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool = True) -> bool:
+def admit(
+    place: Place, *, walks: bool = True, accepts_newer: bool = False, writes: bool = True
+) -> bool:
     """Decide whether the file in a ledger's place may be opened. If needed, create it, prove it or
     restore it from its copy. Return whether its tables can be trusted.
 
-    walks   False to skip this work, because the start hook does not wait for it
-    mends   as in `Ledger.open`
-    writes  False to prove the file and leave it unchanged
+    walks          False to skip this work, because the start hook does not wait for it
+    accepts_newer  as in `Ledger.open`
+    writes         False to prove the file and leave it unchanged
 
     Raises: LedgerStrange for a file that this home has not noted, LedgerGone for one that cannot be
     restored, LedgerLocked, LedgerError.
@@ -66,7 +68,7 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
         return False
     with notes.hold_notes(place.root):
         for _ in range(_MOST_TRIES):
-            if _settle(place, mends=mends):
+            if _settle(place, accepts_newer=accepts_newer):
                 return True
     raise LedgerUnavailable(
         f"another process repeatedly replaces {place.file}; stop that process, then try again"
@@ -121,7 +123,7 @@ def claim(place: Place) -> None:
         refuse_journal(place.file)
         origin = _proved_origin(place)
         copies.set_aside(place, origin)
-        _accept(place, origin, notes.entry_of(place.root), mends=False)
+        _accept(place, origin, notes.entry_of(place.root), accepts_newer=False)
 
 
 def _is_noted(place: Place, entry: Entry | None) -> bool:
@@ -160,7 +162,7 @@ def _has_mark(stranger: Look, entry: Entry) -> bool:
     return bool(entry.mark) and stranger.has_checkpoint(notes.mark_name(entry.mark), entry.mark)
 
 
-def _settle(place: Place, *, mends: bool) -> bool:
+def _settle(place: Place, *, accepts_newer: bool) -> bool:
     """Create, restore or accept the ledger of a place, and note it. Return whether it may be opened
     now; False if another process created, replaced or removed the file meanwhile.
 
@@ -185,14 +187,14 @@ def _settle(place: Place, *, mends: bool) -> bool:
     if entry is not None:  # one command may name another playbook in the same file
         noted = place._replace(playbook=entry.playbook)
         if entry.file == file and _is_new(noted, entry):
-            _go_on_making(noted, entry, mends=mends)
+            _go_on_making(noted, entry, accepts_newer=accepts_newer)
             return True
         if notes.copy_end(place.root).position:
-            return _accept_or_restore(noted, entry, mends=mends)
+            return _accept_or_restore(noted, entry, accepts_newer=accepts_newer)
     original = _original(place)
     if original is None:
         raise _strange(place)
-    _arrive(place, original, mends=mends)
+    _arrive(place, original, accepts_newer=accepts_newer)
     return True
 
 
@@ -218,17 +220,17 @@ def _begin(place: Place) -> None:
     notes.write_note(place, "", notes.new_mark())
 
 
-def _go_on_making(place: Place, entry: Entry, *, mends: bool) -> None:
+def _go_on_making(place: Place, entry: Entry, *, accepts_newer: bool) -> None:
     """Accept the file of a ledger whose creation was interrupted, or runs in another process."""
     try:
         origin = _proved_origin(place)
     except LedgerStrange:  # it does not have tables yet
         return
     if origin:
-        _accept(place, origin, entry, mends=mends)
+        _accept(place, origin, entry, accepts_newer=accepts_newer)
 
 
-def _accept_or_restore(place: Place, entry: Entry, *, mends: bool) -> bool:
+def _accept_or_restore(place: Place, entry: Entry, *, accepts_newer: bool) -> bool:
     """Accept a file in the place of a ledger of which this home has a copy, or restore that ledger
     in its place. Return whether the file there may be opened.
     """
@@ -247,7 +249,7 @@ def _accept_or_restore(place: Place, entry: Entry, *, mends: bool) -> bool:
             f"{place.file} was replaced; the new file has your {end.position:,} events and "
             f"{position - end.position:,} more"
         )
-    _accept(place, origin, entry, mends=mends)
+    _accept(place, origin, entry, accepts_newer=accepts_newer)
     return True
 
 
@@ -354,7 +356,7 @@ def _original(place: Place) -> Entry | None:
         return None if stranger.fault() else nearest
 
 
-def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
+def _arrive(place: Place, original: Entry, *, accepts_newer: bool) -> None:
     """Accept a ledger that came with a moved or copied project. If the project was moved, the notes
     move too.
     """
@@ -369,10 +371,10 @@ def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
             rmtree(own_folder(str(place.root)), ignore_errors=True)
             os.rename(own_folder(original.root), own_folder(str(place.root)))  # noqa: PTH104
             entry = original
-    _accept(place, original.origin, entry, mends=mends)
+    _accept(place, original.origin, entry, accepts_newer=accepts_newer)
 
 
-def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> None:
+def _accept(place: Place, origin: str, entry: Entry | None, *, accepts_newer: bool) -> None:
     """Fill the tables of a proved file again, mark it and note it.
 
     Raises: LedgerCorrupt, LedgerError, OSError.
@@ -380,8 +382,8 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
     from reflector.proof.schema import wrong_triggers
 
     mark = (entry.mark if entry is not None else "") or notes.new_mark()
-    with Ledger.open_file(place.file, place.playbook, mends=mends) as ledger:
-        ledger.mend_triggers()
+    with Ledger.open_file(place.file, place.playbook, accepts_newer=accepts_newer) as ledger:
+        ledger.repair_triggers()
         with ledger.asking() as sql:
             strange = sorted(wrong_triggers(sql))
         if strange:

@@ -84,15 +84,15 @@ class Ledger(Reader):
         database: str | sa.Engine,
         playbook: str = "default",
         *,
-        mends: bool = False,
+        accepts_newer: bool = False,
         keeps_copy: bool = True,
     ) -> Self:
         """Open a ledger by its SQLAlchemy URL, or in the database of an SQLAlchemy engine. Create
         or upgrade it on first use.
 
         Only its owner can read a new SQLite file. With `keeps_copy`, an older SQLite ledger is
-        copied beside itself before its upgrade. With `mends`, tables with the mark of a newer
-        version do not prevent opening, until `mend_triggers` accepts them.
+        copied beside itself before its upgrade. With `accepts_newer`, tables with the mark of a
+        newer version do not prevent opening, until `repair_triggers` accepts them.
 
         Raises: LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
         """
@@ -103,7 +103,7 @@ class Ledger(Reader):
                     claim_file(Path(engine.url.database))
                 upgraded = ensure_current(engine, keeps_copy=keeps_copy)
                 known = _playbook(engine, playbook)
-            if not mends:
+            if not accepts_newer:
                 _refuse_newer_tables(playbook, known.code_version)
             ledger = cls(engine, known.playbook_id, playbook)
             ledger._bring_up_to_date(known, upgraded, keeps_copy=keeps_copy)
@@ -141,7 +141,7 @@ class Ledger(Reader):
         if is_older:
             self.rebuild()
         if has_earlier_triggers:
-            self.mend_triggers()
+            self.repair_triggers()
         if kept is not None:
             reflector.ledger.tell(_upgraded(kept, revision))
 
@@ -200,7 +200,12 @@ class Ledger(Reader):
 
     @classmethod
     def open_file(
-        cls, path: Path, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True
+        cls,
+        path: Path,
+        playbook: str = "default",
+        *,
+        accepts_newer: bool = False,
+        keeps_copy: bool = True,
     ) -> Self:
         """Open the SQLite ledger in a file. Only their owner can read a new file and its folder."""
         try:
@@ -210,11 +215,18 @@ class Ledger(Reader):
                 f"the folder of the ledger {path} cannot be created ({error.strerror}); "
                 "check the permissions of the folders above it"
             ) from error
-        return cls.open(sqlite_url(path), playbook, mends=mends, keeps_copy=keeps_copy)
+        return cls.open(
+            sqlite_url(path), playbook, accepts_newer=accepts_newer, keeps_copy=keeps_copy
+        )
 
     @classmethod
     def open_copy(
-        cls, path: Path, playbook: str = "default", *, mends: bool = False, rebuilds: bool = False
+        cls,
+        path: Path,
+        playbook: str = "default",
+        *,
+        accepts_newer: bool = False,
+        rebuilds: bool = False,
     ) -> Self:
         """Open a copy of a SQLite ledger whose file cannot be written, only to read it.
 
@@ -228,9 +240,9 @@ class Ledger(Reader):
         folder = TemporaryDirectory(prefix="reflector-ledger-")
         try:
             url = sqlite_url(copy_of(path, Path(folder.name)))
-            ledger = cls.open(url, playbook, mends=mends, keeps_copy=False)
+            ledger = cls.open(url, playbook, accepts_newer=accepts_newer, keeps_copy=False)
             if rebuilds:
-                ledger.mend_triggers()
+                ledger.repair_triggers()
                 ledger.rebuild()
         except OSError as error:
             folder.cleanup()
@@ -367,7 +379,7 @@ class Ledger(Reader):
         with self.writing() as writing:
             set_checkpoint(writing.sql, name, "", position, state_hash)
 
-    def mend_triggers(self) -> None:
+    def repair_triggers(self) -> None:
         """Create the append-only triggers and the views of this code again, and mark tables of a
         newer version as this version's. On a server only the owner may do this.
 

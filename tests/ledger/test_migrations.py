@@ -164,12 +164,12 @@ def test_only_earlier_triggers_and_views_are_replaced(
     sql.run(ledger, *changed, "UPDATE projection SET state_hash = ''")
     again = open_ledger()
     if on:  # on a server they are its owner's
-        again.mend_triggers()
+        again.repair_triggers()
     assert list(verify(again)) == []
     assert sql.rows(ledger, "SELECT state_hash FROM projection") == [(migration.made_digest(),)]
     sql.run(ledger, *changed)
     assert {finding.code for finding in verify(open_ledger())} == {"trigger", "schema"}
-    ledger.mend_triggers()
+    ledger.repair_triggers()
     assert list(verify(ledger)) == []
 
 

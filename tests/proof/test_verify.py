@@ -329,7 +329,7 @@ def test_changed_trigger_is_found(told: Ledger, statements: list[str], what: str
         sql.run(told, *(one.format(name=name, table=table, when=when) for one in statements))
         (finding,) = verify(told)
         assert (finding.code, f"the trigger {name} {what}" in finding.message) == ("trigger", True)
-        told.mend_triggers()
+        told.repair_triggers()
         assert list(verify(told)) == []
 
 
