@@ -74,7 +74,7 @@ class Replay:
         self._recorder = Recorder(None)
         # Prepared by the ledger like each of its connections: page size, WAL, synchronous, foreign
         # keys.
-        self._cursor = self._open.enter_context(self._bare.engine.connection()).cursor()
+        self.cursor = self._open.enter_context(self._bare.engine.connection()).cursor()
 
     def close(self) -> None:
         self._open.close()
@@ -121,8 +121,9 @@ class Replay:
         return Statements(self._recorder, *of)
 
     def _execute(self, transactions: list[list[Call]]) -> None:
-        cursor = self._cursor
+        cursor = self.cursor
         for calls in transactions:
+            cursor.execute("BEGIN IMMEDIATE")
             for many, sql, values, read in calls:
                 if many:
                     cursor.executemany(sql, values)
@@ -130,7 +131,7 @@ class Replay:
                     cursor.execute(sql, *values)
                 if read:
                     cursor.fetchall()
-            cursor.connection.commit()
+            cursor.execute("COMMIT")
 
     def _copy(self, file: Path, name: str) -> Ledger:
         copy = file.with_name(f"{file.stem}-{name}.db")

@@ -7,15 +7,17 @@ import lzma
 import platform
 import re
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_ledger, bench_transcripts, made, verdict_price
+from benchmarks import bench_append, bench_ledger, bench_transcripts, made, verdict_price
 from benchmarks.harness import Row, machine, table
 from benchmarks.judgement import Case, interval, left_out, main, tables
 from benchmarks.made_transcript import write_transcript
 from benchmarks.readme_block import BEGIN, END, SHOWN, block, fill
+from benchmarks.replay import Replay
 from reflector.ledger.store import Ledger
 from tests.judges.api import Api, sound
 from tests.road.sessions import Session
@@ -231,3 +233,17 @@ def test_published_figures_name_no_folder_or_machine() -> None:
     published = machine() + (RESULTS.read_text("utf-8") if RESULTS.exists() else "")
     assert re.search(r"(?<![\w.])/\w+/", published) is None
     assert f" {platform.node()} " not in published
+
+
+def test_the_floor_of_an_append_is_one_transaction(tmp_path: Path) -> None:
+    file, numbers = tmp_path / "ledger.db", count()
+    with Ledger.open_file(file) as ledger:
+        ledger.append([made.playbook(), *bench_append.sessions(numbers, 2)])
+    replay = Replay(file)
+    statements: list[str] = []
+    replay.cursor.connection.set_trace_callback(statements.append)
+    replay.ratio([([], [bench_append.sessions(numbers, 2)]) for _ in range(2)])
+    replay.close()
+    ends = [word for word in statements if word.startswith(("BEGIN", "COMMIT"))]
+    assert ends == ["BEGIN IMMEDIATE", "COMMIT"] * 2
+    assert (statements[0], statements[-1]) == (ends[0], ends[-1])
