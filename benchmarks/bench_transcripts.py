@@ -218,8 +218,10 @@ class _Ends:
         )
         write_transcript(fresh, _MB, session=9999)
         self._end(session, template)
-        shutil.rmtree(known, ignore_errors=True)
+        self._remove(known)
         shutil.copytree(self.project, known)
+        # The copy's ledger is noted while its original is, or it would be a stranger's.
+        self._run([*self.command, str(known), "drain"])
 
         def more() -> float:
             with session.open("ab") as file:
@@ -300,14 +302,16 @@ class _Ends:
         return int(shown.rsplit(b"peak ", 1)[1])
 
     def _begin(self, template: Path) -> None:
-        """Put a copy of a project in its place. Remove the entries about the previous one from the
-        user's own folder.
-        """
-        with patch.dict(os.environ, self.environ):
-            own = own_folder(str(self.project))
-        for gone in (self.project, own):
-            shutil.rmtree(gone, ignore_errors=True)
+        """Put a copy of a project in its place."""
+        self._remove(self.project)
         shutil.copytree(template, self.project)
+
+    def _remove(self, project: Path) -> None:
+        """Remove a project, and the entries about it from the user's own folder."""
+        with patch.dict(os.environ, self.environ):
+            own = own_folder(str(project))
+        for gone in (project, own):
+            shutil.rmtree(gone, ignore_errors=True)
 
     def _deliver(self, session: Path, template: Path) -> None:
         self._begin(template)
