@@ -166,7 +166,7 @@ def _reason_to_refuse(location: str, module: str) -> str:
     for path in (location, *map(os.path.realpath, files)):
         for folder in untrusted:
             if is_below(path, [folder]):
-                return f"is in {folder}, where other people's files may be"
+                return f"is in {folder}, where other users can put files"
     return ""
 
 

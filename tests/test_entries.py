@@ -178,9 +178,9 @@ def test_new_repository_in_its_place_gets_nothing(
     agent.claude.mkdir(parents=True)
     git(agent.project, "init")
     git(agent.project, "commit", "--allow-empty", "-m", "another")
-    assert "reflector cannot confirm that" in agent.call("add", "pat", "Mine.", code=1).err
+    assert "is not sure that it belongs to" in agent.call("add", "pat", "Mine.", code=1).err
     verified = agent.call("verify", code=1)
-    assert "project of this ledger [database]; a copy of the ledger's" in verified.out
+    assert "reflector kept a copy with" in verified.out
     assert verified.err == ""
     agent.call("ledger", "forget", agent.project)
     agent.call("add", "pat", "Mine.")

@@ -240,7 +240,10 @@ def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> N
         if other is agent and where != str(path):
             warn(f"{where} also calls reflector; remove one of the two: {way_out}")
     if any(part in command for part in _PASSING):
-        warn(f"{command} is in a temporary cache; install it with 'uv tool install' or pipx")
+        warn(
+            f"{command} is in a temporary cache and can disappear; install it with 'uv tool "
+            "install' or pipx"
+        )
     if scope == "project":
         warn(
             "the hooks need this machine's Python; for users without this Python, the "

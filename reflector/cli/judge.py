@@ -235,7 +235,7 @@ def _ask_limits(config: Config, project: Path) -> None:
         err=True,
     )
     folders = click.prompt(
-        "Folders that are never read, separated by commas (Enter: none)",
+        "Folders whose sessions no judge may read, separated by commas (Enter: none)",
         default=", ".join(config.never),
         show_default=bool(config.never),
         err=True,

@@ -192,9 +192,9 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     `verify` computes every counter again from the events. If the ledger is on a server, `verify`
     also checks that the server still has the newest event that this machine saw. For each trial,
     `verify` checks that the key of the random draw is the chain of the event before the trial. It
-    also checks that the recorded result follows from the key and the sessions. If `verify` finds
-    faults, it prints a line for each fault and exits with 1. With --anchor, `verify` also proves
-    that no event up to the given head is missing.
+    also computes the trial's result again from the key and the sessions, and compares it with the
+    recorded result. If `verify` finds faults, it prints a line for each fault and exits with 1.
+    With --anchor, `verify` also proves that no event up to the given head is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]

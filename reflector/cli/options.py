@@ -52,7 +52,7 @@ as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
-    help="Show the state at a date, position or session.",
+    help="Answer as of a date, a position or a session.",
 )
 #: The reason for a decision. It is None without a reason.
 why_option = click.option("--why", metavar="REASON", help="Reason, which the ledger keeps.")

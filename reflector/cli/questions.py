@@ -76,8 +76,8 @@ def show(asked: Question, what: str) -> None:
     """Show a rule, session, lesson or event.
 
     NAME is the name of a rule, or the id of a session, a lesson or an event. The beginning of an
-    id is enough. You can also give an event's position in `reflector log`. For a change of a file
-    that agents load, `show` prints the changed lines.
+    id is enough. You can also give the position of an event, which `reflector log` shows. For a
+    change of a file that agents load, `show` prints the changed lines.
     """
     ledger = asked.ledger
     if is_name(what):

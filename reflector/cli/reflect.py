@@ -9,7 +9,7 @@ import click
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.judge import one_run
-from reflector.cli.options import dry_run_option, flag, json_option, judge_option, yes_option
+from reflector.cli.options import flag, json_option, judge_option, yes_option
 from reflector.cli.output import note, print_json, say, short_id, table
 from reflector.cli.sessions import run_drain
 from reflector.curator.listening import learned_words, propose_learned
@@ -29,7 +29,7 @@ from reflector.text.phrases import counted
 @click.argument("sessions", nargs=-1, metavar="[SESSION…]")
 @judge_option
 @flag("--learn", help="Also propose rules that seem to be missing.")
-@dry_run_option
+@flag("--dry-run", help="Print the prompt without asking the judge.")
 @yes_option
 @json_option
 @click.pass_obj

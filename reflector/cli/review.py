@@ -298,8 +298,8 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
     position = decided[-1].position
     if position == _KEPT:
         note(
-            "You decided to keep that change. To take it back, find its number with "
-            "`reflector log --memory`, then: reflector undo NUMBER"
+            "You kept that change, so the file still has it. To undo the change, find its number "
+            "with `reflector log --memory`, then run: reflector undo NUMBER"
         )
         return number
     if position is None:

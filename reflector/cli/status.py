@@ -144,7 +144,7 @@ class _Rows(NamedTuple):
             return
         last = f", the last {short_time(ledger.last_event)}" if ledger.last_event else ""
         if (ledger.last_event or "") > latest_time():
-            last += f", which is in the future: {self.place.command('doctor')}"
+            last += f", which is in the future; to see why: {self.place.command('doctor')}"
         yield "ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"

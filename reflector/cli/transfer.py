@@ -145,7 +145,7 @@ def adopt(
 def _refuse_others(place: Place, file: Path) -> None:
     """Raise UsageError for a ledger or a transcript, because other commands read them."""
     if machines.is_export(file):
-        raise click.UsageError(f"{file} is a ledger; {_way(place, 'import', file)} adds it")
+        raise click.UsageError(f"{file} is a ledger; {_way(place, 'import', file)} adds its events")
     if file.suffix == ".jsonl":
         raise click.UsageError(
             f"{file} is a session's transcript; {_way(place, 'ingest', file)} records it"

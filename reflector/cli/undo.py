@@ -53,10 +53,10 @@ def undo(
 ) -> None:
     """Undo your newest change, or the one you name.
 
-    Without a name, `undo` takes back the change that your last command made to rules, a verdict, a
-    session's count or the counting policy. If you run `undo` again, it takes back the change before
-    that. To undo an import, or a change by an agent or on another machine, name that change. You
-    can also undo an undo.
+    Without a name, `undo` takes back the change that your last command made. This can be a change
+    to rules, to a verdict, to the counting policy, or to whether a session counts. If you run
+    `undo` again, it takes back the change before that. To undo an import, or a change by an agent
+    or on another machine, name that change. You can also undo an undo.
 
     Name a rule to undo its last change or its removal. You can also name a position of `reflector
     log`, several positions such as 41..43, or an event's id. If you name a session, a reflection or
@@ -156,4 +156,4 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
 def _no_counter_changed(act: Act) -> str:
     if any(event.type == POLICY_ADOPTED for event in act.evidence):
         return "The counting policy changed, but no counter did; see `reflector ledger policy`."
-    return "No counter changed, because these verdicts did not count before."
+    return "No counter changed, because these verdicts had not been counted."

@@ -25,6 +25,11 @@ _LENGTH = re.compile(
 _BEGINS = re.compile(r"\b(?:start|begin|prefix|lead)\w*\b", re.IGNORECASE)
 _KEY = re.compile(r"`\W?(?P<key>[A-Z][A-Z\d]+-(?:\d+|[X#N]+))\b")
 _CONVENTIONAL = re.compile(r"\bconventional[- ]commits?\b(?! types? of)", re.IGNORECASE)
+#: Types of commits in a row: "feat:, fix: or chore:".
+_TYPES = re.compile(
+    r"(?<![\w/.-])(?P<first>[a-z]{2,10})(?:\([\w*]*\))?:[`\"']*(?:,? (?:or|and) |, ?| / ?|/)[`\"']*"
+    r"[a-z]{2,10}(?:\([\w*]*\))?:(?!\w)"
+)
 _AGAINST = re.compile(
     r"\b(?:never|not|no|avoid|without|unless|except|instead)\b|n['’]t\b", re.IGNORECASE
 )
@@ -88,8 +93,9 @@ def subjects_in(text: str) -> Iterator[tuple[str, str]]:
     key = _KEY.search(text)
     if key and is_plain and _BEGINS.search(text):
         yield key["key"], NO_KEY
-    if _CONVENTIONAL.search(text) and is_plain:
-        yield "fix: …", NO_TYPE
+    types = _TYPES.search(text) if _BEGINS.search(text) else None
+    if is_plain and (types or _CONVENTIONAL.search(text)):
+        yield f"{types['first'] if types else 'fix'}: …", NO_TYPE
     credit = _CREDIT.search(text)
     if credit and _COMMIT.search(credit[0]):
         yield credit["name"], WORD

@@ -301,10 +301,10 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
         is_back = copies.restore_from_copy(place, entry, displaced, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}, and reflector cannot confirm that {place.root} is "
-            f"still the project of this ledger; a copy of the ledger's {end.position:,} events is "
-            "kept. `reflector ledger take` restores the copy. `reflector ledger forget "
-            f"{quote(str(place.root))}` removes the copy, so that a new ledger can begin"
+            f"the ledger {place.file} {state}. reflector kept a copy with {end.position:,} events, "
+            f"but is not sure that it belongs to {place.root}. `reflector ledger take` restores "
+            f"the copy. `reflector ledger forget {quote(str(place.root))}` removes the copy, so "
+            "that a new ledger can begin"
         ) from error
     except LedgerUnavailable:
         raise

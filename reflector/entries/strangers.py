@@ -164,7 +164,7 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
             ) from error
         raise LedgerUnavailable(
             f"{file} cannot be read ({error}); move it away: the next command then restores "
-            "your ledger from its copy, or starts a new one"
+            "your ledger from its copy. Without a copy, it starts a new ledger"
         ) from error
 
 

@@ -53,7 +53,7 @@ def ledger_file(url: Url) -> Path:
         raise LedgerUnavailable(
             f"the ledger {url.shown} is not a SQLite file; back up a server's ledger with "
             "the server's own tools (pg_dump), and check the copy with `reflector verify "
-            "--anchor`"
+            "--anchor HEAD`"
         )
     return Path(url.database)
 

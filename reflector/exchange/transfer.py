@@ -178,10 +178,9 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
             f"reflector"
         )
     if not _is_time(stored.recorded_at):
-        form = "in the form of 2026-01-02T03:04:05.000000Z"
         raise LedgerError(
-            f"time is {stored.recorded_at[:40]!r}; it must be before the year "
-            f"{_END_OF_TIME}, {form}"
+            f"time is {stored.recorded_at[:40]!r}; write it as 2026-01-02T03:04:05.000000Z, and "
+            f"before the year {_END_OF_TIME}"
         )
     return ParsedLine(stored, facts, _meta(stored.meta))
 
@@ -511,7 +510,7 @@ def _check_is_current(last: Stored) -> None:
     if last.type == ev.LEDGER_MOVED:
         raise WrongLine(
             last.position + 1,
-            "the playbook of this file moved to another ledger; import an export of that ledger",
+            "this playbook moved to another ledger; export that ledger, and import the export",
         )
 
 
@@ -573,7 +572,7 @@ def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
         stored = line.stored
         target_id = stored.target_id
         if stored.event_id in present:
-            fault = f"the event {stored.event_id} already exists at an earlier position"
+            fault = f"the event {stored.event_id} is also on an earlier line, or in this playbook"
             raise WrongLine(line.number, fault)
         present.add(stored.event_id)
         if target_id is None:

@@ -176,7 +176,7 @@ class AgentClient:
             )
         rest = consent.client_state(name).until - time.time()
         if rest > 0:
-            limited = f"{JUDGES[name].title} hit its limit; reflector asks it again"
+            limited = f"{JUDGES[name].title} reached its usage limit; reflector asks it again"
             raise _refusal(limited, "access", rest)
         return JUDGES[name], agreed[name]
 
@@ -263,7 +263,7 @@ def _failure(
             "access",
         )
     if ended.why == "turns":
-        return _refusal(f"{title} called a tool that it does not have", "answer")
+        return _refusal(f"{title} tried to use a tool, but a judge has none", "answer")
     size = len(output.text.encode("utf-8", "replace"))
     if ended.why or size > MOST_ANSWER:
         most = f"{MOST_ANSWER >> 10} KB, too long for an answer"

@@ -311,7 +311,7 @@ def rest_words(name: str) -> str:
     """Return in words when the rest of a client at its limit ends; "" if it does not rest."""
     until = client_state(name).until
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
-    return f"(hit its limit; asked again after {at})" if until > time.time() else ""
+    return f"(hit its limit; reflector asks it again after {at})" if until > time.time() else ""
 
 
 def keep_state(name: str, state: State) -> None:

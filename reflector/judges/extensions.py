@@ -170,7 +170,7 @@ def _checked(reply: object, extension: Extension) -> Reply:
     if not isinstance(reply, Reply):
         raise TypeError(f"the reply is {type(reply).__name__}, not a reflector.judges.model.Reply")
     if not isinstance(reply.usage, Usage):
-        raise TypeError(f"the usage of the reply is {type(reply.usage).__name__}, not a Usage")
+        raise TypeError(f"`reply.usage` is {type(reply.usage).__name__}; it must be a Usage")
     texts = (reply.text, reply.model, reply.stop_reason)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("text, model and stop_reason of a reply must be strings")

@@ -99,9 +99,7 @@ class HttpClient(Client):
         key = settings.key
         fault = ""
         if not key:
-            fault = (
-                f"is missing: set {settings.variable}, or api_key in your own configuration file"
-            )
+            fault = f"is missing: set {settings.variable}, or api_key in your own settings"
         elif not (key.isascii() and key.isprintable()):
             fault = "contains characters that are not allowed, such as a line break; set it again"
         if fault:

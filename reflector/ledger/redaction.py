@@ -57,7 +57,7 @@ def kept_facts(
     if kind.holds_prose:
         return mapped(kind.fields, data, _erasing(takes))
     raise LedgerError(
-        f"a {type_} does not contain text; redact its rule, session or reflection instead"
+        f"an event of type {type_} contains no text; redact its rule, session or reflection"
     )
 
 

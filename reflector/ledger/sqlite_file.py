@@ -72,8 +72,8 @@ def refuse_journal(path: Path) -> None:
     if journal is not None and journal.st_size:
         raise LedgerUnavailable(
             f"next to the ledger is {path}-journal, a file that reflector never writes: "
-            "either another program changed the ledger, or both files came with an archive. "
-            "Remove the file, or restore a backup with `reflector ledger restore FILE`"
+            "If both files came with an archive, remove this file. If another program changed the "
+            "ledger, restore a backup with `reflector ledger restore FILE`"
         )
 
 

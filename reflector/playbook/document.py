@@ -374,8 +374,8 @@ class Parser:
             )
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):
             self.notes.append(
-                f"{where}: the numbers in names of this playbook start at {self.first}, so "
-                "the rule gets a new name"
+                f"{where}: rule names here start at number {self.first}, so this rule gets a new "
+                "name"
             )
             name = None
         if len(self.problems) == before:

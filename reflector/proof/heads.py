@@ -84,9 +84,9 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
         raise NoAnchor(
-            "it is a signed note of an earlier version, which is no longer supported. Keep heads "
-            "as lines, and sign their file with `ssh-keygen -Y sign` or their commit with `git "
-            "tag -s`"
+            "this signed note has an old form that reflector no longer reads. Write each head on a "
+            "line of its own. Sign the file with `ssh-keygen -Y sign`, or the commit with `git tag "
+            "-s`"
         )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
@@ -164,9 +164,9 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
     if is_moved and put_aside and not why:
         first = put_aside[0]
         raise LedgerError(
-            f"the head of {place} was not changed, because the {first.type} at position "
-            f"{first.position} must be set aside before; for both, run `reflector rebuild --fix "
-            f"--why REASON`"
+            f"the head of {place} was not changed. The {first.type} at position "
+            f"{first.position} must be set aside first. `reflector rebuild --fix --why REASON` "
+            "does both"
         )
     repairs = []
     if is_moved:

@@ -41,6 +41,7 @@ from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
 from reflector.sessions.last_session import leave_last_session, leave_waiting, waiting_proposals
+from reflector.text.phrases import counted
 
 # The code that records and judges sessions is imported inside functions: a command that adds or
 # shows rules does not need it.
@@ -761,7 +762,10 @@ def unread_notes(project: Project) -> list[str]:
     """Return notes on the sessions that an answer lacks because the ledger is only readable."""
     waits = len(spool.pending_for(project.root))
     return (
-        [f"you may only read this ledger; sessions waiting on this machine: {waits}"]
+        [
+            f"the answer lacks {counted(waits, 'session')} of this machine, because you may only "
+            "read this ledger"
+        ]
         if waits
         else []
     )

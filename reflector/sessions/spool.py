@@ -75,9 +75,7 @@ _NEEDED = (
     "trigger",
 )
 #: The error text for a file in `broken/`.
-NOT_A_PAYLOAD = (
-    "not a hook payload; the file is kept in the spool's folder broken/ until you remove it"
-)
+NOT_A_PAYLOAD = "no hook wrote this; the file stays in the folder broken/ until you remove it"
 #: The hook adds much less than 64 KiB to a payload.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 _MAX_ID_BYTES = 1024
@@ -430,7 +428,7 @@ def _read_record(path: Path) -> dict[str, Any]:
     if type(version) is int and version > 1:
         raise _Newer(f"written by a newer reflector (form {version}); upgrade reflector")
     if version != 1 or not isinstance(record.get("payload"), dict):
-        raise ValueError(f"{path} is not a delivery of version 1")
+        raise ValueError(f"{path} is not a record that reflector's hook wrote")
     return dict(record)
 
 

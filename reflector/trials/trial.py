@@ -727,8 +727,8 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
     is_timely = ledger.at([closed.position - 1])[0].recorded_at <= at <= closed.recorded_at
     if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
         message = (
-            "the recorded result of the trial does not follow from the trial's key, its "
-            "sessions and their outcomes"
+            "the recorded result of the trial differs from the result that its key and its "
+            "sessions give"
         )
         remedy = "see the true result with `reflector trial status`"
         yield Finding("trial", closed.position, message, remedy)

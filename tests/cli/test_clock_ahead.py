@@ -29,7 +29,7 @@ def test_doctor_names_events_of_the_future(ahead: Agent) -> None:
         "if the clock is right now: reflector help clock ahead"
         in ahead.call("doctor", code=None).out
     )
-    assert "which is in the future: reflector doctor" in ahead.call("status").out
+    assert "which is in the future; to see why: reflector doctor" in ahead.call("status").out
     assert "If the clock was ahead" in ahead.call("help", "clock", "ahead").out
 
 

@@ -75,7 +75,7 @@ def test_vague_erasure_or_revealing_reason_is_refused(
 ) -> None:
     tag, added_ = position(told, "bullet.tagged"), position(told, "bullet.added")
     for what, reason, code, wanted in (
-        ([tag], "x", 1, "does not contain text"),
+        ([tag], "x", 1, "contains no text"),
         ([added_], f"it says: Remember that {SECRET}!", 1, "contains the text to erase"),
         (["s-1"], "x", 2, "is a session; to erase all of its text"),
         (["--where", "a"], "x", 1, "too short"),

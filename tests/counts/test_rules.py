@@ -161,6 +161,8 @@ def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
     [
         ("Answer each review comment in its own thread.", "Please answer each review comment."),
         ("Use pnpm, not npm.", "use pnpm, not npm!"),
+        ("Use `pnpm` for packages, never `npm` or `yarn`.", "Use pnpm here please, not npm"),
+        ("Always use pnpm (never npm or yarn).", "no, use pnpm not npm"),
         (LINT, "Please run make lint first."),
         (LINT, "You forgot to run `make lint`, CI is red."),
         (LINT, "You didn't run make lint."),

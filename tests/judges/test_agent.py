@@ -182,7 +182,10 @@ def test_two_limits_in_a_row_pause_all_questions(played: Played) -> None:
     (played.folder / "asked.json").unlink()
     assert "reflector asks it again after 20" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
-    assert "hit its limit; asked again after" in described(Config(backend="agent"), Path())[0]
+    assert (
+        "hit its limit; reflector asks it again after"
+        in described(Config(backend="agent"), Path())[0]
+    )
     consent.keep_state("claude", replace(consent.client_state("claude"), until=time.time() - 1))
     played.mode("answer")
     played.send()

@@ -49,7 +49,7 @@ def test_redaction_needs_an_event_with_text(ledger: Ledger) -> None:
     events = [moved, *reflected("r1", window(), ("pat-001", "helpful"))]
     ledger.append([window(), *events])
     for event in (events[0], events[2]):
-        with pytest.raises(LedgerError, match="does not contain text"):
+        with pytest.raises(LedgerError, match="contains no text"):
             _redact(ledger, event.event_id)
     with pytest.raises(NoSuchTarget, match="event nowhere is not in the ledger"):
         ledger.redact(["nowhere"], reason="x", actor="human")
