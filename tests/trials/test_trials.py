@@ -495,7 +495,8 @@ def test_chosen_key_and_unfounded_result_are_found(
     chosen = dict(trial.data or {}) | {"key": KEY}
     ledger.append([NewEvent(ev.TRIAL_OPENED, identity("y"), chosen, "human")])
     assert [one.message.partition(",")[0] for one in trial_findings(ledger)] == [
-        "the recorded result of the trial differs from the result that its key and its sessions give",
+        "the recorded result of the trial differs from the result that its key and its sessions "
+        "give",
         "the trial's key is not the chain of the event before it",
     ]
 
