@@ -332,7 +332,10 @@ MUTATIONS = [
         ("tests/memory/test_questions.py",),
     ),
     Mutation(
-        MEMORY_AUTHORS, "first=known and (known.first or known.written)", "None", MEMORY_WRITERS
+        MEMORY_AUTHORS,
+        "first=same_text and (same_text.first or same_text.written)",
+        "None",
+        MEMORY_WRITERS,
     ),
     Mutation(MEMORY_AUTHORS, "== UNDO or is_popped", "== UNDO", MEMORY_WRITERS),
     Mutation(MEMORY_AUTHORS, "line.writers is None and moved[line.text]", "False", MEMORY_WRITERS),
@@ -361,7 +364,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_AUTHORS,
-        "there is not None and _brings_back(change, removal)",
+        "same_line is not None and _brings_back(change, removal)",
         "False",
         ("tests/memory/test_writers.py",),
     ),
@@ -619,7 +622,7 @@ MUTATIONS = [
     Mutation(EVIDENCE_SHARE, "return self.helpful / (self", "return self.harmful / (self", VOTING),
     Mutation(CHECKED, "len(relevant) - len(helps), rates", "0, rates", FOUND_BY_CHECKS),
     Mutation(DRIFT, "name not in in_file and replace", "replace", JSON_ANSWERS),
-    Mutation(DRIFT, "_COUNTERS if name in there.uncounted else ()", "()", JSON_ANSWERS),
+    Mutation(DRIFT, "_COUNTERS if name in found.uncounted else ()", "()", JSON_ANSWERS),
     Mutation(PLAYBOOK_FILE, "lacks_rules and in_git(", "lacks_rules or in_git(", LEFT_BEHIND),
     Mutation(PLAYBOOK_FILE, "or self._read_by_question is not None:", "or False:", LEFT_BEHIND),
     Mutation(HTML, "quoted = quote(text, limit)", "quoted = text[:limit]", PAGE),

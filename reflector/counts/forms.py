@@ -138,16 +138,18 @@ def forms_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def places_of(form: str, name: str, text: str, file: str) -> list[int]:
-    """Return the indexes at which the text of a file has a form: a definition with a name, the
-    suppression of a check, or an import in a function.
+    """Return the indexes at which the text of a file has a form: a definition, the suppression of a
+    check, or an import in a function.
+
+    name  the check that is suppressed, or the beginning of the defined name; unused for an import
     """
+    if form == IMPORT:
+        return list(_local_imports(text, file))
     if form == SUPPRESSED:
         expression = _SUPPRESSION.replace("CHECK", rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-        return [match.start() for match in re.finditer(expression, text)]
-    if form == NAME:
+    else:
         expression = rf"{_DEFINES}{re.escape(name)}\w"
-        return [match.start() for match in re.finditer(expression, text)]
-    return list(_local_imports(text, file))
+    return [match.start() for match in re.finditer(expression, text)]
 
 
 def _local_imports(text: str, file: str) -> Iterator[int]:

@@ -247,6 +247,7 @@ def _is_meant(occasion: Occasion, order: str) -> bool:
     """Return whether an order is about an occasion without naming it in a condition. "Install all
     dependencies" is not about an added dependency.
     """
+    # An order that names a kind of file is about these files, not about a change of them.
     if occasion.files:
         return occasion is _END_OF_WORK
     ordered = _ORDERED.format(occasion.named)

@@ -331,12 +331,13 @@ def shows_line(payload: dict[str, object]) -> bool:
 
 
 def context_form(as_json: bytes) -> bytes:
-    """Return the text for a subagent in the format of the agent that calls. The agent's variables
-    identify it.
+    """Return the rules, which are in Claude Code's format, in the format of the agent that calls.
+    Copilot CLI, which its variable identifies, wants `additionalContext` without the outer object.
     """
     if not as_json or not locate.environment("COPILOT_PROJECT_DIR"):
         return as_json
-    return b'{"additionalContext":' + as_json[len(SUBAGENT) :].rstrip()[:-1]
+    text = as_json[len(SUBAGENT) :].rstrip()[:-1]  # without the outer object
+    return b'{"additionalContext":' + text
 
 
 def users_line(project: str, playbook: bytes) -> str:

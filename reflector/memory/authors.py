@@ -108,31 +108,32 @@ class Authors:
                 new: it does not get the first author of that line.
         """
         earlier = self._versions.get(change.after, self._latest)
-        there = _writers_in(earlier, _texts_of(lines), before)
+        same_lines = _writers_in(earlier, _texts_of(lines), before)
         named = []
         for number, (text, writers) in enumerate(lines):
             if writers is None:
                 known = self.known.get(text) if text not in before else None
-                writers = self._writers_of(change, text, known, there.get(number, known))
+                writers = self._writers_of(change, text, known, same_lines.get(number, known))
                 self.known[text] = writers
             named.append(_Line(text, writers))
         return named
 
     def _writers_of(
-        self, change: Change, text: str, known: Writers | None, there: Writers | None
+        self, change: Change, text: str, same_text: Writers | None, same_line: Writers | None
     ) -> Writers:
         """Return the writers of a line that a change added. A checkout or an undo that brings back
-        a line is not its writer.
+        a line is not its writer. A commit only confirms a line that was there.
 
-        known  the writers of the same text in an earlier version
-        there  of the same line in the version that git or an undo wrote again
+        same_text  the writers of the same text in an earlier version
+        same_line  of the same line in the version that git or an undo wrote again; otherwise as
+                   `same_text`
         """
         removal = self._gone.get(text)
-        if there is not None and removal is None and change.fact("source") == GIT:
-            return there._replace(committed=there.committed or change)
-        if there is not None and _brings_back(change, removal):
-            return there
-        return Writers(change, first=known and (known.first or known.written))
+        if same_line is not None and removal is None and change.fact("source") == GIT:
+            return same_line._replace(committed=same_line.committed or change)
+        if same_line is not None and _brings_back(change, removal):
+            return same_line
+        return Writers(change, first=same_text and (same_text.first or same_text.written))
 
     def _note_gone(self, change: Change, before: Set[str], after: Set[str]) -> None:
         """Note the texts that a change removed from the file and those that it brought."""

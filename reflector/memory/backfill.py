@@ -103,7 +103,8 @@ def _by_calls(
 
 
 def _lines(call: Call, whole_lines: Collection[str]) -> LineChange:
-    """Return the lines of a call if the contents are not known.
+    """Return the lines that a call changed in a file whose content before or after it is unknown.
+    If the call gives the whole content, all of its lines count as added.
 
     The text of an edit may be a part of a line. A part can be a secret without the words that
     reveal it, so only whole lines are returned.

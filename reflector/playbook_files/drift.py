@@ -80,16 +80,19 @@ def drift_of(project: Project) -> list[DriftJson]:
         """Return the drift of a text from the events; [] for a file that differs only in its form,
         and for a missing one of an empty playbook.
         """
-        due = dump_for(project, bullets, updated_at).decode()
-        if text == due or not (text or playbook.entries):
+        expected = dump_for(project, bullets, updated_at).decode()
+        if text == expected or not (text or playbook.entries):
             return []
-        there = load(text)
+        found = load(text)
+        form_counts = cause == "tables"
         rules: list[RuleDriftJson] = []
-        if not there.problems:
-            rules = [*_differing_rules(there, load(due))]
-            if cause != "tables" and not rules:
+        if not found.problems:
+            rules = [*_differing_rules(found, load(expected))]
+            if not (rules or form_counts):
                 return []
-        lines = unified_diff(text.splitlines(), due.splitlines(), of, "the events", lineterm="")
+        lines = unified_diff(
+            text.splitlines(), expected.splitlines(), of, "the events", lineterm=""
+        )
         return [DriftJson(of, rules, [] if rules else [*lines], cause)]
 
     drift = differing("the ledger's tables", tables, playbook.updated_at, "tables")
@@ -105,18 +108,18 @@ def drift_of(project: Project) -> list[DriftJson]:
     return drift + differing(str(path), raw.decode("utf-8", "replace"), written_at, cause)
 
 
-def _differing_rules(there: Loaded, due: Loaded) -> Iterator[RuleDriftJson]:
-    """Yield the values that differ between a file and its due content."""
-    by_events = {bullet.name: bullet for bullet in due.bullets}
-    in_file = _by_name(there, by_events)
+def _differing_rules(found: Loaded, expected: Loaded) -> Iterator[RuleDriftJson]:
+    """Yield the values that differ between a file and its expected content."""
+    by_events = {bullet.name: bullet for bullet in expected.bullets}
+    in_file = _by_name(found, by_events)
     for name in sorted(in_file.keys() | by_events.keys()):
         old = in_file.get(name)
         new = by_events.get(name)
         if old is None or new is None:
-            there_text = old.text if old is not None else None
-            yield RuleDriftJson(name, "rule", there_text, new.text if new is not None else None)
+            found_text = old.text if old is not None else None
+            yield RuleDriftJson(name, "rule", found_text, new.text if new is not None else None)
             continue
-        skipped = _COUNTERS if name in there.uncounted else ()
+        skipped = _COUNTERS if name in found.uncounted else ()
         for value in (value for value in _VALUES if value not in skipped):
             before = getattr(old, value)
             after = getattr(new, value)
@@ -124,13 +127,13 @@ def _differing_rules(there: Loaded, due: Loaded) -> Iterator[RuleDriftJson]:
                 yield RuleDriftJson(name, value, before, after)
 
 
-def _by_name(there: Loaded, by_events: Mapping[str, Bullet]) -> dict[str, Bullet]:
+def _by_name(found: Loaded, by_events: Mapping[str, Bullet]) -> dict[str, Bullet]:
     """Return the rules of a file by their names. A rule without a name gets the name of the same
     rule in the events, if the file does not use that name.
     """
-    unnamed = [bullet for bullet in there.bullets if bullet.name in there.named_here]
+    unnamed = [bullet for bullet in found.bullets if bullet.name in found.named_here]
     in_file = {
-        bullet.name: bullet for bullet in there.bullets if bullet.name not in there.named_here
+        bullet.name: bullet for bullet in found.bullets if bullet.name not in found.named_here
     }
     for bullet in unnamed:
         twins = [

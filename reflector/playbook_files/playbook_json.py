@@ -426,16 +426,17 @@ class _File:
             return False
         return has_blob(self._project.root, copy)
 
-    def _take_edits(self, state: FileState, copy: bytes | None) -> int:
-        """Append the user's changes in a file since it was written, or since a read-only command
-        read this copy of it. Return the number of events.
+    def _take_edits(self, state: FileState, read_by_question: bytes | None) -> int:
+        """Append the user's changes in a file since it was written. Return the number of events.
+
+        read_by_question  the content of the file when a read-only command read it later; the
+                          changes are those since then
         """
-        if copy is None:
+        if read_by_question is None:
             base = Base(self._bullets_at(state.position), state.position)
             return self._append(base, self._version_edited_from(base, state), state)
-        bullets, loaded = in_names_of(
-            self._ledger, self._load(copy, state.loaded.bullets), state.loaded
-        )
+        before = self._load(read_by_question, state.loaded.bullets)
+        bullets, loaded = in_names_of(self._ledger, before, state.loaded)
         base = Base(bullets, self._written.position)
         return self._append(base, None, state._replace(loaded=loaded))
 
@@ -461,7 +462,7 @@ class _File:
         one. It is written if the ledger wrote this content last and it was committed since.
         """
         version = self._version
-        is_news = version is not None and self._came_from_git(version, state)
+        is_news = version is not None and self._is_new_in_git(version, state)
         is_written = version is not None and self._written.digest == content_digest(version.content)
         if version is None or not (is_news or is_written):
             return _Taken(self._take_edits(state, self._read_by_question), may_stay=False)
@@ -483,11 +484,14 @@ class _File:
         events += self._append(Base(known_bullets, state.position), None, state)
         return _Taken(events, may_stay=False)
 
-    def _came_from_git(self, version: Version, state: FileState) -> bool:
-        """Return whether git changed the file since the ledger last saw git's version."""
+    def _is_new_in_git(self, version: Version, state: FileState) -> bool:
+        """Return whether git changed the file since the ledger last saw git's version.
+
+        Git then has another version than the one recorded last, or it has the same version again
+        because a commit or a stash of our file was undone.
+        """
         if _checkpoint(self._ledger, self._project, _IN_GIT).digest != content_digest(version.blob):
             return True
-        # The file that we wrote was committed or stashed since, and this is git's earlier version.
         return has_blob(self._project.root, self._last_file(state))
 
     def _last_file(self, state: FileState) -> bytes:

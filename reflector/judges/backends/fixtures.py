@@ -169,7 +169,7 @@ def read_fixtures(path: Path) -> dict[str, str]:
 
 
 def _path(config: Config, project: Path) -> Path:
-    """Return the file of a configuration; a relative path is relative to the project.
+    """Return the file with the recorded answers; a relative path is relative to the project.
 
     Raises: ConfigError if the home folder is unknown.
     """

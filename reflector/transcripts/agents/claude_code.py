@@ -261,10 +261,10 @@ class ClaudeCode(Conversation):
         ids = _ids(attachment, "source_uuid", "delivery_id")
         delivered = _take(self._delivered, texts, ids, is_typed=is_typed)
         if delivered is None:
-            _take(self._queue, texts, ids, is_typed=is_typed)
-        if delivered is None or delivered.message is None:
-            is_typed = is_typed and delivered is None
+            _take(self._queue, texts, ids, is_typed=is_typed)  # it no longer waits
             yield _worded(record, *self._placed(record, text, offset), texts, is_typed=is_typed)
+        elif delivered.message is None:  # the client itself wrote it
+            yield _worded(record, *self._placed(record, text, offset), texts, is_typed=False)
         else:
             message = delivered.message
             yield message if is_typed else message._replace(origin="injected")
