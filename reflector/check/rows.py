@@ -320,8 +320,11 @@ def _breached(rule: RuleFacts) -> int:
 
 def _breached_words(rule: RuleFacts, speech: Speech) -> str:
     counts = rule.counts
-    verb = "wrote" if counts.written >= counts.run else "ran"
-    deed = f"{verb if rule.forbids else 'used'} {rule.breached or 'it'}"
+    if rule.forbids:
+        verb = "wrote" if counts.written >= counts.run else "ran"
+    else:
+        verb = "changed files in" if rule.breached.endswith("/`") else "used"
+    deed = f"{verb} {rule.breached or 'it'}"
     words = _share_words(f"{speech.agent} {deed} in", (_breaches(rule, counts), counts.sessions))
     return words + _before_words((_breaches(rule, rule.before), rule.before.sessions))
 

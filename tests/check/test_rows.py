@@ -128,10 +128,13 @@ def test_followed_before_needs_five_sessions(
     assert is_followed_before(facts) is is_so
 
 
-def test_part_that_a_rule_speaks_against_is_named() -> None:
-    facts = rule(since=counts(run=9, against=2), has_words=True, breached="`npm`")
+@pytest.mark.parametrize(
+    ("breached", "deed"), [("`npm`", "used `npm`"), ("`src/made/`", "changed files in `src/made/`")]
+)
+def test_part_that_a_rule_speaks_against_is_named(breached: str, deed: str) -> None:
+    facts = rule(since=counts(run=9, against=2), has_words=True, breached=breached)
     evidence = rows_of(page(facts), TODAY)[0].evidence
-    assert evidence == ("Claude used `npm` in 2 of 11 sessions",)
+    assert evidence == (f"Claude {deed} in 2 of 11 sessions",)
 
 
 @pytest.mark.parametrize(
