@@ -449,18 +449,28 @@ def run_recorded(
     answers = Talk()
     is_open = window.state != "completed"
     if is_open and not ask:
-        away = "the API did not answer. The trajectory is recorded: run the same command again"
-        reflected = Reflected(
-            window.session_id, window.event_id, "failed", away, "transport", again=True
-        )
+        reflected = _left_open(window)
     elif is_open and recorded.data is not None:
         reflected, answers = finish_trajectory(recorder, window, recorded, builder=builder)
     answers = judged_trajectory(recorder.ledger, recorded) or answers
+    _add_problems(answers, recorded, reflected)
+    return answers, reflected
+
+
+def _left_open(window: WindowRow) -> Reflected:
+    """Return the end of a trajectory that was recorded and not judged, after an earlier one met an
+    API that did not answer.
+    """
+    away = "the API did not answer. The trajectory is recorded: run the same command again"
+    return Reflected(window.session_id, window.event_id, "failed", away, "transport", again=True)
+
+
+def _add_problems(answers: Talk, recorded: Event, reflected: Reflected | None) -> None:
+    """Add the unknown bullets of a trajectory, and the reason for which it was not judged."""
     is_unfinished = reflected is not None and reflected.outcome != "completed"
     if reflected is not None and is_unfinished and not answers.problems:
         answers.problems.append(reflected.detail)
     answers.problems[:0] = unknown_bullets(recorded.facts.get("unknown", ()))
-    return answers, reflected
 
 
 def unknown_bullets(ids: Iterable[str]) -> list[str]:
