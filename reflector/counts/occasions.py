@@ -190,6 +190,9 @@ _PLAIN_ORDER = re.compile(
 _OTHERS = re.compile(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b", re.IGNORECASE)
 _SUCH_FILES = "sessions that changed such files"
 _CODE = re.compile(r"`[^`\n]*`")
+_BEFORE_GIT = re.compile(
+    r"(?P<before>\b(?:before|prior to)\b[^`.;:\n]{0,30})`git (?P<act>push|commit)`", re.IGNORECASE
+)
 #: The parts of a pattern of files, escaped, and their expressions.
 
 
@@ -254,6 +257,11 @@ def _is_meant(occasion: Occasion, order: str) -> bool:
     return is_before(order, occasion) or re.search(ordered, order, re.IGNORECASE) is not None
 
 
+def _prose_of(text: str) -> str:
+    """Return a text without its code, except for an act of git before which something is done."""
+    return _CODE.sub(" ", _BEFORE_GIT.sub(r"\g<before>\g<act>", text))
+
+
 def _sentence_with(command: str, text: str) -> str:
     for start, end in sentences_in(without_code(text)):
         if command in text[start:end]:
@@ -269,7 +277,7 @@ def _occasion_in(
     is_order  whether the rule asks for a command. Then files are its occasion only if a condition
               names them
     """
-    prose = _CODE.sub(" ", text)
+    prose = _prose_of(text)
     place = " ".join(conditions) if is_order else text
     for occasion in _OCCASIONS:
         if re.search(occasion.named, prose, re.IGNORECASE):
@@ -303,7 +311,7 @@ def _files_of(text: str, tokens: Iterable[Token], *, is_order: bool) -> Occasion
     if paths and (is_order or not is_only_path):
         named = "|".join(re.escape(path.removeprefix("*")) for path in sorted(paths))
         return Occasion(_SUCH_FILES, named, files="|".join(map(path_expression, sorted(paths))))
-    prose = _CODE.sub(" ", text)
+    prose = _prose_of(text)
     languages = {name: ending for name, ending in _LANGUAGES.items() if re.search(name, prose)}
     if languages:
         return Occasion(_SUCH_FILES, "|".join(languages), files="|".join(languages.values()))
@@ -343,15 +351,15 @@ def _tests_of(prose: str) -> Occasion | None:
 def is_before(text: str, occasion: Occasion) -> bool:
     """Return whether a rule asks for something before its occasion."""
     named = occasion.named and _BEFORE.format(named=occasion.named)
-    return bool(named) and re.search(named, _CODE.sub(" ", text), re.IGNORECASE) is not None
+    return bool(named) and re.search(named, _prose_of(text), re.IGNORECASE) is not None
 
 
 def scope_of(text: str, tokens: Iterable[Token]) -> str:
     """Return an expression for the files to which a rule is restricted; "" for all files."""
-    if _IN_PRODUCT.search(_CODE.sub(" ", text)):
+    if _IN_PRODUCT.search(_prose_of(text)):
         return rf"^(?!.*(?:{_TESTS.files}))"
     places = [token for token in tokens if token.scope == "place"]
-    if not places and re.search(_IN_TESTS, _CODE.sub(" ", text), re.IGNORECASE):
+    if not places and re.search(_IN_TESTS, _prose_of(text), re.IGNORECASE):
         return _TESTS.files
     return "|".join(
         path_expression(token.text)

@@ -34,6 +34,11 @@ _OPTIONS = {
     "git commit": _options("a=all n=no-verify s=signoff e=edit p=patch", "mFCcStu"),
     "git push": _options("d=delete f=force n=dry-run u=set-upstream", "o"),
     "git rebase": _options("i=interactive r=rebase-merges x=exec", "sX"),
+    "grep": _options(
+        "r=recursive R=recursive i=ignore-case n=line-number l=files-with-matches v=invert-match"
+        " w=word-regexp c=count E=extended-regexp F=fixed-strings P=perl-regexp",
+        "ABCDdefm",
+    ),
     "npm install": _INSTALLING,
     "pnpm install": _INSTALLING,
     "pytest": _options("x=exitfirst v=verbose q=quiet", "knmpcor"),

@@ -43,6 +43,8 @@ UV = "Use uv, never pip."
         ("Never commit with `--no-verify`.", "git commit --no-verify"),
         ("Don't bypass pre-commit hooks.", "git commit -n"),
         (RM, "rm -fr build"),
+        ("Use `rg`, not `grep -r`.", "grep -rn total src"),
+        ("Never use `grep -r`.", "grep -inR total ."),
         (RM, "rm -r -f build"),
         (RM, "rm --recursive --force build"),
         (RM, "find . | xargs -0 rm -rf"),

@@ -104,6 +104,7 @@ def test_each_token_has_its_bit() -> None:
     [
         (LINT, runs("git -C app commit -m x")),
         ("Ask before you push.", runs("git push")),
+        ("Always run `make lint` before `git push`.", runs("git push")),
         ("提交前运行检查。", runs("git commit")),
         ("コミットの前に確認する。", runs("git commit")),
         ("Open a pull request as a draft.", runs("gh pr create --draft")),
