@@ -314,19 +314,37 @@ def _breaches(rule: RuleFacts, counts: Counts) -> int:
     return max(counts.written, counts.run) if rule.forbids else counts.against
 
 
+#: The beginnings of names of tokens that are written.
+_WRITTEN = ("a title", "a message", "an import", "a suppression")
+
+
 def _breached(rule: RuleFacts) -> int:
     return _breaches(rule, rule.counts)
 
 
 def _breached_words(rule: RuleFacts, speech: Speech) -> str:
     counts = rule.counts
-    if rule.forbids:
-        verb = "wrote" if counts.written >= counts.run else "ran"
-    else:
-        verb = "changed files in" if rule.breached.endswith("/`") else "used"
-    deed = f"{verb} {rule.breached or 'it'}"
-    words = _share_words(f"{speech.agent} {deed} in", (_breaches(rule, counts), counts.sessions))
+    deed = f"{speech.agent} {_breach(rule)} in"
+    words = _share_words(deed, (_breaches(rule, counts), counts.sessions))
     return words + _before_words((_breaches(rule, rule.before), rule.before.sessions))
+
+
+def _breach(rule: RuleFacts) -> str:
+    """Return what the agent did against a rule. The forbidden tokens have names such as "`npm`",
+    "`src/`" or "a push with force".
+    """
+    name = rule.breached
+    if name.startswith("a read of "):
+        return f"read {name.replace('a read of ', '')}"
+    if name.startswith(_WRITTEN):
+        return f"wrote {name}"
+    if name and not name.startswith("`"):
+        return f"made {name}"
+    if rule.forbids:
+        verb = "wrote" if rule.counts.written >= rule.counts.run else "ran"
+    else:
+        verb = "changed files in" if name.endswith("/`") else "used"
+    return f"{verb} {name or 'it'}"
 
 
 def _missed(rule: RuleFacts) -> int:

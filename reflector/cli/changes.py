@@ -299,7 +299,7 @@ def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
-@click.option("--text", help="New rule's text (default: their common advice).")
+@click.option("--text", help="New rule's text (default: the shared advice).")
 @click.option("--section", type=SECTION, help="New rule's section (default: as the first NAME).")
 @_command
 def merge(

@@ -209,9 +209,14 @@ def phase_in(*titles: str) -> str:
     return next(filter(_PHASE.fullmatch, phases), "")
 
 
-def is_in_phase(text: str) -> bool:
-    """Return whether a rule only asks for a command, so that its title names its occasion."""
-    return _PLAIN_ORDER.match(text) is not None
+def with_phase(text: str, phase: str, tokens: Sequence[Token]) -> str:
+    """Return a rule's text after the occasion that its titles name. A rule that does more than ask
+    for a command, or that names an act of its own, such as a push, does not have that occasion.
+    """
+    if not phase or _PLAIN_ORDER.match(text) is None:
+        return text
+    own = occasion_of(text, tokens)
+    return text if own is not None and own.commands else f"{phase}: {text}"
 
 
 def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:

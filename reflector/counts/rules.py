@@ -42,12 +42,12 @@ from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import (
     Occasion,
     is_before,
-    is_in_phase,
     occasion_of,
     path_expression,
     phase_in,
     places_in_act,
     scope_of,
+    with_phase,
 )
 from reflector.counts.sentences import (
     instructs,
@@ -133,12 +133,6 @@ class Rule(NamedTuple):
     def is_loaded(self, marks: Marks) -> bool:
         """Return whether the agent of a session with these marks loaded it."""
         return not self.files or marks.came_up & LOADED > 0
-
-    @property
-    def with_phase(self) -> str:
-        """Its text after the occasion that its titles name."""
-        is_in = self.phase and is_in_phase(self.text)
-        return f"{self.phase}: {self.text}" if is_in else self.text
 
 
 def rule_of(
@@ -602,7 +596,8 @@ def _fact_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
 def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
     """Return a rule with its tokens as bits: those that it asks for, and those that it forbids."""
     named, negated = _deeds_in(tokens)
-    occasion = occasion_of(rule.with_phase, tokens)
+    text = with_phase(rule.text, rule.phase, tokens)
+    occasion = occasion_of(text, tokens)
     is_to_read = _is_only_path(named, tokens) and asks_to_read(rule.text)
     are_programs = named > 0 < negated and all(token.is_program for token in tokens)
     mentions = words_mentioned(rule.text, () if are_programs else tokens)
@@ -612,7 +607,7 @@ def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
         occasion,
         named,
         negated,
-        is_before=named > 0 and occasion is not None and is_before(rule.with_phase, occasion),
+        is_before=named > 0 and occasion is not None and is_before(text, occasion),
         needs_all=are_all_asked_for(rule.text, tokens),
         is_open=is_to_read or (occasion is None and has_condition(rule.text)),
         scope=scope_of(rule.text, tokens),

@@ -129,7 +129,14 @@ def test_followed_before_needs_five_sessions(
 
 
 @pytest.mark.parametrize(
-    ("breached", "deed"), [("`npm`", "used `npm`"), ("`src/made/`", "changed files in `src/made/`")]
+    ("breached", "deed"),
+    [
+        ("`npm`", "used `npm`"),
+        ("`src/made/`", "changed files in `src/made/`"),
+        ("a push to the main branch", "made a push to the main branch"),
+        ("a title without a type", "wrote a title without a type"),
+        ("a read of `a` or a read of `b`", "read `a` or `b`"),
+    ],
 )
 def test_part_that_a_rule_speaks_against_is_named(breached: str, deed: str) -> None:
     facts = rule(since=counts(run=9, against=2), has_words=True, breached=breached)

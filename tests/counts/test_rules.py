@@ -845,3 +845,12 @@ def test_ban_names_purpose_of_command(rule: str, is_run: bool) -> None:
 
 def test_general_purpose_decides_nothing() -> None:
     assert not _marks("Never run benchmarks with `cargo run`", runs("cargo run -- a")).run
+
+
+@pytest.mark.parametrize(
+    ("rule", "came_up"), [("Run `make lint` before you push.", True), ("Run `make lint`.", False)]
+)
+def test_own_occasion_comes_before_that_of_a_heading(rule: str, came_up: bool) -> None:
+    made = rule_of(rule, titles=("Before you commit",))
+    marks = rule_set([made]).count([runs("git push")]).marks.get(made.key, Marks())
+    assert (marks.came_up & CAME_UP > 0) is came_up
