@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reflector.files import error_words, read_bounded, read_ours
 from reflector.locate import parse_toml, user_config, user_folder
 from reflector.refusal import Refusal
+from reflector.text.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from reflector.playbook.evidence import FindingRates
@@ -542,7 +543,7 @@ _MOST_DIGITS = 1_000
 #: The words of `judge_measured`: for a judge's certainty, and for the cases that it finds.
 _SURENESS = ("sure", "likely", "unsure")
 _FOUND = ("helpful", "harmful")
-_MEASURED = re.compile(
+_MEASURED = lazy_pattern(
     rf"(?<!\S)({'|'.join(_SURENESS + _FOUND)})=(100|[1-9]?[0-9])(?!\S)", re.ASCII
 )
 _CHOICES: dict[str, Iterable[str]] = {
@@ -620,7 +621,7 @@ _OWN_NAMES = {
     *"claude codex gemini copilot opencode pi human person user git import ingest model".split(),
     *"machine merge check engine reflector".split(),
 }
-_EXTENSION_NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
+_EXTENSION_NAME = lazy_pattern(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
 
 
 def _check_extension(name: str, where: str) -> None:

@@ -16,22 +16,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from reflector.text.lazy import lazy_pattern
 from reflector.text.words import is_unspaced
 
-_FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?:.*\n)*?---[ \t]*\r?(?:\n|\Z)")
-_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^`\s]*)[^`]*")
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
-_ITEM = re.compile(r"(?:[-*+•]|(\d{1,9})[.)、])(?:[ \t]+(?:\[[ xX]\][ \t]+)?(.*)|)")
-_UNDERLINE = re.compile(r"=+|-+")
-_RULER = re.compile(r"([-*_])(?:[ \t]*\1){2,}")
-_DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
-_CELL = re.compile(r"(?<!\\)\|")
-_QUOTE = re.compile(r"\A(?:>[ \t]?)+")
+_FRONT_MATTER = lazy_pattern(r"\A\ufeff?---[ \t]*\r?\n(?:.*\n)*?---[ \t]*\r?(?:\n|\Z)")
+_FENCE = lazy_pattern(r"(`{3,}|~{3,})[ \t]*([^`\s]*)[^`]*")
+_HEADING = lazy_pattern(r"(#{1,6})[ \t]+(.*)")
+_ITEM = lazy_pattern(r"(?:[-*+•]|(\d{1,9})[.)、])(?:[ \t]+(?:\[[ xX]\][ \t]+)?(.*)|)")
+_UNDERLINE = lazy_pattern(r"=+|-+")
+_RULER = lazy_pattern(r"([-*_])(?:[ \t]*\1){2,}")
+_DELIMITER = lazy_pattern(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
+_CELL = lazy_pattern(r"(?<!\\)\|")
+_QUOTE = lazy_pattern(r"\A(?:>[ \t]?)+")
 #: A line that begins a new sentence although the previous sentence did not end.
-_LABELLED = re.compile(r"\*\*|[A-Z][A-Z ]+:|[❌✅⚠🚫]")
+_LABELLED = lazy_pattern(r"\*\*|[A-Z][A-Z ]+:|[❌✅⚠🚫]")
 #: The end of a sentence in a paragraph. A full stop before a small letter does not end one.
-_END = re.compile(r"[.!?][\"')\]*_]*[ ]+(?=[^\sa-zß-öø-ÿа-яё])|[。！？។][」』）”\"*]*[ ]*|\n")
-_ABBREVIATION = re.compile(r"(?:e\.g|i\.e|etc|vs|ca|resp|ej|p\. ?ex)\.\s+\Z", re.I)
+_END = lazy_pattern(r"[.!?][\"')\]*_]*[ ]+(?=[^\sa-zß-öø-ÿа-яё])|[。！？។][」』）”\"*]*[ ]*|\n")
+_ABBREVIATION = lazy_pattern(r"(?:e\.g|i\.e|etc|vs|ca|resp|ej|p\. ?ex)\.\s+\Z", re.I)
 _SHELLS = frozenset(("", "bash", "sh", "shell", "zsh", "console", "shell-session", "powershell"))
 _EMPHASIS = "*_ \t"
 _COLONS = (":", "：")

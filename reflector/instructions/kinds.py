@@ -13,8 +13,9 @@ Invariant: the kind follows from the piece, its headings and its lead-in alone.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
+
+from reflector.text.lazy import lazy_pattern
 
 from .blocks import Block, Form
 from .kind import Kind
@@ -44,7 +45,7 @@ _HINTS = -1.5
 
 #: A line of a fence that the user could type into a shell. A path alone and a name with its
 #: explanation are parts of a tree of files.
-_TYPED = re.compile(
+_TYPED = lazy_pattern(
     r"(?!\S+(?:/$| {2,}[^#\s]))(?:[$>] )?(?:[A-Z_]+=\S* )*[\w.~/@<-][\w./@+~<>-]*(?:\s[^│├└─►→]*)?"
 )
 

@@ -9,34 +9,36 @@ import re
 from functools import cached_property
 from itertools import dropwhile, pairwise
 
+from reflector.text.lazy import lazy_pattern
+
 from .words import GROUPS
 
 #: Replaces a code span in a text.
 _SPAN = "§"
-_CODE = re.compile(r"`[^`]*`")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|https?://\S+|\[!\w+\]")
-_WORD = re.compile(r"[^\W\d_]+(?:['’/-][^\W\d_]+)*|§")
-_LABEL = re.compile(r"[^.:：|]{1,60}?(?:[:：]|\s\|)\s*(?=\S)")
-_GLOSS = re.compile(r"(?:§(?: ?[/,&] ?§)*|[^\W\d_][\w /&§().-]{0,40}?)(?::|：|\s[—–-]{1,2}\s)")
+_CODE = lazy_pattern(r"`[^`]*`")
+_LINK = lazy_pattern(r"!?\[([^\]]*)\]\([^)]*\)|https?://\S+|\[!\w+\]")
+_WORD = lazy_pattern(r"[^\W\d_]+(?:['’/-][^\W\d_]+)*|§")
+_LABEL = lazy_pattern(r"[^.:：|]{1,60}?(?:[:：]|\s\|)\s*(?=\S)")
+_GLOSS = lazy_pattern(r"(?:§(?: ?[/,&] ?§)*|[^\W\d_][\w /&§().-]{0,40}?)(?::|：|\s[—–-]{1,2}\s)")
 #: Code or the path of a file at the beginning, before its explanation.
-_NAME = re.compile(r"§|[\w.-]+/[\w./-]+ ")
-_CLAUSE = re.compile(r"[.!?;:()—–→。！？；：，、（）|]|\s-\s")
-_CONTRAST = re.compile(
+_NAME = lazy_pattern(r"§|[\w.-]+/[\w./-]+ ")
+_CLAUSE = lazy_pattern(r"[.!?;:()—–→。！？；：，、（）|]|\s-\s")
+_CONTRAST = lazy_pattern(
     r"§,? (?:not|over|never) §|[❌🚫⛔]|(?<!does )\bNOT\b"
     r"|\b(?:ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE|REQUIRED|NO|SOLO"
     r"|ANTES|DESPUÉS|TODAS|TODOS|DEPOIS|IMPORTANTE)\b"
 )
 #: Words after a comma that exclude something: ", not by hand".
-_EXCEPTION = re.compile(r", (?:not|nicht|pas|no|não) ")
+_EXCEPTION = lazy_pattern(r", (?:not|nicht|pas|no|não) ")
 #: A Romance verb that asks at the beginning of a clause, and a German one at the end.
-_INFINITIVE = re.compile(r"[a-zà-ÿ]{2,}(?:ar|er|ir|arse|erse)|(?:n')?[a-zà-ÿ]{3,}ez")
-_GERMAN_INFINITIVE = re.compile(r".*(?<!\bzu) [a-zäöüß]+e[lr]?n\W*")
-_PARENTHESES = re.compile(r"[(（][^()（）]{0,40}[)）]")
+_INFINITIVE = lazy_pattern(r"[a-zà-ÿ]{2,}(?:ar|er|ir|arse|erse)|(?:n')?[a-zà-ÿ]{3,}ez")
+_GERMAN_INFINITIVE = lazy_pattern(r".*(?<!\bzu) [a-zäöüß]+e[lr]?n\W*")
+_PARENTHESES = lazy_pattern(r"[(（][^()（）]{0,40}[)）]")
 #: A code span that the user could type into a shell, and one that may be a program.
-_COMMAND = re.compile(
+_COMMAND = lazy_pattern(
     r"`(?!.* = )(?:\$ )?(?:[A-Z_]+=\S* )*(?:[a-z][\w@.-]* +(?![=(])|\./|bin/)[^│├└─►→]+`"
 )
-_PROGRAM = re.compile(r"`[a-z][a-z\d.-]*`")
+_PROGRAM = lazy_pattern(r"`[a-z][a-z\d.-]*`")
 _GLUE = frozenset("§ or and then y e ou o или 或 または".split())
 
 

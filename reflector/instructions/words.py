@@ -23,15 +23,16 @@ Thai, Lao or Khmer counts wherever it is in a text, because words have other end
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reflector.text.lazy import lazy_pattern
+
 _OF_PIECES = frozenset("zh ja ko th lo km".split())
 #: A letter of these languages. Most texts do not have any.
-_UNSPACED = re.compile("[\u0e00-\u17ff\u3040-\ud7a3]")
+_UNSPACED = lazy_pattern("[\u0e00-\u17ff\u3040-\ud7a3]")
 
 
 @dataclass(slots=True)

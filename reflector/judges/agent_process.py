@@ -35,6 +35,7 @@ from reflector.judges.excerpt import estimate_tokens
 from reflector.judges.model import SHORTER, Reply
 from reflector.judges.protocol import BackendError
 from reflector.prices import Usage
+from reflector.text.lazy import lazy_pattern
 
 #: Most bytes of an answer; with a client's frame around it, the output may be longer.
 MOST_ANSWER = 64 << 10
@@ -52,27 +53,27 @@ _BRIEF = 60.0
 _REST = 3_600.0
 #: The longest limit that is believed, in seconds.
 _LONGEST_LIMIT = 8 * 86_400
-_LIMITED = re.compile(
+_LIMITED = lazy_pattern(
     r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b",
     re.I,
 )
-_LOGGED_OUT = re.compile(
+_LOGGED_OUT = lazy_pattern(
     r"log(?:ged)? ?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I
 )
-_TOO_LONG = re.compile(
+_TOO_LONG = lazy_pattern(
     r"input_too_large|prompt is too long|prompt budget|context (?:window|limit|length)",
     re.I,
 )
-_NO_MODEL = re.compile(
+_NO_MODEL = lazy_pattern(
     r"\b404\b|(?:unknown|invalid|no such) model|model.{0,80}(?:not found|does not exist)",
     re.I,
 )
-_AWAY = re.compile(
+_AWAY = lazy_pattern(
     r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket"
     r"|fetch failed|\bE[A-Z]{4,}\b|stream",
     re.I,
 )
-_AGAIN_IN = re.compile(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
+_AGAIN_IN = lazy_pattern(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 

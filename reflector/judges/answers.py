@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args
 from reflector.playbook.bullet import MAX_TAGS, VERDICTS
 from reflector.playbook.document import brief
 from reflector.playbook.names import is_name
+from reflector.text.lazy import lazy_pattern
 from reflector.text.secrets import quote
 
 #: Ways in which JSON is found, from sound to damaged.
@@ -69,16 +70,16 @@ _MAX_PROBLEM = 300
 
 _KEYS = ("analysis", "bullet_tags")
 #: Names as models write them: with the brackets of a citation, or white space around.
-_DRESSED = re.compile(r"\s{0,40}\[?\s{0,4}([a-z]{2,4}[-_][0-9]{1,59})\s{0,4}\]?\s{0,40}")
+_DRESSED = lazy_pattern(r"\s{0,40}\[?\s{0,4}([a-z]{2,4}[-_][0-9]{1,59})\s{0,4}\]?\s{0,40}")
 
 _MAX_OBJECTS = 10_000
 #: A `{` that can begin JSON; `{x}` in prose and `{'a': 1}` cannot.
-_PLAUSIBLE = re.compile(r'\{(?=\s*["}])')
-_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*+(?P<closed>"?)|[{}]', re.DOTALL)
-_BRACE = re.compile(r"[{}]")
-_FENCED = re.compile(r"```(?P<tag>[A-Za-z0-9_+-]{0,20})(?P<content>(?:(?!```).)*+)```", re.DOTALL)
-_ANALYSIS = re.compile(r'"analysis"\s{0,40}:\s{0,40}(?=")')
-_TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
+_PLAUSIBLE = lazy_pattern(r'\{(?=\s*["}])')
+_STRING_OR_BRACE = lazy_pattern(r'"(?:[^"\\]|\\.)*+(?P<closed>"?)|[{}]', re.DOTALL)
+_BRACE = lazy_pattern(r"[{}]")
+_FENCED = lazy_pattern(r"```(?P<tag>[A-Za-z0-9_+-]{0,20})(?P<content>(?:(?!```).)*+)```", re.DOTALL)
+_ANALYSIS = lazy_pattern(r'"analysis"\s{0,40}:\s{0,40}(?=")')
+_TAGS = lazy_pattern(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
 
 
 @dataclass(frozen=True, slots=True)

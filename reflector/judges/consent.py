@@ -24,6 +24,7 @@ from reflector.extensions import is_below, untrusted_folders
 from reflector.judges.agent_clients import JUDGES, JudgeClient
 from reflector.locate import judge_folder
 from reflector.refusal import Refusal
+from reflector.text.lazy import lazy_pattern
 
 #: Variables that every client needs with the user's values.
 _COMMON = (
@@ -51,8 +52,8 @@ _PLACES = ("_HOME", "_DIR", "_FILE", "_CERTS", "_PATH", "_FOLDER")
 #: Variables that each session of the user has, and that are not shown.
 _UNSHOWN = frozenset({"HOME", "LANG", "USER"})
 #: The user and password in a URL, such as a proxy's.
-_LOGIN_OF_URL = re.compile(r"((?:^|,|;)\s*(?:[a-z][\w+.-]*://)?)[^/@,;\s]*@", re.IGNORECASE)
-_QUERY = re.compile(r"(?<=\S)\?\S+")
+_LOGIN_OF_URL = lazy_pattern(r"((?:^|,|;)\s*(?:[a-z][\w+.-]*://)?)[^/@,;\s]*@", re.IGNORECASE)
+_QUERY = lazy_pattern(r"(?<=\S)\?\S+")
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MOST_BYTES = 1 << 20
 _FILE = "consent.json"

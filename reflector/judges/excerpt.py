@@ -29,6 +29,7 @@ from reflector.judges.prompts import Template
 from reflector.judges.protocol import BackendError, Prompt
 from reflector.judges.reading.steps import is_run
 from reflector.text.bounds import head_and_tail, visible, with_errors
+from reflector.text.lazy import lazy_pattern
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import CITED, citations_of, spread
 from reflector.transcripts.message import Message, ToolResult
@@ -45,7 +46,7 @@ _SHARE = 4
 _MARGIN = 500
 _LEAST_TRANSCRIPT = 2_000
 #: A tag of the packaged template, opened or closed.
-_TAG = re.compile(r"<(?=/?(?:playbook|session|cited_ids)\b)", re.IGNORECASE)
+_TAG = lazy_pattern(r"<(?=/?(?:playbook|session|cited_ids)\b)", re.IGNORECASE)
 
 
 class Level(NamedTuple):

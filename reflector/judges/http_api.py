@@ -29,16 +29,17 @@ from reflector.judges.api import ApiSettings, Ask
 from reflector.judges.fields import text_at, value_at
 from reflector.judges.model import SHORTER, Client, Reply
 from reflector.judges.protocol import BackendError
+from reflector.text.lazy import lazy_pattern
 
 #: Requirements A-15 and A-16: the most requests for one question, and the first pause in seconds.
 _MOST_REQUESTS = 3
 _FIRST_PAUSE = 2.0
-_TOO_LONG = re.compile(
+_TOO_LONG = lazy_pattern(
     r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context",
     re.I,
 )
 #: The message of an API if the account has no credit left; some APIs send it with status 400.
-_NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
+_NO_CREDIT = lazy_pattern(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
 #: Statuses with which an API refuses every question of ours, and the way out of each.
 _REFUSALS = {
     401: "; check the API key",

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from reflector.config import BACKENDS, OFFLINE, Config
+from reflector.text.lazy import lazy_pattern
 
 
 class MeasuredModel(NamedTuple):
@@ -31,7 +32,7 @@ class MeasuredModel(NamedTuple):
 MEASURED: Final = (
     MeasuredModel(
         "`claude-fable`",
-        re.compile(r"(?:anthropic/)?claude-fable-[0-9]+(?:[.-][0-9]+)*(?:\[1m\])?", re.ASCII),
+        lazy_pattern(r"(?:anthropic/)?claude-fable-[0-9]+(?:[.-][0-9]+)*(?:\[1m\])?", re.ASCII),
         {"sure": 100, "likely": 100},
     ),
 )

@@ -12,7 +12,6 @@ A user's own file replaces the packaged one: `.claude/reflector/prompts/<name>` 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -21,6 +20,7 @@ from reflector.files import open_ours, open_regular
 from reflector.git import GitUnavailable, tracked_below
 from reflector.locate import user_settings
 from reflector.resources import resource_dir
+from reflector.text.lazy import lazy_pattern
 
 #: Placeholders of each template, each exactly once.
 PLACEHOLDERS = {
@@ -36,7 +36,7 @@ PLACEHOLDERS = {
 MAX_TEMPLATE = 256 * 1024
 #: The most times that a template may repeat a value, because a value may have megabytes.
 _MOST_TIMES = 4
-_PART = re.compile(r"\{\{|\}\}|\{([^{}\n]*)\}|[{}]")
+_PART = lazy_pattern(r"\{\{|\}\}|\{([^{}\n]*)\}|[{}]")
 
 
 class TemplateError(ValueError):

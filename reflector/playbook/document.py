@@ -20,7 +20,6 @@ which is that of their creation. Texts are kept exactly.
 from __future__ import annotations
 
 import json
-import re
 import reprlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from reflector.mistakes import Finding
+from reflector.text.lazy import lazy_pattern
 
 from .ace import in_our_form
 from .admissible import MAX_COUNT, text_fault
@@ -52,7 +52,7 @@ _TWICE = "remove one of the two, or omit its name to get a new one"
 _SHAPES = "reflector reads rules from `sections` and `key_points`; move this entry there"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID. It names advice and is
 #: not advice itself.
-_IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
+_IDENTIFIER = lazy_pattern(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
 _ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful", "score"})
 
 _short = reprlib.Repr()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from reflector.instructions.blocks import Block, Form, blocks_of
+from reflector.text.lazy import lazy_pattern
 from reflector.text.words import count
 
 from .admissible import MAX_TEXT
@@ -20,23 +21,23 @@ from .document import Loaded, Parser, load
 from .names import is_name, section_of
 
 #: A bullet as prompts show it, with the counters of any playbook.
-_LINE = re.compile(
+_LINE = lazy_pattern(
     r"\s*(?:[-*+] )?\[([\w.-]{1,64})\] helpful=(\d{1,9}) harmful=(\d{1,9})(?: neutral=\d+)? :: (.+)"
 )
-_NAMED = re.compile(r"\[([\w.-]{1,64})\] (.+)", re.DOTALL)
-_FRONT = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_MEMORY = re.compile(
+_NAMED = lazy_pattern(r"\[([\w.-]{1,64})\] (.+)", re.DOTALL)
+_FRONT = lazy_pattern(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_MEMORY = lazy_pattern(
     r"^\s*type:\s*[\"']?(user|feedback|project|reference)[\"']?\s*$",
     re.MULTILINE,
 )
-_HEADING = re.compile(r"\s*#{1,6}\s+(.+?)\s*#*\s*")
-_BOX = re.compile(r"\A\[[ xX]\] ")
-_ONLY_A_LINK = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
+_HEADING = lazy_pattern(r"\s*#{1,6}\s+(.+?)\s*#*\s*")
+_BOX = lazy_pattern(r"\A\[[ xX]\] ")
+_ONLY_A_LINK = lazy_pattern(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
 #: The section that a foreign title means, by its words; the first match counts.
 _GUESSES = (
     (
         "mis",
-        re.compile(
+        lazy_pattern(
             r"mistake|avoid|don.?t|do not|never|pitfall|gotcha|warning|caution|anti.?pattern"
             r"|避免|禁止|错误|錯誤|注意|陷阱|間違い|ห้าม|ระวัง|ຫ້າມ|ລະວັງ|ហាម|ប្រយ័ត្ន",
             re.I,
@@ -44,7 +45,7 @@ _GUESSES = (
     ),
     (
         "pref",
-        re.compile(
+        lazy_pattern(
             r"prefer|style|convention|tone|format|naming|communicat"
             r"|风格|風格|格式|命名|偏好|规约|規約|スタイル|รูปแบบ|สไตล์|ຮູບແບບ|រចនាបថ",
             re.I,
@@ -52,7 +53,7 @@ _GUESSES = (
     ),
     (
         "ctx",
-        re.compile(
+        lazy_pattern(
             r"context|architect|overview|about|structure|setup|environment|command|layout|stack"
             r"|架构|架構|结构|結構|背景|概述|概要|环境|環境|命令|構成|コマンド|โครงสร้าง|ภาพรวม|คำสั่ง|ໂຄງສ້າງ|ຄຳສັ່ງ"
             r"|រចនាសម្ព័ន្ធ|ពាក្យបញ្ជា",
@@ -61,7 +62,7 @@ _GUESSES = (
     ),
     (
         "pat",
-        re.compile(
+        lazy_pattern(
             r"pattern|approach|practice|strateg|workflow|guideline|rule|test|how to|process"
             r"|规则|規則|规范|規範|测试|測試|流程|指南|ルール|テスト|手順|กฎ|ทดสอบ|ขั้นตอน|ກົດ|ທົດສອບ|ຂັ້ນຕອນ|វិធាន"
             r"|ច្បាប់|សាកល្បង",
@@ -72,7 +73,7 @@ _GUESSES = (
 #: The section of each type of Claude Code's memory files.
 _OF_MEMORY = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
 #: Titles of numbered lists whose items are not steps of one procedure.
-_NO_STEPS = re.compile(
+_NO_STEPS = lazy_pattern(
     r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់",
     re.I,
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from reflector.text.lazy import lazy_pattern
+
 #: Section titles by slug, in canonical order (requirements A-29).
 SECTIONS: dict[str, str] = {
     "pat": "PATTERNS & APPROACHES",
@@ -25,7 +27,7 @@ USER_FIRST = 9001
 _BEYOND = 10**9
 
 #: Requirements A-03, with ASCII digits only: `\d` alone would match Arabic digits too.
-NAME = re.compile(r"(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+", re.ASCII)
+NAME = lazy_pattern(r"(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+", re.ASCII)
 
 
 def is_name(value: object) -> bool:

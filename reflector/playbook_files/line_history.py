@@ -34,6 +34,7 @@ from reflector.playbook.admissible import same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import near
 from reflector.playbook_files.watching import likeness
+from reflector.text.lazy import lazy_pattern
 from reflector.text.words import terms
 
 MAX_BYTES = 1 << 20
@@ -68,8 +69,8 @@ _EMPTY_TREES = {
     40: b"4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: b"6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
-_CHANGED_FILE = re.compile(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0")
-_REFLOG_ENTRY = re.compile(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
+_CHANGED_FILE = lazy_pattern(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0")
+_REFLOG_ENTRY = lazy_pattern(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
 
 
 class State(NamedTuple):

@@ -37,13 +37,14 @@ from reflector.playbook_files.git_versions import in_git
 from reflector.playbook_files.kept_copies import content_digest, read_playbook
 from reflector.playbook_files.playbook_json import checkpoint_of
 from reflector.project import Project
+from reflector.text.lazy import lazy_pattern
 
 #: The maximum number of playbook changes since the state from which an edited section was written.
 _MAX_CHANGES_SINCE = 50
 _NEW_FILE = {
     ".cursor/rules/playbook.mdc": (b"---\ndescription: The playbook\nalwaysApply: true\n---\n")
 }
-_BEGIN = re.compile(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
+_BEGIN = lazy_pattern(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
 _END = b"<!-- reflector:end -->"
 _SAYS = "The next lines are the playbook, kept by reflector. Edit them here or there."
 _INTRO = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."

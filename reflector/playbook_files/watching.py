@@ -37,6 +37,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names, is_name
+from reflector.text.lazy import lazy_pattern
 from reflector.text.words import context_tokens, terms, words_of
 from reflector.transcripts.building import Loads
 from reflector.transcripts.readers import readers_in_use
@@ -51,11 +52,11 @@ _MAX_BYTES = 1 << 20
 _MAX_HOPS = 5
 #: An import as in Claude Code 2.1.332: a space in a name is escaped. In a sentence, `_PUNCTUATION`
 #: may follow a name.
-_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:[^\s\\]|\\ )+)", re.M)
+_IMPORT = lazy_pattern(r"(?:^|(?<=\s))@((?:[^\s\\]|\\ )+)", re.M)
 _PUNCTUATION = ".,;:!?)]}'\"`*_。，、；：！？）」"
 #: The front matter of a rule, and the part of it that limits the rule to some files.
-_FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_SCOPE = re.compile(
+_FRONT_MATTER = lazy_pattern(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_SCOPE = lazy_pattern(
     r"^(?:paths|globs|applyTo):[ \t]*(\S.*|(?:\r?\n[ \t]*-[ \t].*)+)",
     re.MULTILINE,
 )
@@ -63,10 +64,10 @@ _SCOPE = re.compile(
 _NO_ADVICE = frozenset(("node_modules", "vendor", "target", "dist", "build", "__pycache__"))
 _MAX_FOLDERS = 5_000
 #: The form of a name in front of advice, perhaps with the counters of a playbook.
-_NAMED = re.compile(
+_NAMED = lazy_pattern(
     r"\[([\w.-]{1,64})\] (?:helpful=\d+ harmful=\d+(?: neutral=\d+)? :: )?(.+)", re.DOTALL
 )
-_CODE = re.compile(r"^[ \t>]*(```|~~~).*?^[ \t>]*\1|`[^`\n]*`", re.M | re.S)
+_CODE = lazy_pattern(r"^[ \t>]*(```|~~~).*?^[ \t>]*\1|`[^`\n]*`", re.M | re.S)
 
 
 class Line(NamedTuple):

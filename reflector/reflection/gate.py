@@ -31,6 +31,7 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
+from reflector.text.lazy import lazy_pattern
 from reflector.text.phrases import counted
 
 #: More than any settings file.
@@ -54,7 +55,7 @@ _ACE = {
 #: About a million lines.
 _MAX_RECORD_BYTES = 64 << 20
 #: Ledger (a digest of its origin), tokens it took this month, tokens it has reserved.
-_LINE = re.compile(rb"^([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})$", re.M)
+_LINE = lazy_pattern(rb"^([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})$", re.M)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 #: With fewer tokens left in a budget, no question is asked.
 LEAST_ALLOWANCE = 8_000

@@ -9,7 +9,6 @@ run, so a window that is read again, or a fork, adds nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -22,15 +21,16 @@ from reflector.judges.rules.citation import declines
 from reflector.ledger.store import Ledger
 from reflector.reflection.window import Session, SessionText
 from reflector.sessions.intake import iso_time
+from reflector.text.lazy import lazy_pattern
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 from reflector.transcripts.reading import UnknownTranscript
 
-CITED_LESSON = re.compile(r"\[(lesson [0-9a-f]{8})\]")
+CITED_LESSON = lazy_pattern(r"\[(lesson [0-9a-f]{8})\]")
 #: `Step.command` is cut at this length: two longer commands may differ after it.
 _MAX_COMMAND_CHARACTERS = 160
-_PARTS = re.compile(r"&&|\|\||;")
+_PARTS = lazy_pattern(r"&&|\|\||;")
 _MAX_REASON_CHARACTERS = 400
 
 

@@ -35,6 +35,7 @@ from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose, pinned_names
 from reflector.sessions.told import TURN, ranks
+from reflector.text.lazy import lazy_pattern
 from reflector.text.phrases import counted
 from reflector.text.secrets import quote
 from reflector.transcripts.tellings import Telling, telling_of
@@ -51,11 +52,11 @@ if TYPE_CHECKING:
 #: The most characters of stdout, in UTF-16 code units because the agent's JavaScript counts those.
 LIMIT = 9_500
 #: The client's own markup, which a bullet must not imitate.
-_REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
+_REMINDER = lazy_pattern(r"<(?=/?system-reminder)", re.IGNORECASE)
 #: The words of a file in the name of a place in it.
-_QUOTED = re.compile(r"""(['"]).*\1""")
+_QUOTED = lazy_pattern(r"""(['"]).*\1""")
 #: The beginning of a lesson's id, as it is shown.
-_LESSON_ID = re.compile("[0-9a-f]{8}")
+_LESSON_ID = lazy_pattern("[0-9a-f]{8}")
 #: The section of the lessons.
 LESSONS = "LESSONS"
 #: The title above the rules that you wrote and the headings of your file.

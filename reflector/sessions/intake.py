@@ -9,7 +9,6 @@ not count one citation four times.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +36,7 @@ from reflector.sessions.loaded import LoadedRules, is_from_file
 from reflector.sessions.opencode_store import is_export
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
+from reflector.text.lazy import lazy_pattern
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import BEFORE, FOLLOWED
 from reflector.transcripts.heads import is_whole
@@ -50,9 +50,9 @@ WindowMode = Literal["new", "whole"]
 _MAX_ID_CHARACTERS = 200
 _MAX_REASON_CHARACTERS = 200
 #: If a hook names no transcript, only a file with the exact id of the session in its name is used.
-_ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ID = lazy_pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 #: Times in a form that every engine and reader accepts.
-_PLAIN_TIME = re.compile(r"[ -~]{4}-[ -~]{0,35}")
+_PLAIN_TIME = lazy_pattern(r"[ -~]{4}-[ -~]{0,35}")
 #: The most texts that one window was shown: at a start, and at each resume and compaction without
 #: a window between them.
 _MOST_TELLINGS = 100

@@ -8,7 +8,6 @@ prints them unchanged.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from reflector import handover
 from reflector.events.event import BULLET_PROPOSED, CHANGE_PROPOSED
 from reflector.locate import own_folder
 from reflector.text.bounds import clean
+from reflector.text.lazy import lazy_pattern
 from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _MAX_WORDS_CHARACTERS = 100
 #: At least this many undecided bullets are counted instead of named.
 _FEWEST_COUNTED = 3
 _UNDECIDED = " cited, undecided: reflector review"
-_VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
+_VERDICT = lazy_pattern(r"(\S+) (?:helpful|harmful|neutral)\b.*")
 #: The beginnings of texts that are not about a judgement.
 _UNJUDGED = ("nothing cited", "not judged", "judging it failed", "today's ", "this month's ")
 #: The text if no verdict counts, the most important outcome first.

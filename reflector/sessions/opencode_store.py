@@ -9,7 +9,6 @@ the plugin for OpenCode.
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any
 from reflector import files
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.locate import user_folder
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.building import fields
 from reflector.transcripts.reading import DOCUMENT_LIMIT
 
@@ -28,7 +28,7 @@ class StoreRefused(ValueError):
     """OpenCode's database cannot be read, or contains a session that is too long."""
 
 
-_ID = re.compile(r"ses_[A-Za-z0-9]{1,60}")
+_ID = lazy_pattern(r"ses_[A-Za-z0-9]{1,60}")
 _BUSY_SECONDS = 5.0
 _PARTS = "SELECT * FROM part WHERE session_id = ? ORDER BY id"
 _MESSAGES = "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"

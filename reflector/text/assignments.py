@@ -18,10 +18,11 @@ from collections import Counter
 from typing import NamedTuple
 
 from reflector.text.bounds import BREAK
+from reflector.text.lazy import lazy_pattern
 
 # A pattern that begins with plain letters is searched ten times as fast as one that begins with
 # alternatives.
-_NAME = re.compile(
+_NAME = lazy_pattern(
     r"[pPkKsScCtTaA](?i:"
     r"(?P<password>(?<=p)(?:ass[_-]?(?:word|phrase|code)|asswd|wd)|(?<=requirep)ass"
     r"|(?<=_p)ass(?![A-Za-z])"
@@ -49,17 +50,17 @@ _NAME = re.compile(
 )
 _FAMILIES = ("password", "key", "secret", "token")
 #: Words that make a key the key of an interface or of a cipher.
-_API_KEY = re.compile(
+_API_KEY = lazy_pattern(
     r"(?i)(?:api|access|account|private|secret|encryption|signing|master|license|auth|shared"
     r"|sharedaccess)[_-]?\Z"
 )
-_NAME_START = re.compile(r"[A-Za-z0-9_.-]*\Z")
+_NAME_START = lazy_pattern(r"[A-Za-z0-9_.-]*\Z")
 
-_QUOTE = re.compile(r"[bfruBFRU]?(?P<slashes>\\{0,3})(?P<mark>\"\"\"|\"|'|`)")
-_BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]+")
+_QUOTE = lazy_pattern(r"[bfruBFRU]?(?P<slashes>\\{0,3})(?P<mark>\"\"\"|\"|'|`)")
+_BARE = lazy_pattern(r"[^\s\"'`,;&|<>(){}\[\]\\]+")
 _BARE_LIMIT = 128
 _QUOTED_LIMIT = 4096
-_REST_OF_LINE = re.compile(r"[ \t]*(?:[ \t]#[^\n]{0,200})?(?:\r|\n|\\r|\\n|<|\Z)")
+_REST_OF_LINE = lazy_pattern(r"[ \t]*(?:[ \t]#[^\n]{0,200})?(?:\r|\n|\\r|\\n|<|\Z)")
 
 #: Endings of names that are about a secret and do not contain one: `token_count`, `password_file`,
 #: `secretName`.
@@ -86,30 +87,30 @@ _NOT_A_SECRET_WORDS = """
 """
 _NOT_A_SECRET = frozenset(_NOT_A_SECRET_WORDS.split())
 _SECRETS_NAMES = frozenset("password passwd passphrase secret token key pwd".split())
-_ABOUT_ITSELF = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth")
-_REFERENCE = re.compile(
+_ABOUT_ITSELF = lazy_pattern(r"(?i)pass|pwd|secret|token|key|cred|auth")
+_REFERENCE = lazy_pattern(
     r"\$|<|\{|%[({A-Za-z]|@|\*|x{4,}|X{4,}|\.{2,}|env[.:(]|os\.|process\.env|secrets?\.|vault:"
     r"|op://"
     r"|\[redacted:|[Yy]our[ _-]|/|\.\.?/|~/|https?:|file:|arn:|AAAA[A-Z]|[A-Za-z]:[\\/]|-"
 )
 #: The characters between the parts of a qualified name.
 _QUALIFIES = frozenset(".>:")
-_TEMPLATE = re.compile(r"\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\$\(|%s")
-_CONSTANT = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
-_NAMES = re.compile(r"[A-Za-z_$][\w$]*+(?:(?:\.|::|->)[A-Za-z_$][\w$]*+)*+;?")
-_WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[._-][A-Za-z]?[a-z]+)+")
-_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+/=_.~:!@#%^*-]*[A-Za-z0-9=_-]")
-_TYPE = re.compile(r"(?:[A-Z][a-z]+)+")
-_SENTENCE = re.compile(
+_TEMPLATE = lazy_pattern(r"\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\$\(|%s")
+_CONSTANT = lazy_pattern(r"[A-Z]+(?:_[A-Z]+)+")
+_NAMES = lazy_pattern(r"[A-Za-z_$][\w$]*+(?:(?:\.|::|->)[A-Za-z_$][\w$]*+)*+;?")
+_WORDS = lazy_pattern(r"[A-Za-z]?[a-z]+(?:[._-][A-Za-z]?[a-z]+)+")
+_TOKEN = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9+/=_.~:!@#%^*-]*[A-Za-z0-9=_-]")
+_TYPE = lazy_pattern(r"(?:[A-Z][a-z]+)+")
+_SENTENCE = lazy_pattern(
     r"(?i)\b(?:password|passphrase|secret|required?|must|invalid|enter|your|please|is|the|an?"
     r"|not)\b"
 )
 #: `sha256`, `ed25519`, `utf-8`, `v2.1.0`, `32-byte`, `2fa`: words with a number.
-_NUMBERED = re.compile(
+_NUMBERED = lazy_pattern(
     r"v?[0-9][0-9.]*[A-Za-z]{0,2}|(?:[A-Z]+|[A-Za-z][a-z]+)-?[0-9]{1,5}|[0-9]+(?:-[a-z]+)+"
     r"|[a-z]+(?:[-_][a-z]+)*[-_][0-9]+"
 )
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NAME_WORD = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class _Place(NamedTuple):

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from reflector.text.lazy import lazy_pattern
+
 #: The model's own words. The limit is above the longest answer of a model in one message, so no
 #: citation is ever cut.
 MODEL_TEXT = 1024 * 1024
@@ -34,7 +36,7 @@ BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \
 _LINE = 256
 _RUN = 8192
 _TOKEN = "".join(filter(str.isalnum, map(chr, range(128)))) + "+/=_.~%-"
-_REST_OF_RUN = re.compile(r"[A-Za-z0-9+/=_.~%-]{0,8192}+")
+_REST_OF_RUN = lazy_pattern(r"[A-Za-z0-9+/=_.~%-]{0,8192}+")
 
 _MAX_ITEMS = 32
 _MAX_DEPTH = 4

@@ -18,6 +18,7 @@ from functools import cache
 from typing import NamedTuple
 
 from reflector.text.bounds import BREAK
+from reflector.text.lazy import lazy_pattern
 
 # A token may follow a word character only if that is the end of an escape: `\n` in JSON source, or
 # `ESC[31m` in coloured output. The look-behind comes after the literal, which keeps the literal
@@ -211,7 +212,7 @@ def _is_password(match: re.Match[str]) -> bool:
 _ARGUMENT = r"\\{0,3}['\"]?(?P<secret>[^\s'\"$\[<\{\\-][^\s'\"\\]{2,255})"
 
 _BETWEEN = rf"(?:[ ]{{1,8}}|{BREAK})"
-_DATABASE = re.compile(r"(?i)(?:sql|postgres|maria|mongo|redis|amqp|oracle)[a-z0-9+_]{0,16}\Z")
+_DATABASE = lazy_pattern(r"(?i)(?:sql|postgres|maria|mongo|redis|amqp|oracle)[a-z0-9+_]{0,16}\Z")
 
 
 def _before_option(option: str) -> str:

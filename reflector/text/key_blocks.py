@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from reflector.text.lazy import lazy_pattern
+
 MARKER = "[redacted:private-key]"
 
 #: The marks that divide a text: the edges of PEM blocks, and keys that are already redacted.
-_EDGE = re.compile(r"-----(?P<edge>BEGIN|END) (?P<what>[A-Z0-9 ]{1,60})-----|\[redacted:")
+_EDGE = lazy_pattern(r"-----(?P<edge>BEGIN|END) (?P<what>[A-Z0-9 ]{1,60})-----|\[redacted:")
 #: The characters between the lines of a key: line breaks (real or escaped, more than once too),
 #: quotes, and the line numbers that an agent's file reader adds.
 _GAP = r"(?:\s|\\{1,4}[nrt]|[\"',>|]|[0-9]{1,6}[→\t:])"
-_BODY = re.compile(
+_BODY = lazy_pattern(
     rf"{_GAP}*+(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{{0,120}}{_GAP}++)*+"
     rf"[A-Za-z0-9+/=]{{16,}}+(?:{_GAP}++[A-Za-z0-9+/=]{{16,}}+)*+(?:{_GAP}*+[A-Za-z0-9+/]{{0,"
     rf"63}}+={{1,2}})?"
@@ -26,18 +28,18 @@ _BODY = re.compile(
 #: it.
 _GAP_BACK = r"(?:\s|[nrt]\\{1,4}|[\"',>|]|[→\t:][0-9]{1,6})"
 _LINE_BACK = r"(?:(?![nrt]\\)[A-Za-z0-9+/])"
-_BODY_BACK = re.compile(
+_BODY_BACK = lazy_pattern(
     rf"{_GAP_BACK}*+(?P<last>={{0,2}}{_LINE_BACK}++)"
     rf"(?P<more>(?:{_GAP_BACK}++{_LINE_BACK}{{16,}}+)*+)"
 )
 #: Lines as wide as those of a key, two or more in a row, and the shorter one that ends them.
 _WIDE = r"[A-Za-z0-9+/]{64,70}+(?![A-Za-z0-9+/=_-])"
-_LINES = re.compile(
+_LINES = lazy_pattern(
     rf"(?:(?<![A-Za-z0-9+/=_\\-])|(?<=\\[nrt])){_WIDE}(?:{_GAP}++{_WIDE})++"
     rf"(?:{_GAP}++(?:[A-Za-z0-9+/]{{0,69}}+={{1,2}}|[A-Za-z0-9+/]{{16,63}}+(?![A-Za-z0-9+/=_-])))?"
 )
-_RUN = re.compile(r"[A-Za-z0-9+/=]{16}")
-_LINE = re.compile(
+_RUN = lazy_pattern(r"[A-Za-z0-9+/=]{16}")
+_LINE = lazy_pattern(
     r"(\\(?:u[0-9a-fA-F]{4}|.))|(?=[0-9+/=]{0,80}[A-Za-z])[A-Za-z0-9+/=]{12,}+", re.DOTALL
 )
 _MAX_KEY = 32_768

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.message import Message
 
-CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
+CITATION = lazy_pattern(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
 
 #: A citation. It may be followed by `wrong` and a reason, if the model found the advice wrong or
 #: not applicable. Brackets in the reason are in pairs.
-CITED = re.compile(
+CITED = lazy_pattern(
     r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
     r"(?:\]| +wrong\b((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\])",
     re.ASCII,
@@ -29,7 +30,7 @@ _NAME = r"(?:(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
 #: why]`, so a repetition of it is not a citation.
 _AND = r"(?:\s{0,8}[,;/&+、，；]\s{0,8}|,?\s{1,8}and\s{1,8})"
 _WORDS = r"(?:[:：](?![ \t]*why\])|\s[-–—])[ \t]{0,8}((?:[^\[\]\n]++|\[[^\[\]\n]*+\])++)"
-_JOINED = re.compile(
+_JOINED = lazy_pattern(
     rf"\[({_NAME}(?:{_AND}{_NAME}){{0,64}}+)(?:{_WORDS})?\](?!\(|\[(?!{_NAME}))",
     re.ASCII,
 )
@@ -44,19 +45,19 @@ CALLED_WRONG = "the agent said it was wrong"
 #: A longer name is not a bullet's name, and events must stay small.
 _MAX_NAME = 64
 
-_NAMES = re.compile(_NAME, re.ASCII)
-_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)")
+_NAMES = lazy_pattern(_NAME, re.ASCII)
+_FENCE = lazy_pattern(r"[ \t>]*(`{3,}|~{3,})(.*)")
 _LIST_MARKS = r"[ \t]*(?:[-*+>•]+[ \t]+|\d+[.)][ \t]+)*[*_`]*"
 #: `[pat-001] helpful=3 harmful=0 :: text`, as a hook prints the playbook.
-_BULLET_LINE = re.compile(
+_BULLET_LINE = lazy_pattern(
     _LIST_MARKS + r"\[[\w-]+\][*_`]*[ \t]*(?:helpful=\d+[ ,]*harmful=\d+|:: )"
 )
 #: `[pat-001]: https://…` or `[pat-001]: docs/pat-001.md`: the target of a link, not a citation.
-_LABEL = re.compile(r"[ \t]{0,3}\[[\w-]+\]:")
-_FILE_NAME = re.compile(r"\.\w{1,5}\Z")
+_LABEL = lazy_pattern(r"[ \t]{0,3}\[[\w-]+\]:")
+_FILE_NAME = lazy_pattern(r"\.\w{1,5}\Z")
 #: A character directly after a name: `(` opens a link's target, `[label]` names a target, and
 #: `[mis-002]` is the next citation.
-_LINK_TAIL = re.compile(rf"\(|(?!{CITED.pattern})\[[^\]\n]+\]", re.ASCII)
+_LINK_TAIL = lazy_pattern(rf"\(|(?!{CITED.pattern})\[[^\]\n]+\]", re.ASCII)
 
 
 def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import stat
 import sys
 from array import array
@@ -37,6 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.extensions import error_of, listed_readers
 from reflector.refusal import Refusal
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Conversation, content_id, fields, objects, plain_text
 from reflector.transcripts.citations import called_wrong, citations_of
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 #: Parsed, a document needs about three times its size in memory.
 DOCUMENT_LIMIT = 128 * 1024 * 1024
 #: The beginning of a JSON list of messages. No agent resumes a session from such a list.
-_LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[\s*\{\s*\"type\"")
+_LIST = lazy_pattern(rb"\A(?:\xef\xbb\xbf)?\s*\[\s*\{\s*\"type\"")
 #: The limits of the search for a known record. A first prompt with images has megabytes.
 _SNIFF_LINES = 200
 _SNIFF_BYTES = 64 * 1024 * 1024

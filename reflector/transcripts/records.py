@@ -10,12 +10,12 @@ not complete yet is not consumed, so that the next reading finds it whole.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from hashlib import sha256
 from struct import Struct
 from typing import Any, BinaryIO, Literal, NamedTuple
 
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.message import Tally
 
 #: Longer lines are skipped. The longest in 1.3 GB of real transcripts has 2.1 MB (an image).
@@ -31,7 +31,7 @@ _TYPE_NAMES_LIMIT = 64
 RECORD_START = '{"parentUuid":'
 
 _KEY = Struct(">q24x").unpack
-_WHITESPACE = re.compile(r"[ \t\r\n\0]*")
+_WHITESPACE = lazy_pattern(r"[ \t\r\n\0]*")
 
 #: strict=False accepts NUL and control characters in strings; NaN and Infinity become null.
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)

@@ -17,6 +17,7 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.message import Origin
 
 
@@ -183,13 +184,13 @@ def _patterns() -> _Patterns:
 
 
 #: Lines that are a quotation, a list, code or output.
-_FOREIGN_LINE = re.compile(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
-_FENCED = re.compile(
+_FOREIGN_LINE = lazy_pattern(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
+_FENCED = lazy_pattern(
     r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|^[ \t]*(?:```|~~~).*\Z",
     re.MULTILINE | re.DOTALL,
 )
 #: The end of a sentence, but not that of an abbreviation.
-_SENTENCE_END = re.compile(
+_SENTENCE_END = lazy_pattern(
     r"(?<=[.!?])(?<!\b[ei]\.[ge]\.)(?<!\b(?:etc|usw|bzw)\.)(?<!\bvs\.)[ \t]+(?=[\"'(\w])"
     r"|(?<=[。！？])|\n+"
 )

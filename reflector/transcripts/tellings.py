@@ -10,18 +10,20 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from reflector.text.lazy import lazy_pattern
+
 #: Begins the placebo of a trial, which is the last part of a text.
 PLACEBO_HEADING = "## GENERAL NOTES AND FACTS"
 
 #: A bullet and a lesson as the hook prints them (requirements A-08), and the seed of the draw if
 #: some are omitted.
-_BULLET = re.compile(
+_BULLET = lazy_pattern(
     r"^\[((?:pat|mis|pref|ctx|oth)-\d{1,20}|kpt_\d{1,20})\] "
     r"(?:helpful=\d{1,20} harmful=\d{1,20} )?:: ",
     re.ASCII | re.MULTILINE,
 )
-_LESSON = re.compile(r"^\[lesson ([0-9a-f]{8})\] ", re.MULTILINE)
-_SEED = re.compile(
+_LESSON = lazy_pattern(r"^\[lesson ([0-9a-f]{8})\] ", re.MULTILINE)
+_SEED = lazy_pattern(
     r"^\(\d+ more (?:bullet|key point)s? w\w+ left out here for length, by draw ([0-9a-f]{8});",
     re.MULTILINE,
 )

@@ -19,6 +19,7 @@ from reflector.judges.reading.people import Remark, read_remark, with_apostrophe
 from reflector.judges.reading.steps import Step, read_call, read_result
 from reflector.judges.reading.wordings import expression, first, wordings
 from reflector.playbook.names import SECTIONS
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.message import Message, ToolResult
 
 Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
@@ -41,18 +42,18 @@ _CORRECTS = frozenset(
 )
 #: Signs that no praise has.
 _OF_FAULTS = frozenset({"starts-with-no", "told", "blames", "fault", "excess", "undoes", "refused"})
-_NAME = re.compile(
+_NAME = lazy_pattern(
     rf"\[?\b(?:(?:{'|'.join(SECTIONS)})-\d+|lesson [0-9a-f]{{8}})\b(?: "
     r"wrong\b[^\]\n]*)?\]?"
 )
-_ASKS = re.compile(r"[?？]\W*\Z")
+_ASKS = lazy_pattern(r"[?？]\W*\Z")
 #: The end of an offer, which the next message may answer like a question.
-_OFFERS = re.compile(
+_OFFERS = lazy_pattern(
     r"\b(?:if you(?:'d| would)? (?:like|prefer|want|wish)|let me know|say the word"
     r"|(?:shall|should) I|want me to)\b[^.!?\n]*\W*\Z",
     re.IGNORECASE,
 )
-_FIRST = re.compile(r"[.!?]\s")
+_FIRST = lazy_pattern(r"[.!?]\s")
 #: In words: a longer message with an aim is a new task, not a correction.
 _MOST_WORDS_OF_AIM = 15
 

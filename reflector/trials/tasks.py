@@ -28,6 +28,7 @@ from pathlib import Path
 from reflector.files import Brought, read_bounded, read_brought, read_folder, write_durably
 from reflector.judges import consent
 from reflector.mistakes import Mistake
+from reflector.text.lazy import lazy_pattern
 
 #: The files in which Claude Code and other agents look for instructions.
 _READ = ("CLAUDE.md", "AGENTS.md")
@@ -38,7 +39,7 @@ _LONGEST = 3600
 _MOST_TEXT = 100_000
 _MOST_FILES = 20_000
 _MOST_BYTES = 256 << 20
-_COST = re.compile(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', re.ASCII)
+_COST = lazy_pattern(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

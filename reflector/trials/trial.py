@@ -49,6 +49,7 @@ from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.mistakes import Finding, Mistake
 from reflector.reflection.window import own_messages
+from reflector.text.lazy import lazy_pattern
 from reflector.text.phrases import counted
 from reflector.transcripts.reading import UnknownTranscript
 from reflector.trials.draw import MILLION, PLACEBO_SHARE, is_placebo, is_withheld
@@ -74,7 +75,7 @@ SETTLES = timedelta(days=1)
 _LONGEST = timedelta(days=365)
 #: The time between two notes of the head while a trial runs.
 _NOTED = timedelta(days=7)
-_HEAD = re.compile(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
+_HEAD = lazy_pattern(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
 _MOST_HEADS = 1 << 20
 #: The conditions of a trial's end, as its opening records them. Earlier trials compare the sessions
 #: of all ledgers.

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Literal, cast, get_args
 
 from reflector.judges.reading.wordings import Wording, expression, first, wordings
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.message import ToolCall
 
 #: Kinds whose success is proof of something.
@@ -206,7 +207,7 @@ Ending = Literal["passes", "fails", "ran", "mechanics", "silent"]
 
 #: Kinds whose output is searched for failures. The text of a file that was read is not a result.
 _TELLING = CHECKS | {"run", "install", "ship"}
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_ANSI = lazy_pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ _SILENT = RunEnd("silent", "", "")
 #: The characters that are read of the output of a command that is not a check, because a longer
 #: one contains text of all kinds.
 _LONG = 2000
-_HAS_WORD = re.compile(r"\w{2}")
+_HAS_WORD = lazy_pattern(r"\w{2}")
 
 
 def read_result(step: Step, text: str, is_error: bool) -> RunEnd:

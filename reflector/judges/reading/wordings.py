@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
+from reflector.text.lazy import lazy_pattern
+
 #: In the output of tools and in commands, case counts (`FAIL`, `fail`). The texts of users and
 #: agents are read without regard to case.
 _PRINTED = frozenset({"counted", "check", "line", "mechanics", "part"})
@@ -58,7 +60,7 @@ _PIECES = {
 
 
 #: The id of a row in the pattern of another row.
-_ROW_NAME = re.compile(r"\{([a-z-]+)\}")
+_ROW_NAME = lazy_pattern(r"\{([a-z-]+)\}")
 
 
 @dataclass(frozen=True)

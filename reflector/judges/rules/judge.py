@@ -7,13 +7,13 @@ docs/judging.md lists every finding, and without evidence the tag is neutral.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.judges.protocol import Answer, Request
 from reflector.playbook.bullet import VERDICTS
+from reflector.text.lazy import lazy_pattern
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import FOLLOWED
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The most characters of a rationale, and of the evidence that it quotes.
 _RATIONALE = 300
 _CUT_QUOTE = 200
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
 
 
 @dataclass(slots=True)

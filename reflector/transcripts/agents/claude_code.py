@@ -9,12 +9,12 @@ notifications and summaries under the type `user` too, usually without a flag.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from reflector.text import bounds
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts import building, speakers
 from reflector.transcripts.building import (
     Conversation,
@@ -69,10 +69,10 @@ _MAX_CALLS = 256
 
 _SUMMARY = "This session is being continued from a previous conversation"
 
-_INTERRUPT = re.compile(r"\[Request interrupted by user(?: for tool use)?\]|\[Skipped by user\]")
+_INTERRUPT = lazy_pattern(r"\[Request interrupted by user(?: for tool use)?\]|\[Skipped by user\]")
 
 #: Openings of a tool result that reports a refusal by the user, not a tool's answer.
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"(?:Error: )?(?:<tool_use_error>)?"
     r"(?:The user doesn't want to (?:proceed with this tool use|take this action right now)"
     r"|The agent proposed a plan that was rejected by the user"
@@ -80,7 +80,7 @@ _REFUSED = re.compile(
     r"|User declined to answer questions"
     r"|\[Request interrupted by user)"
 )
-_REASON = re.compile(r"the user said:|The user provided the following reason for the rejection:")
+_REASON = lazy_pattern(r"the user said:|The user provided the following reason for the rejection:")
 #: The client's text instead of a reason, if the user wants to discuss the questions first.
 _CLARIFIES = "The user wants to clarify these questions."
 _ADVICE = "\n\nNote: The user's next message may contain a correction"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
@@ -46,23 +47,23 @@ _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 #: A shorter id, such as `call_0`, is not unique, because local model servers restart their counter.
 _MIN_UNIQUE_ID = 16
 
-_ABORTED = re.compile(r"<turn_aborted>", re.IGNORECASE)
+_ABORTED = lazy_pattern(r"<turn_aborted>", re.IGNORECASE)
 #: The text that an editor's extension puts before the user's words, and its mark for an image
 #: between them.
 _IDE_REQUEST = "## My request for Codex:"
-_IMAGE_TAG = re.compile(r"</?image\b[^>]*>\Z")
+_IMAGE_TAG = lazy_pattern(r"</?image\b[^>]*>\Z")
 #: The beginning of the summary that the next model gets after a compaction.
 _SUMMARY = "Another language model started to solve this problem"
 
 _HEADERS = ("Script ", "Wall time", "Chunk ID", "Total output lines")
-_EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})\s*$", re.MULTILINE)
-_REFUSED = re.compile(
+_EXIT = lazy_pattern(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})\s*$", re.MULTILINE)
+_REFUSED = lazy_pattern(
     r"(?:exec command |patch )?(?:rejected|aborted) by (?:the )?user\b",
     re.IGNORECASE,
 )
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,400})$", re.MULTILINE)
+_PATCHED = lazy_pattern(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,400})$", re.MULTILINE)
 #: Commands in a script that a model wrote to run tools. One of the groups contains the command.
-_SCRIPTED = re.compile(
+_SCRIPTED = lazy_pattern(
     r"""\bcmd\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)"""
 )
 

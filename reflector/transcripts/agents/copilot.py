@@ -6,10 +6,10 @@ it and again when it starts; the first of the two counts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
@@ -38,7 +38,7 @@ _OWN = frozenset(
 )
 _HUMAN = frozenset(("", "user"))
 _INTERRUPTS = frozenset(("", "user initiated", "user_initiated", "user_abort"))
-_EXIT = re.compile(r"exit(?:ed with exit)? code:? (-?\d{1,9})>")
+_EXIT = lazy_pattern(r"exit(?:ed with exit)? code:? (-?\d{1,9})>")
 _EXIT_SPAN = 400
 #: The maximum number of calls and permissions that are remembered.
 _MAX_REMEMBERED = 4096

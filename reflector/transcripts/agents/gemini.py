@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
@@ -37,12 +38,12 @@ _CONTEXT = "<hook_context>"
 _CONTEXT_END = "</hook_context>"
 _SUMMARY = "<state_snapshot>"
 _CANCELLED = "Request cancelled."
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"\[Operation Cancelled\] Reason:|User (?:denied|did not allow|rejected)"
     r"|.{0,40}cancelled by user",
     re.IGNORECASE,
 )
-_EXIT = re.compile(r"^Exit Code: (\d{1,9})\s*$", re.MULTILINE)
+_EXIT = lazy_pattern(r"^Exit Code: (\d{1,9})\s*$", re.MULTILINE)
 _EXIT_SPAN = 2000
 #: The client (0.61) puts a fence around the answers of tools, web pages and MCP servers. It escapes
 #: the end of a fence inside them.
@@ -51,7 +52,7 @@ _FENCE_END = "\n</untrusted_context>"
 _ESCAPED_END = "&lt;/untrusted_context&gt;"
 #: The output of a command that printed nothing.
 _NO_OUTPUT = "(empty)"
-_FOOTER = re.compile(
+_FOOTER = lazy_pattern(
     r"(?:\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): "
     r"[^\n]{0,200}){1,4}\s*\Z"
 )

@@ -7,10 +7,10 @@ they are complete, each under the id of its part.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
@@ -33,8 +33,8 @@ _WORDLESS = frozenset(
     ("file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction")
 )
 _WORDED = frozenset(("text", "reasoning", "tool", "subtask"))
-_REFUSED = re.compile(r"(?:Error: )?The user (?:rejected permission|dismissed this question)")
-_FEEDBACK = re.compile(r"feedback: ?")
+_REFUSED = lazy_pattern(r"(?:Error: )?The user (?:rejected permission|dismissed this question)")
+_FEEDBACK = lazy_pattern(r"feedback: ?")
 
 
 class OpenCode(Conversation):
