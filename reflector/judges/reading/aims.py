@@ -27,6 +27,7 @@ def aims_of(text: str) -> frozenset[str]:
     return frozenset(
         row.says.format_map({name: _thing(words) for name, words in match.groupdict().items()})
         for row in wordings("aim", *["joint"] * is_wished)
+        if row.may_be_in(plain)
         for match in row.expression.finditer(plain)
         if not any(map(_is_common, match.groups()))
     )

@@ -61,6 +61,8 @@ _PIECES = {
 
 #: The id of a row in the pattern of another row.
 _ROW_NAME = lazy_pattern(r"\{([a-z-]+)\}")
+#: The ideas that a text must contain, at the beginning of a pattern.
+_FIRST_IDEAS = lazy_pattern(r"\\A(?:\(\?=\.\*\{[a-z-]+\}\))+")
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,17 @@ class Wording:
         """The compiled expression. Most sessions need only a few of them."""
         flags = re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE
         return re.compile(_filled(self.pattern), flags)
+
+    def may_be_in(self, text: str) -> bool:
+        """Return whether a text contains the ideas with which a joint aim begins. Other wordings
+        may be in any text. The ideas are compiled once for all aims.
+        """
+        return all(expression(idea).search(text) for idea in self._first_ideas)
+
+    @cached_property
+    def _first_ideas(self) -> list[str]:
+        begin = _FIRST_IDEAS.match(self.pattern)
+        return _ROW_NAME.findall(begin[0]) if begin else []
 
 
 def _filled(pattern: str) -> str:
@@ -122,7 +135,7 @@ def _row(id: str) -> Wording:
 @cache
 def words_of(id: str) -> frozenset[str]:
     """Return the words of a row that is a list of words."""
-    return frozenset(expression(id).pattern.split("|"))
+    return frozenset(_row(id).pattern.split("|"))
 
 
 @lru_cache(maxsize=16)
