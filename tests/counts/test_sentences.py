@@ -25,6 +25,7 @@ def test_wish_is_a_request(sentence: str) -> None:
     "sentence",
     [
         "use the new client in this file",
+        "Write a script that lists all users without an email.",
         "don't commit yet",
         "no new dependency for this",
         "このファイルだけ変更してください",

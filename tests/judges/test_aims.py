@@ -9,6 +9,10 @@ from reflector.judges.reading.aims import aims_of
     ("aim", "wishes"),
     [
         ("rg, not grep", ["No, use rg, not grep.", "don't use grep, use rg"]),
+        (
+            "date-fns, not moment",
+            ["We use date-fns here, please no moment.", "use date-fns instead of moment"],
+        ),
         ("shorter pr description", ["Keep the PR description short.", "The PR body is too long."]),
         (
             "ask before dependency",
@@ -41,7 +45,12 @@ from reflector.judges.reading.aims import aims_of
         ),
         (
             "no new document",
-            ["Don't create markdown files.", "stop leaving NOTES.md around", "不要再创建md文档了"],
+            [
+                "Don't create markdown files.",
+                "Don't create docs files unless I ask.",
+                "stop leaving NOTES.md around",
+                "不要再创建md文档了",
+            ],
         ),
         (
             "no unrelated change",
@@ -71,7 +80,12 @@ from reflector.judges.reading.aims import aims_of
         ),
         (
             "no comment",
-            ["skip comments that restate the code", "comments say why, not what: no noise"],
+            [
+                "skip comments that restate the code",
+                "comments say why, not what: no noise",
+                "Please stop adding comments like that.",
+                "Drop those comments, they just repeat the code.",
+            ],
         ),
         (
             "shorter commit title",

@@ -54,7 +54,7 @@ _PIECES = {
     ),
     "{stop}": (
         r"(?:in|on|at|for|to|from|with|of|that|which|when|if|unless|because|here|please|and|or"
-        r"|again|any ?more|this|the|is|are|without|inside|outside|by|as|just)"
+        r"|again|any ?more|this|the|is|are|without|inside|outside|by|as|just|like)"
     ),
 }
 
