@@ -447,7 +447,7 @@ def test_the_demo_fits_a_screen_of_80_columns(
     demo = capsys.readouterr().out
     assert "pat-002       1       0       1  2 Nov            1/2  Mock" in demo
     assert [
-        line for line in demo.splitlines() if len(line) > 80 and "Look around" not in line
+        line for line in demo.splitlines() if len(line) > 80 and "To see the rules" not in line
     ] == []
     assert demo.count("\n") <= 90
 

@@ -107,13 +107,13 @@ def _complete(command: click.Command, path: str, examples: Iterable[str]) -> Non
     type=click.Path(file_okay=False, path_type=Path),
     help=("Project folder (default: the project you are in)."),
 )
-@click.option("--user", is_flag=True, help="Use your own playbook, which applies everywhere.")
+@click.option("--user", is_flag=True, help="Use your own playbook, for all your projects.")
 @click.pass_context
 def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
     """See which rules help your coding agent."""
     if user and project is not None:
         raise click.UsageError(
-            "--user and --project name different playbooks; use only one of them"
+            "--user and --project cannot be used together; use only one of these options"
         )
     place = ctx.ensure_object(Place)
     place.root, place.user = project, user
@@ -176,7 +176,7 @@ class Place:
         root = (self.root or find_project()).resolve()
         if not root.is_dir():
             raise click.UsageError(
-                f"the project {root} is not a folder; name a folder with --project"
+                f"the folder {root} does not exist; name another folder with --project"
             )
         return root
 
@@ -336,7 +336,7 @@ class Place:
         if not sessions:
             return []
         words = "1 session is" if len(sessions) == 1 else f"{len(sessions)} sessions are"
-        return [f"{words} not judged yet; see `reflector status`"]
+        return [f"{words} not judged yet, so the counts may change; see `reflector status`"]
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -423,7 +423,7 @@ def _renamed(error: click.ClickException) -> click.UsageError | None:
         rest = context.command_path.removeprefix("reflector ")
         value = " DIRECTORY" if word == "--project" else ""
         return click.UsageError(
-            f"{word} goes before the command: `reflector {word}{value} {rest}`", context
+            f"put {word} before the command: `reflector {word}{value} {rest}`", context
         )
     return None
 
@@ -442,7 +442,7 @@ def explained(error: Exception) -> tuple[int, str] | None:
         return 1, os_error_words(error)
     if isinstance(error, MemoryError):
         way_out = "close programs or raise the limit (`ulimit -v`), then run the same command again"
-        return 1, f"memory ran out; {way_out}"
+        return 1, f"reflector ran out of memory; {way_out}"
     return None
 
 

@@ -11,9 +11,9 @@ from reflector.hooks import fast
 def hook() -> None:
     """Record one hook event from stdin.
 
-    The command writes the event to the project's spool, starts `drain` in the background and always
-    exits with 0. For SessionStart and SubagentStart, it prints the playbook. For other events, it
-    prints nothing.
+    `hook` keeps the event in a file, and starts `drain` in the background to record it. `hook`
+    always exits with 0. For SessionStart and SubagentStart, `hook` prints the playbook. For other
+    events, it prints nothing.
     """
     fast.main()
 
@@ -24,8 +24,8 @@ def statusline() -> None:
 
     The line shows the playbook and the last session's verdicts.
 
-    In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector
-    statusline"}}
+    To show this line, add to Claude Code's settings: {"statusLine": {"type": "command", "command":
+    "reflector statusline"}}
     """
     fast.statusline()
 

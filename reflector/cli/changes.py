@@ -175,8 +175,8 @@ def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
     others = [bullet for bullet in bullets if bullet.name not in change.about]
     for pair in near(change.text or "", section, others):
         other = next(bullet for bullet in pair.bullets if bullet.name)
-        says = "says the opposite" if pair.kind == "contradiction" else "may say the same"
-        lines.append(f"{other.name} {says} ({pair.why}): {other.text}")
+        verb = "contradicts" if pair.kind == "contradiction" else "may repeat"
+        lines.append(f"This rule {verb} {other.name} ({pair.why}): {other.text}")
     return lines
 
 
@@ -188,12 +188,12 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
     """Add a rule under the next free name.
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project
-    context) or oth.
+    context) or oth (others).
     """
     if place.is_untouched and not (place.user or place.is_in_repository):
         warn(
-            f"this folder is not in a git repository; the playbook is {place.folder()}"
-            "/.claude/playbook.json. For a rule in all projects, use `reflector --user add`."
+            f"this folder is not in a git repository. The rule goes into {place.folder()}"
+            "/.claude/playbook.json. To add a rule for all projects, use `reflector --user add`."
         )
     return [Change("add", section=section, text=text)]
 
@@ -208,8 +208,8 @@ def edit(place: Place, name: str | None, text: str | None, section: str | None) 
 
     With TEXT or --section, the rule changes immediately and keeps its name and counts. With NAME
     alone, your editor opens the rule's text. Without NAME, your editor opens playbook.json. In this
-    file you can change a text, move or delete a rule, or add a rule as {"text": "..."}, without a
-    name. The editor is $VISUAL or $EDITOR.
+    file, you can change, move or delete rules. To add a rule, write {"text": "..."} without a name.
+    $VISUAL or $EDITOR names your editor.
     """
     if name is None:
         options = click.get_current_context().params
@@ -270,7 +270,9 @@ def _edit_file(place: Place) -> None:
         if not problems:
             break
         if not _is_edited_again():
-            raise click.ClickException(f"reflector did not record your edits; correct {file}")
+            raise click.ClickException(
+                f"reflector cannot record your edits; correct {file}, then run any command"
+            )
     for event in events:
         say(f"{event.type}  {EVENT_TYPES[event.type].summary(event.facts)}")
     if not events:
@@ -282,7 +284,7 @@ def _edit_file(place: Place) -> None:
 def _is_edited_again() -> bool:
     """Return whether you want to correct an unreadable file; False without a terminal."""
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    return is_terminal and click.confirm("Edit it again?", True, err=True)
+    return is_terminal and click.confirm("Edit the file again?", True, err=True)
 
 
 @click.command()
@@ -299,21 +301,22 @@ def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
-@click.option("--text", help="New rule's text (default: the shared advice).")
-@click.option("--section", type=SECTION, help="New rule's section (default: as the first NAME).")
+@click.option("--text", help="New rule's text (default: the first rule's).")
+@click.option("--section", type=SECTION, help="New rule's section (default: the first rule's).")
 @_command
 def merge(
     place: Place, names: tuple[str, ...], text: str | None, section: str | None
 ) -> Sequence[Change]:
     """Merge rules into a new one.
 
-    If the rules do not give the same advice, give the text of the new rule with --text. If one
-    session has verdicts on several of these rules, these verdicts count once for the new rule. A
-    citation of an old name counts for the new rule.
+    If the rules do not give the same advice, the new rule needs --text. If one session has verdicts
+    on several of these rules, these verdicts count once for the new rule. If a session cites an old
+    rule, the citation counts for the new rule.
     """
     if len(names) < 2:
         raise click.UsageError(
-            f"merge needs two or more rules; `{place.command('edit', names[0])} TEXT` changes one"
+            "merge needs two or more rules; to change one rule, use "
+            f"`{place.command('edit', names[0])} TEXT`"
         )
     with place.reading() as ledger:
         rules = [find_own_bullet(place, ledger, name).bullet for name in names]
@@ -330,11 +333,11 @@ def _merged_text(rules: Sequence[Bullet]) -> str:
     if not sys.stdin.isatty():
         names = " and ".join(rule.name for rule in rules)
         raise click.UsageError(
-            f"{names} have different texts; give the text of the merged rule with --text"
+            f"{names} have different texts; give the text of the new rule with --text"
         )
     for rule in rules:
         note(f"{rule.name}  {rule.text}")
-    text: str = click.prompt("Text of the merged rule", err=True)
+    text: str = click.prompt("Text of the new rule", err=True)
     return text
 
 
@@ -348,8 +351,8 @@ def edited(otherwise: str, text: str | None = None, *, file: Path | None = None)
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         # An editor that needs a terminal would never end.
         raise click.UsageError(
-            "this is not a terminal, so an editor cannot open; set $EDITOR to an editor "
-            f"that does not need a terminal, or {otherwise}"
+            "reflector cannot open an editor without a terminal; set $EDITOR to an editor that "
+            f"does not need a terminal, or {otherwise}"
         )
     try:
         if file is None:

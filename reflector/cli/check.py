@@ -74,7 +74,7 @@ _EACH = partial(counting, what="reading your agents' sessions")
 @click.option("--since", type=DAY, help="Read only sessions since this day.")
 @judge_option
 @flag("--learn", help="Also propose rules that seem to be missing.")
-@flag("--retry-failed", help="Ask again about sessions without an answer.")
+@flag("--retry-failed", help="Ask the judge again about unanswered sessions.")
 @flag("--dry-run", help="Show the price of judging, and send nothing.")
 @flag("--all", "whole", help="Show every rule in full.")
 @yes_option
@@ -96,8 +96,8 @@ def check(
     """Show which rules your agent breaks.
 
     FILE is a file with rules. By default, `check` reads the files that agents load in this project,
-    such as CLAUDE.md and AGENTS.md, and the rules of its playbook. In a folder without such files,
-    `check` shows a table of your projects.
+    such as CLAUDE.md and AGENTS.md, and the rules of the project's playbook. In a folder that is
+    not a project, `check` shows a table of your projects.
 
     Without a judge, `check` is free and sends nothing. With --judge, a judge reads this
     project's sessions, newest first. Your agents keep these sessions on this machine. Before the
@@ -119,7 +119,8 @@ def check(
         with one_run(place, judge, cost_words(look.plan), yes=yes) as is_agreed:
             if look.plan.files:
                 if not is_agreed:
-                    agreed(f"Your rules, {cost_words(look.plan)}. Continue?", "", yes=yes)
+                    question = f"Send your rules and these sessions ({cost_words(look.plan)})?"
+                    agreed(question, "", yes=yes)
                 ran = _ask(project, advice.lines, look, typed)
     facts, document = answer_of(project, advice, look, ran)
     absent = _absent_words(judge, look, ran)
@@ -134,7 +135,7 @@ def check(
         if since is not None and not facts.sessions:
             all_sessions = place.command("check")
             day = day_words(since.astimezone().isoformat())
-            note(f"No session ended since {day}. For all: {all_sessions}")
+            note(f"No session ended since {day}. To check all sessions: {all_sessions}")
     if ran.failed or absent:
         raise click.exceptions.Exit(1)
 
@@ -144,9 +145,12 @@ def _absent_words(judge: str | None, look: Look, ran: checks.Ran) -> str:
     if judge is None or ran.asked or not look.plan.lacks:
         return ""
     if judge in unfit_agents(look.plan):
-        return f"{judge} did not judge."
+        return f"{judge} did not judge your rules."
     program = "" if judge in APIS else "its program was not found, and "
-    return f"{judge} did not judge: {program}no API key is set. To see how: reflector judge"
+    return (
+        f"{judge} did not judge your rules: {program}no API key is set. To set up a judge: "
+        "reflector judge"
+    )
 
 
 def _may_ask(typed: Typed, *, yes: bool) -> bool:
@@ -175,7 +179,10 @@ def _with_judge(place: Place, named: str | None) -> Project:
     if project.config.asks_model:
         return project
     if named is not None:
-        raise click.UsageError(f"{named} cannot judge rules: use a model, such as --judge claude")
+        raise click.UsageError(
+            f"the judge {named!r} does not ask a model, and `check` needs a model; use for "
+            "example --judge claude"
+        )
     if consent.agreed_clients():
         return place.project(backend="agent")
     with_api = place.project(backend=DEFAULT_API)
@@ -207,7 +214,8 @@ def _notes(
             names = " and ".join(bullet.name for bullet in pair.bullets)
             yield f"{pair.kind}: {names}: {pair.why}"
     elif unread:
-        more = f" and {len(unread) - 1} more: check --all" if len(unread) > 1 else ""
+        others = counted(len(unread) - 1, "other note")
+        more = f"; for {others} like this: reflector check --all" if len(unread) > 1 else ""
         yield f"{unread[0]}{more}"
     yield from map(named, ran.failed)
     yield from ran.notes

@@ -97,13 +97,13 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     where = " --global" if for_all or key in USERS_OWN else ""
     if is_list and values[0].startswith("["):
         raise click.UsageError(
-            f"give the values one by one: reflector config set {key}{where} VALUE VALUE"
+            f"write the values without brackets: reflector config set{where} {key} VALUE VALUE"
         )
     if key in USERS_OWN and not for_all:
         # A key is secret, so the command does not repeat its value.
         given = "VALUE" if key == "api_key" else shlex.join(values)
         raise click.UsageError(
-            f"{key} can only be set in your own file: reflector config set{where} {key} {given}"
+            f"{key} belongs in your own settings file: reflector config set{where} {key} {given}"
         )
     value = list(values) if is_list else from_text(key, values[0])
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
@@ -119,12 +119,12 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 def unset(place: Place, key: str, for_all: bool) -> None:
     """Remove a setting from the project's file.
 
-    With --global, the command removes the setting from your own file. You can also remove a
-    misspelt setting.
+    With --global, the command removes the setting from your own settings file. You can also remove
+    a misspelt setting.
     """
     path, had_it = store_setting(place.folder(), key, None, for_all=for_all)
     if not had_it:
-        raise click.ClickException(f"{path} does not set {key}")
+        raise click.ClickException(f"{path} does not contain the setting {key}")
     if key in SETTINGS:
         _print_in_force(place, key)
 
@@ -150,9 +150,9 @@ def off(place: Place) -> None:
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)
-    say(f"reflector is off in {root}: enabled = false in {stored.path}")
+    say(f"reflector is off in {root}, because {stored.path} now has `enabled = false`.")
     say("reflector does not record or judge sessions here, and your agent gets no rules.")
-    say(f"To turn it on: {place.command('on')}")
+    say(f"To turn reflector on: {place.command('on')}")
 
 
 @click.command()
@@ -162,7 +162,7 @@ def on(place: Place) -> None:
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):
-        way_out = "change `enabled` or `off` in that file"
+        way_out = "change `enabled` or `off` in this file"
         raise click.ClickException(f"{file} still turns reflector off in {root}; {way_out}")
     say(f"reflector is on in {root}.")
 
@@ -173,7 +173,7 @@ def _own_folder(place: Place, verb: str) -> Path:
         value = "false" if verb == "off" else "true"
         everywhere = f"reflector config set --global enabled {value}"
         raise click.UsageError(
-            f"`{verb}` works on one project; to change all of your projects: {everywhere}"
+            f"`{verb}` changes one project; to turn reflector {verb} in all projects: {everywhere}"
         )
     return place.folder()
 

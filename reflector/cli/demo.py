@@ -32,10 +32,10 @@ _REPORTS = (
 _NEXT = (
     "\n"
     "Four commands to try next, in one of your projects:\n"
-    "  reflector check                         rules that your agent breaks\n"
-    "  reflector history --dry-run             earlier sessions to record\n"
-    "  reflector add pat 'Run the tests first' a first rule\n"
-    "  reflector install                       the hooks, which record sessions"
+    "  reflector check                         see which rules your agent breaks\n"
+    "  reflector history --dry-run             list earlier sessions to record\n"
+    "  reflector add pat 'Run the tests first' add a first rule\n"
+    "  reflector install                       record your sessions from now on"
 )
 
 
@@ -45,9 +45,9 @@ def demo(folder: Path | None) -> None:
     """Show `check` and the counts on sample sessions.
 
     The demo creates a project with a playbook and three sessions. With FOLDER, the demo keeps the
-    project in FOLDER. Otherwise, it deletes the project at the end. The demo uses no network, no
-    key and none of your files. With REFLECTOR_BACKEND=anthropic, a model judges the sessions with
-    the key in your environment.
+    project in FOLDER. Otherwise, it deletes the project at the end. The demo uses none of your
+    files, and by default no network and no API key. With REFLECTOR_BACKEND=anthropic, a model of
+    Anthropic judges the sessions. This model needs the API key in your environment.
     """
     if folder is not None and folder.exists():
         raise click.UsageError(f"{folder} already exists; name a new folder for the demo")
@@ -59,14 +59,14 @@ def demo(folder: Path | None) -> None:
         # These variables are the only settings of the user in the demo.
         if not api_settings(ANTHROPIC).key:
             raise click.UsageError(
-                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(ANTHROPIC.keys)}; "
-                "without REFLECTOR_BACKEND, the demo does not need a key"
+                f"REFLECTOR_BACKEND=anthropic needs an API key in {' or '.join(ANTHROPIC.keys)}; "
+                "without REFLECTOR_BACKEND, the demo does not need an API key"
             )
     with _stage(backend, folder) as project:
         _earlier()
         _sessions(project)
         if folder is not None:
-            click.echo(f"\nLook around:  cd {folder} && reflector list")
+            click.echo(f"\nTo see the rules of the demo:  cd {folder} && reflector list")
         click.echo(_NEXT)
 
 
@@ -103,16 +103,16 @@ def _sessions(project: Path) -> None:
     for event, number in _REPORTS:
         _hook(project, event, _DATA / f"session-{number}.jsonl")
     _say(
-        "Three sessions end and cite rules. One session was compacted, so it ends twice.\n"
-        "Each citation is judged:"
+        "Three sessions end. The agent reports the end of one session twice.\n"
+        "A judge gives a verdict on each rule that the sessions cite:"
     )
     _run(project, "drain")
-    _say("The playbook now, best rule first:")
+    _say("The playbook now, with the best rule first:")
     _run(project, "list")
-    _say("The reason for each count. A session counts once, even if it ends twice:")
+    _say("The evidence for two rules. A session counts once, even if it is reported twice:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
-    _say("The history is append-only and hash-chained. No output means that it is sound:")
+    _say("The ledger keeps all events. `verify` prints nothing, because it finds no fault:")
     _run(project, "log", "-n", "4")
     _run(project, "verify")
 

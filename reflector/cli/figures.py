@@ -85,20 +85,21 @@ class StatsJson:
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.
 
-    The tables show the figures by judge, by prompt and by day (UTC). OVERRULED: a judge's verdicts
-    that you replaced with your own. WORKED: each model that your agents used, with the votes on
-    your rules from sessions with this model.
+    The tables show the figures by judge, by prompt and by day (UTC). The column OVERRULED counts
+    the verdicts of a judge that you replaced with your own. The table WORKED lists the models that
+    your agents used. It shows how often your rules helped or harmed in sessions with each model.
 
-
-    The JSON output (--json) contains all days, but the table only the newest ones. --doubles lists
-    verdicts that may count more than once, and each rule's totals under each counting policy. NAME
-    selects one rule.
+    The table of days shows only the newest days, and --json prints all days. --doubles lists
+    verdicts that may count more than once, and each rule's totals under each counting policy. With
+    --doubles, NAME selects one rule.
     """
     if doubles:
         _doubles(asked, name)
         return
     if name is not None:
-        raise click.UsageError(f"a NAME needs --doubles: reflector stats {name} --doubles")
+        raise click.UsageError(
+            f"a rule's NAME works only with --doubles: reflector stats {name} --doubles"
+        )
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
@@ -133,7 +134,7 @@ def _doubles(asked: Question, name: str | None) -> None:
     rows = []
     for of_class in found.classes:
         examples = (
-            f"{example.name} {example.tag} at {', '.join(map(str, example.positions[:4]))}"
+            f"{example.name} {example.tag}, events {', '.join(map(str, example.positions[:4]))}"
             for example in of_class.examples[:2]
         )
         row = (of_class.code, of_class.title, of_class.tags, of_class.bullets, "; ".join(examples))
@@ -158,7 +159,7 @@ def _doubles(asked: Question, name: str | None) -> None:
         return
     table(("name", *COUNTINGS), differing[:_MOST])
     trial = asked.place.command("list --counting", COUNTINGS[-1])
-    note(f"Policy in force: {found.counting}. To try another: {trial}")
+    note(f"Counting policy: {found.counting}. To try another policy: {trial}")
 
 
 def _figures(group: Group) -> dict[str, Any]:
@@ -176,7 +177,7 @@ def _print_stats(found: Stats, overruled: Mapping[str, int]) -> None:
     states = ", ".join(f"{number} {state}" for state, number in sorted(found.states.items()))
     sums = (
         f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, "
-        f"{counted(found.windows, 'part')}"
+        f"{counted(found.windows, 'session part')}"
     )
     say(f"{sums} ({states})" if states else sums)
     for kind, groups in found.groups.items():
@@ -228,11 +229,12 @@ def _rate(group: Group) -> str:
 def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> None:
     """Query the ledger with SQL, read-only.
 
-    Without QUERY, `sql` reads the query from stdin. If stdin is empty, `sql` lists the views
-    (bullets, tags, reflections, sessions) and their columns. docs/machines.md describes each view.
+    Without QUERY, `sql` reads the query from stdin. If stdin is a terminal or empty, `sql` lists
+    the views (bullets, tags, reflections, sessions) and their columns. docs/machines.md describes
+    each view.
     """
     if form is not None and as_json:
-        raise click.UsageError(f"choose --json or --format {form}")
+        raise click.UsageError(f"--json and --format {form} cannot be used together; use only one")
     if query is None:
         query = _from_stdin()
     with place.reading() as ledger, asking(ledger) as asker:
@@ -290,7 +292,7 @@ def _print_rows(answer: Answer) -> None:
     if answer.columns:
         table(answer.columns, shown, prose=answer.columns)
     if len(rows) > _MOST_ROWS:
-        note(f"These are the first {_MOST_ROWS:,} rows; --json and --format csv print all.")
+        note(f"These are the first {_MOST_ROWS:,} rows; --json and --format csv print all rows.")
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
@@ -333,9 +335,9 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
-    Without A, `diff` starts at the first event. Without B, it compares with the present. `diff`
-    lists rules that were added, changed, moved or removed, and the sessions that changed the counts
-    of these rules.
+    Without A, `diff` starts at the first event. Without B, it ends at the present. `diff` lists
+    rules that were added, changed, moved or removed. For each rule, it lists the sessions that
+    changed its counts.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
@@ -350,7 +352,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
 
 def _print_difference(found: Difference) -> None:
     if found.counting.before != found.counting.after:
-        say(f"counting: {found.counting.before} → {found.counting.after}")
+        say(f"counting policy: {found.counting.before} → {found.counting.after}")
     if not found.bullets:
         note(f"The playbook is the same at positions {found.from_} and {found.to}.")
     for changed in found.bullets:
@@ -386,7 +388,7 @@ def _moves(changed: Changed) -> Iterator[str]:
     elif after is not None and after.status != "live":
         yield after.end
     elif before is not None and before.status == "watched":
-        yield "from your file into the playbook"
+        yield "moved from your file into the playbook"
     for moved in changed.sessions:
         session = short_id(moved.session_id) or "(none)"
         yield f"{session}  {moved.helpful:+d}/{moved.harmful:+d}"

@@ -16,6 +16,7 @@ from reflector.cli.output import note, print_facts, say
 from reflector.cli.screen import every_command, first_screen
 from reflector.cli.table import GROUPS, MORE
 from reflector.resources import resource_dir
+from reflector.text.phrases import counted
 
 #: The most rows of a kind that `help` shows.
 _MOST_ROWS = 12
@@ -27,10 +28,10 @@ _MOST_ROWS = 12
 def help_(words: tuple[str, ...], every: bool) -> None:
     """Search the help and the pages.
 
-    Without WORDS, `help` shows the first screen.
+    Without WORDS, `help` lists the main commands.
 
-    With WORDS, it shows the commands and sections that contain most of the words, best match first.
-    The search ignores upper and lower case.
+    With WORDS, it lists the commands, the options and the parts of pages that contain most of the
+    words. The best match comes first. The search ignores upper and lower case.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:
@@ -42,18 +43,19 @@ def help_(words: tuple[str, ...], every: bool) -> None:
     most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)
     if not most:
         raise click.ClickException(
-            f"{' '.join(words)!r} was not found in the help or the pages; `reflector help "
-            "--all` lists the commands"
+            f"the help and the pages do not contain {' '.join(words)!r}; to list the commands: "
+            "reflector help --all"
         )
     left = 0
     for title, parts in places.items():
         found = [one for one in parts if _count(" ".join(one), wanted) == most]
         found.sort(key=lambda part: -_count(part[0], wanted))
         rows = [(name, _line(text, wanted)) for name, text in found[:_MOST_ROWS]]
-        say(f"{title}:{'' if rows else ' nothing'}")
+        say(f"{title}:{'' if rows else ' no match'}")
         print_facts(rows, max((len(name) for name, _ in rows), default=0), 2)
         left += len(found) - len(rows)
-    note(f"{f'{left} more results. ' if left else ''}The pages are in {resource_dir('docs')}")
+    hidden = f"Not shown: {counted(left, 'other result')}. " if left else ""
+    note(f"{hidden}The pages are in {resource_dir('docs')}")
 
 
 def _count(text: str, wanted: list[re.Pattern[str]]) -> int:

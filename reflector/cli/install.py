@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
     from reflector.hooks.install import Change
 
-_OWN_MEMORY = "Also record changes to your own ~/.claude/CLAUDE.md and memory folders?"
+_OWN_MEMORY = "Also record changes to your own memory files, such as ~/.claude/CLAUDE.md?"
 #: The most bytes of a file that agents read.
 _MAX_BYTES = 1 << 20
 _ADD = 'reflector add pat "What every session should know"'
@@ -52,7 +52,7 @@ _scope = click.option(
     type=click.Choice(SCOPES),
     default="user",
     show_default=True,
-    help="Settings file with the hooks (user: all projects).",
+    help="Settings file to change (user: all projects).",
 )
 
 
@@ -84,9 +84,9 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
         return
     change = install_hooks(path, agent.form, command, within=within)
     if change.is_none:
-        say(f"{path} already has the hooks.")
+        say(f"{path} already has reflector's hooks.")
         return
-    say(f"{path}: hooks for {', '.join(agent.events)}")
+    say(f"{path} now has hooks for {', '.join(agent.events)}.")
     if change.backup:
         say(f"Backup: {change.backup}")
     _print_effect(agent, scope, root)
@@ -96,9 +96,9 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     if is_asked and not (sys.stdin.isatty() and ask_who(place)):
         if consent.installed_clients(project=root):
             words = estimate_words(load_config(root))
-            say(f"To allow your agent to judge which rules helped: {CONSENT}{words}")
+            say(f"To let your agent judge which rules helped{words}: {CONSENT}")
         else:
-            say("To choose a judge of which rules helped: reflector judge")
+            say("To let a judge decide which rules helped: reflector judge")
     _ask_memory(root)
 
 
@@ -123,14 +123,14 @@ def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     depth = agent.depth(scope)
     change = uninstall_hooks(path, agent.form, within=within, depth=depth, dry_run=dry_run)
     if change.reformats:
-        warn(f"other parts of {path} are reformatted, too")
+        warn(f"`uninstall` also changes the format of other lines in {path}")
     if dry_run:
         show_change(change)
     else:
         _print_removal(change)
         _withdraw(root)
     for _, where, way_out in callers_of(root):
-        warn(f"{where} still calls reflector: {way_out}")
+        warn(f"{where} still calls reflector; to stop these calls: {way_out}")
 
 
 def _withdraw(root: Path) -> None:
@@ -151,7 +151,7 @@ def _ask_memory(root: Path) -> None:
     with suppress(click.Abort):  # the end of the input means no
         if click.confirm(_OWN_MEMORY, default=False, err=True):
             store_setting(root, "memory_user", value=True, for_all=True)
-            note("reflector now records changes to your own memory files: reflector log --memory")
+            note("reflector now records these changes. To list them: reflector log --memory")
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:
@@ -165,8 +165,11 @@ def _agent_with(name: str, scope: Scope) -> Agent:
 def _warn_of_reformatting(path: Path, undo: str) -> None:
     from reflector.hooks.install import backup_path
 
-    back = f"{backup_path(path)} is a copy of the old file; to restore this copy: {undo}"
-    warn(f"other parts of {path} are reformatted, too; --dry-run shows the lines. {back}")
+    back = f"To restore the old file from its copy {backup_path(path)}: {undo}"
+    warn(
+        f"`install` also changes the format of other lines in {path}; `--dry-run` shows these "
+        f"lines. {back}"
+    )
 
 
 def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
@@ -186,20 +189,20 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
 def _print_removal(change: Change) -> None:
     path = change.path
     if change.is_none:
-        say(f"{path} does not contain hooks of reflector.")
+        say(f"{path} does not contain reflector's hooks.")
         return
     if change.after is None:
-        say(f"{path} contained only reflector's hooks and was removed.")
+        say(f"`uninstall` removed {path}, because it contained only reflector's hooks.")
     else:
         say(f"{path} no longer calls reflector.")
     say(
-        "Your playbooks, their history and your settings are kept. Remove the program as you "
-        "installed it, for example: uv tool uninstall reflector-ledger"
+        "Your playbooks, their history and reflector's settings are kept. To remove the program, "
+        "use the tool that installed it, for example: uv tool uninstall reflector-ledger"
     )
     if change.backup is not None:
         say(
-            "Your later changes to the file are kept. A copy from before `reflector install` is "
-            f"{change.backup}"
+            "Your later changes to this file are kept. The file from before `reflector install` "
+            f"is kept as {change.backup}"
         )
 
 
@@ -210,7 +213,7 @@ def first_step(root: Path) -> str:
     """
     with suppress(OSError):
         if load(read_playbook(root / ".claude" / "playbook.json") or b"").bullets:
-            return "use your agent here, then: reflector list"
+            return "use your agent here, then run `reflector list`"
     for name in AGENT_FILES:
         with suppress(OSError):
             text = read_ours(root / name, _MAX_BYTES).decode("utf-8-sig", "replace")
@@ -235,17 +238,17 @@ def show_change(change: Change) -> None:
 def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> None:
     """Print the reasons why the hooks would not run, or would run twice."""
     for off, switch in disabled_by(agent, root):
-        warn(f"{off} has {switch}, so hooks do not run; remove it")
+        warn(f"{off} has {switch}, so hooks do not run; remove this setting")
     for other, where, way_out in callers_of(root):
         if other is agent and where != str(path):
-            warn(f"{where} also calls reflector; remove one of the two: {way_out}")
+            warn(f"{where} also calls reflector; to stop these calls: {way_out}")
     if any(part in command for part in _PASSING):
         warn(
-            f"{command} is in a temporary cache and can disappear; install it with 'uv tool "
-            "install' or pipx"
+            f"{command} is in a temporary folder, which can disappear; install reflector with "
+            "'uv tool install' or pipx"
         )
     if scope == "project":
         warn(
-            "the hooks need this machine's Python; for users without this Python, the "
-            "hooks do nothing"
+            "the hooks in this file call the Python of this machine; on a machine without that "
+            "Python, the hooks do nothing"
         )

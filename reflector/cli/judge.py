@@ -53,7 +53,10 @@ class _Judge(click.Group):
         match args:
             case [session, name, verdict, *options] if verdict in _VERDICTS:
                 words = ["review", name, verdict, "--session", session, *options]
-                hint = f"nothing was sent; to record your verdict: reflector {shlex.join(words)}"
+                hint = (
+                    "`judge` does not record verdicts; to record your verdict: reflector "
+                    f"{shlex.join(words)}"
+                )
             case _:
                 hint = (
                     f"{args[0]!r} is not a command of `judge`; to judge a session: reflector "
@@ -68,10 +71,10 @@ class _Judge(click.Group):
 def judge(ctx: click.Context, as_json: bool) -> None:
     """List judges for your sessions, with prices.
 
-    A judge reads a session and decides for each cited rule whether it helped. For each judge, the
-    list shows the price of judging your last ten sessions, and who would receive the text of these
+    A judge reads a session and decides whether each cited rule helped. For each judge, the list
+    shows the price of judging your last ten sessions, and who would receive the text of these
     sessions. The command sends nothing. `judge allow` lets a judge read your sessions in all of
-    your projects, and `judge forbid` stops that judge.
+    your projects, and `judge forbid` stops a judge.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -86,7 +89,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     if newest.prompts:
         whose = f"{_last_sessions(newest)} in all projects (at most {_tokens(newest)})"
         say(f"The price is for {whose}.")
-        say(f"To see the price for the rules of this project: {place.command('check')}")
+        say(f"To see the price of judging this project's rules: {place.command('check')}")
     columns = ("judge", "version", "model", "may judge", "price", "text goes to")
     table(columns, [_row(offer) for offer in listed], prose=("text goes to",), whole=True)
     for offer in listed:
@@ -97,7 +100,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     note(f"Judge of this project: {in_force.words}{lacks}")
     others = [offer.name for offer in listed if offer.allowed and offer.name not in OFFLINE]
     if others:
-        note("To stop: reflector judge forbid")
+        note("To stop all judges: reflector judge forbid")
     elif any(offer.name in JUDGES for offer in listed):
         note("Next: reflector judge allow")
     else:
@@ -135,17 +138,17 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     each judge, it shows the price, and who would receive the text of your sessions. With --yes, the
     command allows all of your installed agents. Before you allow an agent, reflector checks that
     the agent cannot use tools. reflector runs the agent in the background with the agent's cheapest
-    model. In your own folder, reflector saves the environment variables that the agent needs to log
+    model. In a private file, reflector keeps the environment variables that the agent needs to log
     in.
     """
     config = place.project().config
     _refuse_unknown(who, config)
     if who is None and not yes and sys.stdin.isatty():
         if not ask_who(place):
-            say(f"No judge reads your sessions.\nTo choose one later: {CONSENT}")
+            say(f"No judge reads your sessions.\nTo choose a judge later: {CONSENT}")
         return
     if who in OFFLINE:
-        say(f"{who} needs no permission, because it sends nothing.")
+        say(f"The judge {who!r} needs no permission, because it sends nothing.")
         return
     _let_in(place, who, yes=yes)
     say("Next: reflector check")
@@ -168,8 +171,9 @@ def one_run(place: Place, name: str | None, price: str = "", *, yes: bool) -> It
         raise JudgeRefused(faults[0])
     _show_terms(place, place.project().config, ready)
     title = JUDGES[name].title
-    sessions = f"these sessions ({price})" if price else "these sessions"
-    agreed(f"Let {title} read {sessions} in this run?", f"{title} needs your permission", yes=yes)
+    terms = f" ({price})" if price else ""
+    question = f"Let {title} read these sessions, only for this command{terms}?"
+    agreed(question, f"{title} needs your permission to read sessions", yes=yes)
     with consent.only_now({candidate.name: candidate.terms for candidate in ready}):
         yield True
 
@@ -188,12 +192,12 @@ def ask_who(place: Place) -> bool:
     say("Who may read your sessions to judge whether a rule helped?")
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
     nobody = len(cells) + 1
-    cells.append((nobody, "none (built-in rules)", "free, offline", "nobody (few verdicts)"))
+    cells.append((nobody, "none (built-in rules)", "free, few verdicts", "nobody"))
     table(("", "judge", _last_sessions(newest), "text goes to"), cells)
     say(
         "The price is for the last sessions of all your projects,\n"
         f"with at most {config.request_tokens:,} tokens of each session.\n"
-        "`check` has another price, because it reads only this project,\n"
+        "`check` has another price, because it reads only sessions of this project,\n"
         f"with at most {ROOM:,} tokens of each session."
     )
     say("To see how often each judge is right: reflector help judging")
@@ -223,13 +227,13 @@ def _choice(number: int, offer: Offer, newest: Estimate) -> tuple[object, ...]:
 def _ask_limits(config: Config, project: Path) -> None:
     """Ask for the limits of all projects, and keep the values that differ from the settings."""
     questions = click.prompt(
-        "Maximum number of questions a day, in all projects together",
+        "Maximum number of questions to judges a day, in all projects together",
         type=click.IntRange(1),
         default=config.daily_requests or Config().daily_requests,
         err=True,
     )
     dollars = click.prompt(
-        "Maximum cost in dollars a month, at list prices",
+        "Maximum cost of judges in dollars a month, at list prices",
         type=click.IntRange(1),
         default=config.monthly_dollars or _DOLLARS,
         err=True,
@@ -253,7 +257,7 @@ def _let_in(place: Place, name: str | None, *, yes: bool) -> None:
         _allow_api(place, config, name, yes=yes)
     else:
         _allow_agents(place, config, name, yes=yes)
-    say("To stop: reflector judge forbid")
+    say("To stop all judges: reflector judge forbid")
     read_first(place)
 
 
@@ -272,7 +276,7 @@ def read_first(place: Place) -> None:
     say(
         f"The judge now reads your last {counted(len(due.sessions), 'session')} and checks "
         f"the {counted(due.rules, 'rule')} of {due.files[0]}"
-        f"{' and others' if len(due.files) > 1 else ''}, about "
+        f"{' and other files' if len(due.files) > 1 else ''}. This takes about "
         f"{counted(due.minutes, 'minute')}."
     )
 
@@ -291,8 +295,8 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
         warn(fault)
     if not ready:
         raise JudgeRefused(
-            f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector "
-            "judge allow anthropic` with an API key"
+            f"no agent on this machine can judge; install one of {', '.join(JUDGES)}, or set an "
+            "API key and run `reflector judge allow anthropic`"
         )
     _show_terms(place, config, ready)
     who_asks = " and ".join(candidate.title for candidate in ready)
@@ -310,8 +314,8 @@ def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> Non
         if price is not None and newest.prompts:
             model += f", {price_words(price)} for {_last_sessions(newest)}"
         say(
-            f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
-            "started with these variables"
+            f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}. reflector "
+            "starts this agent with these environment variables:"
         )
         for line in consent.shown(candidate.terms):
             say(f"  {line}")
@@ -348,7 +352,7 @@ def _allow_api(place: Place, config: Config, name: str, *, yes: bool) -> None:
 
 def _ask(config: Config, title: str, otherwise: str, *, yes: bool) -> None:
     """Ask the user to agree, and show the tokens of their last sessions and the budget."""
-    limits = [f"{config.daily_requests} requests a day"] if config.daily_requests else []
+    limits = [f"{config.daily_requests} questions a day"] if config.daily_requests else []
     limits += [f"{config.monthly_tokens:,} tokens a month"] if config.monthly_tokens else []
     budget = f", at most {' and '.join(limits)}" if limits else ""
     question = f"Let {title} judge your sessions{estimate_words(config)}{budget}?"
@@ -384,19 +388,19 @@ def end_first(project: Path) -> None:
 def forbid(place: Place, who: str | None) -> None:
     """Stop a judge from reading your sessions.
 
-    WHO is a name from `reflector judge`. Without WHO, the command stops all judges. The built-in
-    judge `rules` then decides without a model and sends nothing. Earlier verdicts still count.
+    WHO is a name from `reflector judge`. Without WHO, the command stops all judges. After that,
+    only the built-in judge `rules` gives verdicts. It uses no model and sends nothing. Earlier
+    verdicts still count.
     """
     _refuse_unknown(who, users_config())
     if who in OFFLINE:
-        raise click.UsageError(f"{who} sends nothing and needs no permission")
+        raise click.UsageError(f"you cannot forbid the judge {who!r}, because it sends nothing")
     was_allowed = offers.forbid(who)
     if who is not None:
-        say(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
+        verb = "no longer judges" if was_allowed else "was not allowed to judge"
+        say(f"{who} {verb} your sessions.")
     elif was_allowed:
-        say(
-            "No model reads your sessions now. The built-in judge `rules` decides, without a model."
-        )
+        say("No model reads your sessions now. Only the built-in judge `rules` gives verdicts.")
     else:
         say("No judge was allowed to read your sessions.")
     end_first(place.folder())

@@ -65,7 +65,7 @@ def lab(place: Place, dataset: str | None) -> None:
     help="Number of requests for lessons per trajectory.",
 )
 @judge_option
-@click.option("--out", type=FILE, help="Also write the answers to this fixtures file.")
+@click.option("--out", type=FILE, help="Also write the judge's answers to this file.")
 @click.pass_obj
 def trajectory(
     place: Place,
@@ -76,13 +76,13 @@ def trajectory(
 ) -> None:
     """Record and judge trajectories of known tasks.
 
-    You can repeat this command.
+    If you run this command again, it does not record a trajectory twice.
 
     FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
     generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
     ground_truth and test_report. Each trajectory uses the playbook of its dataset. With `lab
     --dataset NAME`, all of them use the playbook of NAME. If a trajectory cannot be recorded or
-    judged, the command names it, judges the others and exits with 1.
+    judged, the command shows the reason, judges the others and exits with 1.
     """
     settings = judge_settings(judge)
     project = Place(place.root, user=place.user).project(**settings)
@@ -166,7 +166,7 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Ent
             failed.append(os_error_words(error, path))
 
 
-@lab.command(short_help="Judge sessions, and keep the answers as fixtures.")
+@lab.command(short_help="Judge sessions, and record the answers in FILE.")
 @click.argument("file", type=FILE)
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION…")
 @judge_option
@@ -193,8 +193,8 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
     """Parse the recorded answers of judges again.
 
     If the present parser or settings read other verdicts from an answer, these verdicts replace the
-    recorded ones. With --dry-run, the command only shows the differences. If you changed the
-    setting `checked_counts`, the command also counts the answers to `check` again.
+    recorded verdicts. With --dry-run, the command only shows the differences. If you changed the
+    setting `checked_counts`, the command also applies it to the earlier answers to `check`.
     """
     config = place.project().config
     with place.changing() as ledger:
@@ -209,8 +209,8 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
             for id in chosen or [None]:
                 recounted += recount(ledger, counts=config.checked_counts, session_id=id)
     if recounted:
-        verb = "count" if config.checked_counts else "do not count"
-        note(f"{counted(recounted, 'answer')} that `check` got {verb} now.")
+        change = "Counted now" if config.checked_counts else "No longer counted"
+        note(f"{change}: {counted(recounted, 'earlier answer')} to `check`")
     if as_json:
         print_json(readings)
         return
@@ -225,7 +225,8 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
         if reading.reading != "same"
     ]
     columns = ("session", "reading", "before", "after")
-    empty = f"{len(readings)} answers; today's parser reads all of them as before."
+    answers = counted(len(readings), "answer")
+    empty = f"Nothing changes: the present parser reads {answers} as before."
     table(columns, rows, prose=("before", "after"), empty=empty)
 
 
@@ -236,7 +237,7 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
 @lab.command(short_help="Measure the gated reflection step.")
 @click.argument("settings", required=False)
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
-@flag("--raw-time", help="Print measured times in ms (default: 0.0).")
+@flag("--raw-time", help="Print the measured time (default: always 0.0).")
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     """Measure the gated reflection step.
 

@@ -82,10 +82,10 @@ class RebuiltJson:
 
 
 @click.command()
-@flag("--check", help="Only compare, and exit with 1 if counts differ.")
+@flag("--check", help="Only compare, and exit with 1 on a difference.")
 @flag(
     "--fix",
-    help="Also repair triggers, views and a wrong head.",
+    help="Also repair triggers, views and the head.",
 )
 @click.option("--why", metavar="REASON", help="Reason for setting unreadable events aside.")
 @json_option
@@ -93,16 +93,19 @@ class RebuiltJson:
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
-    `rebuild` appends no events and calls no model. Sessions see the old playbook until the new one
-    is complete. If a rebuild was stopped, run the command again, and it continues. If playbook.json
-    cannot be read, `rebuild` keeps the file under another name and writes a new one.
+    `rebuild` calls no model, and appends no event unless you use --why. Sessions see the old
+    playbook until the new one is complete. If a rebuild was stopped, run the command again, and it
+    continues. If playbook.json cannot be read, `rebuild` keeps the file under another name and
+    writes a new file.
 
-    With --fix --why, `rebuild` sets unreadable events aside. Events that were set aside change
-    nothing, and `verify` no longer reports them. If the last event moved the playbook to another
-    ledger, `rebuild` also sets this event aside.
+    With --fix --why REASON, `rebuild` sets unreadable events aside: they stay in the ledger, but
+    change nothing, and `verify` no longer reports them. If the last event moved the playbook to
+    another ledger, `rebuild` also sets this event aside.
     """
     if check and fix:
-        raise click.UsageError("--check and --fix cannot be combined; use one of them")
+        raise click.UsageError(
+            "--check and --fix cannot be used together; use only one of these options"
+        )
     if why is not None and not (fix and (why := quote(why, _MAX_REASON))):
         raise click.UsageError("--why needs --fix and a reason that is not empty")
     project = place.project()
@@ -124,17 +127,19 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
 
 
 _CAUSES = {
-    "tables": "The tables differ from the events; `{}` computes the tables again.",
+    "tables": "The ledger's tables differ from its events; `{}` computes the tables again.",
     "left": (
         "A command was stopped before it wrote playbook.json, or the file was removed; `{}` "
-        "writes the file."
+        "writes the file again."
     ),
     "git": (
-        "playbook.json equals its version in git, but the ledger has other rules or names. The "
-        "next command that changes a rule writes the file."
+        "playbook.json is the same as in git, but the ledger has other rules or names. The next "
+        "command that changes a rule writes the ledger's rules into the file."
     ),
-    "edited": "If you edited playbook.json, the next command records your edits; `{}` writes the "
-    "file.",
+    "edited": (
+        "If you edited playbook.json, the next command records your edits. If not, `{}` writes the "
+        "file again."
+    ),
 }
 
 
@@ -146,7 +151,7 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
         values = [
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
         ]
-        value = f"{different.of}: {rule.name} {rule.value} is {values[0]}"
+        value = f"{different.of}, {rule.name}: {rule.value} is {values[0]}"
         yield f"{value}, but the events give {values[1]}"
 
 
@@ -188,13 +193,14 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
 
     No output means that the ledger is sound.
 
-    `verify` checks the chain, the order of the events, triggers, views and SQLite's own integrity.
-    `verify` computes every counter again from the events. If the ledger is on a server, `verify`
-    also checks that the server still has the newest event that this machine saw. For each trial,
-    `verify` checks that the key of the random draw is the chain of the event before the trial. It
-    also computes the trial's result again from the key and the sessions, and compares it with the
-    recorded result. If `verify` finds faults, it prints a line for each fault and exits with 1.
-    With --anchor, `verify` also proves that no event up to the given head is missing.
+    `verify` checks the chain of hashes, the order of the events, and the triggers and views of the
+    database. `verify` also runs SQLite's own check, and computes every counter again from the
+    events. If the ledger is on a server, `verify` checks that the server still has the newest event
+    that this machine saw. For each trial, `verify` checks that the key of the random draw is the
+    hash of the event before the trial. It also computes the trial's result again from the key and
+    the sessions, and compares it with the recorded result. If `verify` finds faults, it prints a
+    line for each fault and exits with 1. With --anchor, `verify` also proves that no event up to
+    the given head is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -253,13 +259,13 @@ class HeadJson(Head):
 def head(asked: Question) -> None:
     """Print the head of the ledger, ready to publish.
 
-    The head is one line, POSITION:CHAIN. Its hash covers every event up to this position. If you
-    keep the head, `reflector verify --anchor` can later prove that all of these events still exist.
+    The head is one line, POSITION:CHAIN. CHAIN is a hash of every event up to this position. If you
+    keep the head, `reflector verify --anchor HEAD` can later prove that no such event is missing.
     """
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be deleted later
         raise click.UsageError(
-            "the ledger is empty, so it does not have a head yet; first run `reflector ingest`"
+            "the ledger is empty, so it does not have a head yet; add a rule with `reflector add`"
         )
     if not asked.answers(shaped(HeadJson, found, head=str(found))):
         click.echo(found)
@@ -310,9 +316,9 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
         with place.changing(begins=True) as opened:
             adopted = adopt(opened, name, reason=why)
         for change in adopted:
-            say(f"{name} since position {change.position}")
+            say(f"Since position {change.position}, the counting policy is {name}.")
         if not adopted:
-            note(f"{name} is already in force.")
+            note(f"The counting policy is already {name}.")
         return
     with place.reading() as opened:
         counting = opened.counting()
@@ -341,17 +347,21 @@ def assert_(place: Place, name: str, counters: str) -> None:
     """Record a rule's counters for `verify`.
 
     HELPFUL/HARMFUL are the two counters that you expect the rule to have, such as 7/2. If the
-    rule's counters differ from these, the command fails and records nothing.
+    rule's counters differ from these, the command fails and records nothing. `verify` later
+    compares the recorded counters with the events.
     """
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(
         part.isascii() and part.isdecimal() and len(part) < 16 for part in (helpful, harmful)
     ):
-        raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
+        raise click.UsageError(
+            f"write the counters as HELPFUL/HARMFUL, such as 7/2, not as {safe(counters)!r}"
+        )
     with place.changing() as opened:
         name = find_bullet(opened, name).name
         appended = opened.assert_counters(name, int(helpful), int(harmful), actor="human")
-    say(f"{name} at {int(helpful)}/{int(harmful)}, recorded at position {appended.position}")
+    recorded = f"the counters of {name} are {int(helpful)}/{int(harmful)}"
+    say(f"Recorded at position {appended.position}: {recorded}")
 
 
 @ledger.command()
@@ -361,8 +371,8 @@ def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file.
 
     Sessions can continue during the copy. Only your user account can read the new file. `backup`
-    never overwrites an existing file. With the printed head, you can verify the copy later:
-    `reflector verify --anchor`.
+    never overwrites an existing file. `backup` prints the head of the copy. After you restore the
+    copy, `reflector verify --anchor HEAD` proves that no event is missing.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -387,18 +397,18 @@ def restore(place: Place, file: Path, force: bool) -> None:
     _go_on(place)
     click.echo(restored.end)
     if restored.ledger is not None:
-        note(f"The ledger from before the restore is kept as {restored.ledger}")
+        note(f"`restore` kept the old ledger as {restored.ledger}")
     # A session counts for the advice at the time of its recording. A kept file without git already
     # includes the counts.
-    again = "To record again the sessions since that backup, run `reflector history`"
+    again = "To record the sessions since this backup again, run `reflector history`"
     if restored.playbook is not None:
-        note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
+        note(f"`restore` wrote a new playbook.json, and kept the old file as {restored.playbook}")
         shared = (
             ". Before that, run `git checkout .claude/playbook.json` to restore the rules from git"
         )
         own = (
             f". After that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
-            "rules that only that file contains"
+            "rules that only the old file contains"
         )
         again += shared if is_shared(project.root) else own
     note(f"{again}.")
@@ -412,15 +422,15 @@ def take(place: Place, yes: bool) -> None:
 
     Use this command if a ledger came with the project, or if your ledger is lost.
 
-    `take` shows the origin of the history in this ledger, and waits for your confirmation. After
-    your confirmation, `take` computes all hashes and tables of the ledger again. You do not need
-    this command for a ledger that you created, or that you moved or copied with its project.
+    `take` shows the origin of the ledger, and waits for your confirmation. Then `take` computes all
+    hashes and tables of the ledger again. You do not need this command for a ledger that you
+    created, or that you moved or copied with its project.
     """
     project = place.project()
     ledger_offer = offer(project)
     note(ledger_offer.words)
     question = ledger_offer.question
-    agreed(question, f"{question} This is not a terminal", yes=yes)
+    agreed(question, f"{question} To confirm this without a terminal", yes=yes)
     take_project(project)
     _go_on(place)
 
@@ -433,7 +443,7 @@ def _go_on(place: Place) -> None:
         stop = place.command("trial stop")
         note(
             f"A trial is running in this project: {trial.withheld_share:.0%} of sessions start "
-            f"without {withheld}. To end it: {stop}"
+            f"without {withheld}. To end the trial: {stop}"
         )
 
 
@@ -444,13 +454,13 @@ def forget(root: Path) -> None:
 
     The command removes the copy of the ledger from your home folder.
 
-    A ledger in ROOT stays, but reflector no longer treats it as yours. See `reflector ledger
-    take`.
+    A ledger in ROOT stays, but reflector no longer treats it as yours. To accept this ledger again,
+    use `reflector ledger take`.
     """
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"
         raise click.ClickException(
-            f"reflector does not know a ledger of {root.absolute()}; the known folders are: {known}"
+            f"the list of your ledgers does not contain {root.absolute()}; it contains: {known}"
         )
     entries.forget(root.absolute())
 
@@ -461,17 +471,17 @@ def forget(root: Path) -> None:
 def copy(place: Place, url: str) -> None:
     """Copy the ledger to another database.
 
-    URL is sqlite:////path/to/ledger.db or postgresql://server/database. The command checks the hash
-    of every event. Afterwards, both ledgers end at the printed head. The database at URL must not
-    contain events. The project uses its old ledger until you set `ledger_url` to the copy.
+    URL is sqlite:////path/to/ledger.db or postgresql://server/database. The database at URL must
+    not contain events. The command checks the hash of every event, and prints the head, at which
+    both ledgers now end. The project uses its old ledger until you set `ledger_url` to URL.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
         end = transfer.copy_ledger(opened, url)
     click.echo(end)
     note(
-        f"{counted(end.position, 'event')} copied. To use the new ledger, set `ledger_url` to its "
-        "URL."
+        f"`copy` copied {counted(end.position, 'event')}. To use the new ledger, set `ledger_url` "
+        "to its URL."
     )
 
 
@@ -481,7 +491,7 @@ def revisions(place: Place) -> None:
     """List schema revisions, and mark the current one.
 
     This command does not change the ledger. After an update of reflector, any other command
-    upgrades the ledger.
+    upgrades the ledger to the newest revision.
     """
     project = place.project()
     needs_ledger(project)
@@ -510,7 +520,7 @@ def upgrade(place: Place, dry_run: bool) -> None:
         click.echo(statements)
     else:
         with project.open_ledger():
-            note("The schema has the newest revision.")
+            note("The schema now has the newest revision.")
 
 
 @ledger.command(short_help="Print GRANTs for a PostgreSQL role.")
@@ -523,10 +533,10 @@ def grants(place: Place, rights: str, role: str | None) -> None:
     RIGHTS is reader, writer or owner. ROLE is the role's name (default: reflector_reader,
     reflector_writer or reflector_owner).
 
-    The command changes nothing. Read the statements, then run them with psql, as the owner. A
-    reader only reads. A writer appends events, but cannot delete or change an event, remove a
-    trigger, or change a rule without an event. Only the owner can upgrade or rebuild the ledger, or
-    erase text.
+    The command changes nothing. Read the statements, then run them with psql, as the owner of the
+    tables. A reader only reads. A writer appends events, but cannot delete or change an event,
+    remove a trigger, or change a rule without an event. Only the owner can upgrade or rebuild the
+    ledger, or erase text.
     """
     project = place.project()
     if not project.config.ledger_url:

@@ -38,7 +38,8 @@ class ToldJson(Lesson):
 def lessons(asked: Question) -> None:
     """List lessons and how well they worked.
 
-    The commands below search lessons, propose a lesson as a rule, and record its results.
+    The commands below search lessons, propose a lesson as a rule, and record the result of a
+    lesson.
     """
     book = lesson_book(asked.playbook)
     if asked.answers(list(book)):
@@ -105,8 +106,8 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
         lesson = lesson_book(ledger).named(id)
         if not lesson.is_tellable:
             raise click.UsageError(
-                f"lesson {short_id(lesson.id)} is {_state(lesson)}; see `reflector show "
-                f"{short_id(lesson.id)}`"
+                f"lesson {short_id(lesson.id)} cannot become a rule (state: {_state(lesson)}); see "
+                f"`reflector show {short_id(lesson.id)}`"
             )
         outcomes = counted(len(lesson.outcomes), "outcome")
         worth = f"worth {lesson.effectiveness:.2f} after {outcomes}"
@@ -124,7 +125,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
             lesson=lesson.id,
         )
     id = short_id(proposal.id)
-    say(f"proposal {id} is {proposal.state}; decide with `{place.command('review approve', id)}`")
+    say(f"proposal {id} is {proposal.state}; to approve it: {place.command('review approve', id)}")
 
 
 @lessons.command()
@@ -175,7 +176,7 @@ class RecalledJson:
 def recall(asked: Question, query: str, most: int) -> None:
     """Search rules, lessons and summaries.
 
-    If no text matches well enough, `recall` prints nothing. The search does not use the network.
+    If no text matches well enough, `recall` lists nothing. The search does not use the network.
     """
     matches = recalling.recall(query, most, of=asked.playbook)
     scores = ("score", "words", "cosine")

@@ -202,10 +202,10 @@ def test_unreadable_edit_is_named_and_edited_again(agent: Agent, tmp_path: Path)
     edits(agent, tmp_path, f"text = text.replace({FIRST!r} + '\"', 'Test first.')")
     told = agent.call("edit", code=1).err
     assert "is not JSON" in told
-    assert f"reflector did not record your edits; correct {agent.playbook}" in told
+    assert f"reflector cannot record your edits; correct {agent.playbook}" in told
     again = "text.replace('Test first.', 'Test early') if 'Test first.' in text else"
     edits(agent, tmp_path, f"""text = {again} text.replace('Test early,', 'Test early.",')""")
-    assert "Edit it again? [Y/n]" in agent.sent(80, "edit", typed=b"\n")
+    assert "Edit the file again? [Y/n]" in agent.sent(80, "edit", typed=b"\n")
     assert agent.json("show", "pat-001")["text"] == "Test early."
 
 
@@ -236,7 +236,7 @@ def test_options_of_edit_need_a_name(agent: Agent, option: str) -> None:
 def test_merge_of_unlike_rules_needs_their_text(agent: Agent) -> None:
     refused = agent.call("merge", "pat-001", "pat-002", code=2)
     assert (
-        "pat-001 and pat-002 have different texts; give the text of the merged rule with --text"
+        "pat-001 and pat-002 have different texts; give the text of the new rule with --text"
         in refused.err
     )
     assert len(agent.json("list")) == 3
@@ -262,7 +262,7 @@ def test_merge_with_one_unlike_rule_needs_the_text(agent: Agent) -> None:
 def test_add_outside_a_repository_names_the_playbook(tmp_path: Path) -> None:
     agent = Agent.bare(tmp_path)
     said = agent.call("add", "pat", "Test first.")
-    assert f"the playbook is {agent.playbook}" in said.err
+    assert f"The rule goes into {agent.playbook}" in said.err
     assert "there is no git repository" not in agent.call("add", "pat", "Keep it small.").err
 
 

@@ -207,8 +207,11 @@ def test_lacking_judge_has_a_way_out(fresh: Agent, program: str, command: str) -
 
 def test_named_judge_that_is_absent_is_named(fresh: Agent) -> None:
     fresh.environ = {"PATH": "/usr/bin:/bin"}
-    words = "claude did not judge: its program was not found, and no API key is set. To see how: "
-    assert f"{words}reflector judge" in fresh.call("check", "--judge", "claude", code=1).err
+    reason = "its program was not found, and no API key is set. To set up a judge: reflector judge"
+    assert (
+        f"claude did not judge your rules: {reason}"
+        in fresh.call("check", "--judge", "claude", code=1).err
+    )
 
 
 def test_page_without_sessions_names_the_next_step(fresh: Agent) -> None:
@@ -328,7 +331,7 @@ def test_moved_rule_keeps_its_counts(fresh: Agent) -> None:
 
 def test_judge_without_a_model_is_refused(fresh: Agent) -> None:
     refused = fresh.call("check", "--judge", "rules", code=2).err
-    assert "rules cannot judge rules: use a model, such as --judge claude" in refused
+    assert "the judge 'rules' does not ask a model" in refused
 
 
 def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -> None:
@@ -583,7 +586,7 @@ def test_free_check_reads_no_ledger_of_another_project(fresh: Agent, api: Api) -
 
 def test_day_without_sessions_is_named(fresh: Agent) -> None:
     shown = fresh.call("check", "--since", "2999-01-01").err
-    assert "No session ended since 1 Jan 2999. For all: reflector check" in shown
+    assert "No session ended since 1 Jan 2999. To check all sessions: reflector check" in shown
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
         (("memory_user", "true"), "reflector config set --global memory_user true"),
         (("monthly_tokens", "6000000"), "can only lower"),
         (("uncited", "true", "false"), "takes one value"),
-        (("--global", "projects", '["~/a'), "reflector config set projects --global VALUE VALUE"),
+        (("--global", "projects", '["~/a'), "reflector config set --global projects VALUE VALUE"),
         (("bakend", "1"), "'bakend' is not one of 'backend', 'ledger_url',"),
     ],
 )

@@ -92,7 +92,7 @@ def test_uninstall_restores_the_file_byte_for_byte(agent: Agent, shape: str) -> 
     path = put(agent, SHAPES[shape], mode=0o640)
     before = seen(agent.home)
     told = agent.call("install").err
-    reformats = f"other parts of {path} are reformatted, too; --dry-run shows the lines"
+    reformats = f"`install` also changes the format of other lines in {path}"
     assert (reformats in told) == (shape != "byte order mark")
     assert agent.call("install").err == ""
     assert backup_of(path).read_bytes() == SHAPES[shape]
@@ -151,7 +151,7 @@ def test_missing_files_are_created_and_removed_again(tmp_path: Path, name: str, 
     )
     assert f"reflector uninstall{options}\n" in told
     before = seen(path.parent)
-    assert "already has the hooks" in agent.call("install", *where).out
+    assert "already has reflector's hooks" in agent.call("install", *where).out
     assert f"--- {path}" in agent.call("uninstall", *where, "--dry-run").out
     assert seen(path.parent) == before
     agent.call("uninstall", *where)
@@ -168,9 +168,10 @@ def test_scope_changes_only_its_own_file(
     (agent.claude / "reflector.toml").write_text("backned = 1")
     told = agent.call("uninstall")
     assert (
-        f"{paths['local']} still calls reflector: reflector uninstall --scope local\n" in told.err
-    )
-    assert "does not contain hooks of reflector" in told.out
+        f"{paths['local']} still calls reflector; to stop these calls: "
+        "reflector uninstall --scope local\n"
+    ) in told.err
+    assert "does not contain reflector's hooks" in told.out
     refused = agent.call("install", "--agent", "codex", "--scope", "local", code=2).err
     assert "use --scope project" in refused
 
@@ -338,9 +339,10 @@ def test_plugin_and_disabled_hooks_are_reported(
         (b'{"enabledPlugins": {"reflector@house": true, "other@house": true}}'),
         scope="project",
     )
-    plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
-    assert notes(agent) == [plugin.format("also calls reflector; remove one of the two")]
-    assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls reflector")
+    way_out = "to stop these calls: claude plugin uninstall reflector@house"
+    plugin = f"reflector: the plugin reflector@house {{}} calls reflector; {way_out}"
+    assert notes(agent) == [plugin.format("also")]
+    assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still")
     put(agent, b'{"enabledPlugins": {"reflector@house": false}}', scope="local")
     assert notes(agent) == []
 
@@ -352,22 +354,20 @@ def test_other_callers_are_reported_with_their_removal(
         "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}
     }
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
-    assert notes(agent) == [
-        f"reflector: {path} also calls reflector; remove one of the two: edit it"
-    ]
+    assert notes(agent) == [f"reflector: {path} also calls reflector; to stop these calls: edit it"]
     agent.call("install", "--agent", "codex")
     assert (
-        "the hooks need this machine's Python"
+        "the hooks in this file call the Python of this machine"
         in agent.call("install", "--agent", "codex", "--scope", "project").err
     )
     told = agent.call("uninstall").err
     assert (
-        f"{file_of(agent, 'codex')} still calls reflector: reflector uninstall --agent codex\n"
-        in told
-    )
+        f"{file_of(agent, 'codex')} still calls reflector; to stop these calls: "
+        "reflector uninstall --agent codex\n"
+    ) in told
     passing = hook_command("/home/me/.cache/uv/archive-v0/x/bin/python")
     monkeypatch.setattr("reflector.hooks.install.hook_command", lambda: passing)
-    assert [line for line in notes(agent) if "a temporary cache" in line]
+    assert [line for line in notes(agent) if "a temporary folder" in line]
 
 
 def test_copilot_subagent_gets_the_playbook_without_event_name(agent: Agent) -> None:
@@ -402,7 +402,7 @@ def test_install_leads_a_project_with_rules_to_check(agent: Agent) -> None:
 
 
 def test_install_leads_a_playbook_to_its_counts(agent: Agent) -> None:
-    assert "Next: use your agent here, then: reflector list\n" in agent.call("install").out
+    assert "Next: use your agent here, then run `reflector list`\n" in agent.call("install").out
 
 
 def test_install_leads_an_empty_project_to_add(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_list_shows_who_is_allowed(agent: Agent) -> None:
     assert "Next: reflector judge allow" in agent.call("judge").err
     agent.call("judge", "allow", "--yes")
     assert listed(agent)["claude"]["allowed"]
-    assert "To stop: reflector judge forbid" in agent.call("judge").err
+    assert "To stop all judges: reflector judge forbid" in agent.call("judge").err
 
 
 def test_list_names_an_old_version(agent: Agent, claude: Played) -> None:
@@ -170,14 +170,14 @@ def test_the_question_sets_the_limits(agent: Agent) -> None:
 
 def test_install_asks_the_same_question(agent: Agent) -> None:
     screen = answered(agent, "install", typed="1\n\n\n\n\n")
-    assert "your own ~/.claude/CLAUDE.md and memory folders?" in screen
-    assert "reflector now records changes to your own" not in screen
+    assert "your own memory files, such as ~/.claude/CLAUDE.md?" in screen
+    assert "reflector now records these changes" not in screen
     assert "Who may read your sessions to judge whether a rule helped?" in screen
     assert allowed(agent) == {"claude"}
 
 
 def test_install_confirms_your_own_memory(agent: Agent) -> None:
-    assert "reflector now records changes to your own" in answered(agent, "install", typed="\ny\n")
+    assert "reflector now records these changes" in answered(agent, "install", typed="\ny\n")
 
 
 def test_install_asks_nothing_without_a_terminal(agent: Agent, claude: Played) -> None:
@@ -206,7 +206,7 @@ def test_allow_takes_the_agent_named(agent: Agent, tmp_path: Path) -> None:
     assert allowed(agent) == {"codex"}
     agent.call("judge", "allow", "claude", "--yes")
     assert allowed(agent) == {"claude", "codex"}
-    assert agent.call("judge", "forbid", "codex").out == "codex judges no longer.\n"
+    assert agent.call("judge", "forbid", "codex").out == "codex no longer judges your sessions.\n"
     assert allowed(agent) == {"claude"}
     assert agent.call("config", "get", "backend").out == "agent\n"
     agent.call("judge", "forbid", "claude")
@@ -230,7 +230,8 @@ def test_allow_of_the_api_needs_a_key(agent: Agent) -> None:
     agent.call("judge", "allow", "anthropic", "--yes")
     assert agent.call("config", "get", "backend").out == "anthropic\n"
     assert listed(agent)["anthropic"]["allowed"]
-    assert agent.call("judge", "forbid", "claude").out == "claude was not allowed to judge.\n"
+    forbidden = agent.call("judge", "forbid", "claude").out
+    assert forbidden == "claude was not allowed to judge your sessions.\n"
     assert agent.call("config", "get", "backend").out == "anthropic\n"
     agent.call("judge", "forbid")
     assert agent.call("config", "get", "backend").out == "rules\n"
@@ -242,7 +243,7 @@ def test_forbid_without_a_judge(agent: Agent) -> None:
 
 def test_rules_need_no_permission(agent: Agent) -> None:
     assert "needs no permission" in agent.call("judge", "allow", "rules").out
-    assert "needs no permission" in agent.call("judge", "forbid", "rules", code=2).err
+    assert "you cannot forbid" in agent.call("judge", "forbid", "rules", code=2).err
 
 
 @pytest.mark.parametrize("options", first_fast(1, [[], ["--why", "it found it"]]))
@@ -281,7 +282,7 @@ def test_one_run_needs_no_lasting_permission(agent: Agent, claude: Played) -> No
 def test_one_run_asks_first(agent: Agent, claude: Played) -> None:
     recorded_session(agent)
     refused = agent.call("reflect", "s-1", "--judge", "claude", code=2).err
-    assert "Claude Code needs your permission: add --yes" in refused
+    assert "Claude Code needs your permission to read sessions: add --yes" in refused
     assert not (claude.folder / "asked.json").exists()
 
 
@@ -350,7 +351,7 @@ def users_settings(agent: Agent) -> str:
 
 def test_api_keeps_the_limit_that_was_shown(with_key: Agent) -> None:
     screen = with_key.sent(80, "judge", "allow", "anthropic", typed=b"y\n")
-    assert "at most 20 requests a day" in " ".join(screen.split())
+    assert "at most 20 questions a day" in " ".join(screen.split())
     assert "daily_requests = 20" in users_settings(with_key)
 
 

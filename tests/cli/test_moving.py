@@ -155,7 +155,7 @@ def test_restored_playbook_records_later_sessions_again(kept: Agent, tmp_path: P
     assert "--force" in kept.call("ledger", "restore", tmp_path / "b.db", code=1).err
     assert kept.counters()["pat-001"] == (2, 0)
     told = kept.call("ledger", "restore", "--force", tmp_path / "b.db").err
-    assert "The ledger from before the restore is kept as" in told
+    assert "`restore` kept the old ledger as" in told
     assert kept.counters()["pat-001"] == (1, 0)
     assert kept.events("bullet.recounted") == []
     assert "helpful=1 " in kept.hook("SessionStart", source="startup")

@@ -163,12 +163,13 @@ def test_contradiction_and_two_sections_are_only_shown(
 ) -> None:
     agent.call("add", "mis", "Never write a failing test first.")
     assert (
-        "pat-002 says the opposite"
+        "This rule contradicts pat-002"
         in agent.call("add", "pat", ("Avoid keeping functions small.")).err
     )
     told = agent.call("add", "mis", "**Keep functions small!**").err
     assert (
-        "pat-002 may say the same (only case, punctuation or markup differ; their sections differ)"
+        "This rule may repeat pat-002 (only case, punctuation or markup differ; their sections "
+        "differ)"
     ) in told
     kinds = {str(pair["kind"]): pair for pair in pairs(agent)}
     assert set(kinds) >= {"contradiction", "near", "normalised"}

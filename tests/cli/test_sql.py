@@ -166,7 +166,10 @@ def test_ctrl_c_ends_a_query(demo: Agent) -> None:
     ("query", "told"),
     [
         (["DELETE FROM event"], "`reflector add`, `undo`"),
-        (["--format", "csv", "--json", "SELECT 1"], "choose --json or --format csv"),
+        (
+            ["--format", "csv", "--json", "SELECT 1"],
+            "--json and --format csv cannot be used together",
+        ),
     ],
 )
 def test_write_or_two_formats_are_refused_with_alternatives(

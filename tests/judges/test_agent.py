@@ -296,9 +296,7 @@ def test_user_agrees_once_and_waiting_sessions_are_explained(
     agent = Agent.in_folder(tmp_path)
     played = Played(tmp_path, "claude")
     agent.environ["PATH"] = str(played.folder)
-    assert (
-        f"To allow your agent to judge which rules helped: {CONSENT}" in agent.call("install").out
-    )
+    assert f"To let your agent judge which rules helped: {CONSENT}" in agent.call("install").out
     agent.call("judge", "allow", "--yes")
     assert caplog.records == []  # a connection that the client kept open is nothing to be told
     played.mode("out")

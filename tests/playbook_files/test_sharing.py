@@ -517,7 +517,7 @@ def test_rebuild_check_names_git(first: Clone) -> None:
     first.publish("Added")
     first.git("checkout", "-q", "HEAD~1")
     said = first.call("rebuild", "--check", code=1).err
-    assert "playbook.json equals its version in git" in said
+    assert "playbook.json is the same as in git" in said
     assert "stopped" not in said
 
 

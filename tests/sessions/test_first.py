@@ -116,7 +116,7 @@ def row(agent: Agent) -> dict[str, Any]:
 def test_install_reads_the_last_ten_sessions(old: Agent, api: Api) -> None:
     screen = answer(old, "install")
     assert (
-        "The judge now reads your last 10 sessions and checks the 2 rules of CLAUDE.md, about"
+        "The judge now reads your last 10 sessions and checks the 2 rules of CLAUDE.md. This takes"
         in screen
     )
     assert not api.asked
@@ -175,8 +175,7 @@ def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     old.call("add", "oth", _MOCK)
     screen = answer(old, "install")
     assert (
-        "The judge now reads your last 10 sessions and checks the 1 rule of the playbook, about"
-        in screen
+        "The judge now reads your last 10 sessions and checks the 1 rule of the playbook." in screen
     )
     drain(old)
     assert len(api.asked) == 10
