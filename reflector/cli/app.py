@@ -365,7 +365,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _end_with_usage(place, error)
     except (click.Abort, KeyboardInterrupt):
         print(
-            "reflector: stopped. Recorded events are kept. To continue, run the same command again",
+            "reflector: stopped. Everything recorded so far is kept. To continue, run the same "
+            "command again",
             file=sys.stderr,
         )
         return 130

@@ -11,9 +11,9 @@ from reflector.hooks import fast
 def hook() -> None:
     """Record one hook event from stdin.
 
-    `hook` keeps the event in a file, and starts `drain` in the background to record it. `hook`
-    always exits with 0. For SessionStart and SubagentStart, `hook` prints the playbook. For other
-    events, it prints nothing.
+    `hook` keeps the event in a file, and starts `drain` in the background to record the event.
+    `hook` always exits with 0. For SessionStart and SubagentStart, `hook` prints the playbook. For
+    other events, it prints nothing.
     """
     fast.main()
 
@@ -22,7 +22,7 @@ def hook() -> None:
 def statusline() -> None:
     """Print the agent's status line.
 
-    The line shows the playbook and the last session's verdicts.
+    The line shows the number of rules, the last session's verdicts, and waiting proposals.
 
     To show this line, add to Claude Code's settings: {"statusLine": {"type": "command", "command":
     "reflector statusline"}}

@@ -310,8 +310,8 @@ def merge(
     """Merge rules into a new one.
 
     If the rules do not give the same advice, the new rule needs --text. If one session has verdicts
-    on several of these rules, these verdicts count once for the new rule. If a session cites an old
-    rule, the citation counts for the new rule.
+    on several of these rules, these verdicts count once for the new rule. A citation of one of the
+    old rules counts for the new rule.
     """
     if len(names) < 2:
         raise click.UsageError(

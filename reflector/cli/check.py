@@ -119,7 +119,8 @@ def check(
         with one_run(place, judge, cost_words(look.plan), yes=yes) as is_agreed:
             if look.plan.files:
                 if not is_agreed:
-                    question = f"Send your rules and these sessions ({cost_words(look.plan)})?"
+                    cost = cost_words(look.plan)
+                    question = f"Send your rules and these sessions to the judge ({cost})?"
                     agreed(question, "", yes=yes)
                 ran = _ask(project, advice.lines, look, typed)
     facts, document = answer_of(project, advice, look, ran)

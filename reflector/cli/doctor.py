@@ -57,13 +57,13 @@ _STYLES: dict[str, dict[str, Any]] = {
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
-    """Check the connection from agent to playbook.
+    """Check that your agent and the playbook are connected.
 
     Each line is ok, a warning or an error. Warnings and errors show the command that corrects them.
-    Without --fix, `doctor` changes nothing. --fix renews reflector's hooks, makes reflector's files
-    private and records waiting sessions. --fix never changes your own text. --report prints facts
-    that you can paste into a bug report. These facts do not contain text of your rules or sessions.
-    If `doctor` finds an error, the exit code is 1.
+    Without --fix, `doctor` changes nothing. --fix writes reflector's hooks again, makes reflector's
+    files private and records waiting sessions. --fix never changes your own text. --report prints
+    facts that you can paste into a bug report. These facts do not contain text of your rules or
+    sessions. If `doctor` finds an error, the exit code is 1.
     """
     refused: ConfigError | None = None
     try:
@@ -95,7 +95,7 @@ def _fix(checks: Iterable[Check]) -> None:
         except Exception as error:
             if (known := explained(error)) is None:
                 raise
-            note(f"{check.name}: not fixed: {known[1]}")
+            note(f"{check.name}: the repair failed: {known[1]}")
         else:
             note(f"{check.name}: {check.fix}")
     if not done:

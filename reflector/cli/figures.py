@@ -382,7 +382,7 @@ def _moves(changed: Changed) -> Iterator[str]:
     """Yield the changed section, the end, and the counts of sessions of a changed rule."""
     before, after = changed.before, changed.after
     if before is not None and after is not None and before.section != after.section:
-        yield f"from {SECTIONS[before.section]} to {SECTIONS[after.section]}"
+        yield f"section: {SECTIONS[before.section]} → {SECTIONS[after.section]}"
     if after is not None and after.status == "watched":
         yield "in your file"
     elif after is not None and after.status != "live":

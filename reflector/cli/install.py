@@ -201,8 +201,8 @@ def _print_removal(change: Change) -> None:
     )
     if change.backup is not None:
         say(
-            "Your later changes to this file are kept. The file from before `reflector install` "
-            f"is kept as {change.backup}"
+            "Your later changes to this file are kept. A copy of the file from before `reflector "
+            f"install` is in {change.backup}"
         )
 
 

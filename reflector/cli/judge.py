@@ -355,7 +355,7 @@ def _ask(config: Config, title: str, otherwise: str, *, yes: bool) -> None:
     limits = [f"{config.daily_requests} questions a day"] if config.daily_requests else []
     limits += [f"{config.monthly_tokens:,} tokens a month"] if config.monthly_tokens else []
     budget = f", at most {' and '.join(limits)}" if limits else ""
-    question = f"Let {title} judge your sessions{estimate_words(config)}{budget}?"
+    question = f"Let {title} judge your sessions{budget}{estimate_words(config)}?"
     agreed(question, otherwise, yes=yes)
 
 

@@ -81,8 +81,8 @@ def trajectory(
     FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
     generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
     ground_truth and test_report. Each trajectory uses the playbook of its dataset. With `lab
-    --dataset NAME`, all of them use the playbook of NAME. If a trajectory cannot be recorded or
-    judged, the command shows the reason, judges the others and exits with 1.
+    --dataset NAME`, all trajectories use the playbook of NAME. If a trajectory cannot be recorded
+    or judged, the command shows the reason, judges the others and exits with 1.
     """
     settings = judge_settings(judge)
     project = Place(place.root, user=place.user).project(**settings)
@@ -192,7 +192,7 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Parse the recorded answers of judges again.
 
-    If the present parser or settings read other verdicts from an answer, these verdicts replace the
+    If the present parser and settings give other verdicts for an answer, these verdicts replace the
     recorded verdicts. With --dry-run, the command only shows the differences. If you changed the
     setting `checked_counts`, the command also applies it to the earlier answers to `check`.
     """

@@ -344,7 +344,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
 @click.argument("counters", metavar="HELPFUL/HARMFUL")
 @click.pass_obj
 def assert_(place: Place, name: str, counters: str) -> None:
-    """Record a rule's counters for `verify`.
+    """Record a rule's counters, to verify them later.
 
     HELPFUL/HARMFUL are the two counters that you expect the rule to have, such as 7/2. If the
     rule's counters differ from these, the command fails and records nothing. `verify` later
@@ -390,7 +390,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     the new one. It also writes a new playbook.json, and keeps the old playbook.json under another
     name.
 
-    With --force, text that you erased after the backup is in the ledger again.
+    --force also brings back text that you erased after the backup.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)
