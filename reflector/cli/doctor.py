@@ -57,7 +57,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
-    """Check that your agent and the playbook are connected.
+    """Check that agent and playbook are connected.
 
     Each line is ok, a warning or an error. Warnings and errors show the command that corrects them.
     Without --fix, `doctor` changes nothing. --fix writes reflector's hooks again, makes reflector's

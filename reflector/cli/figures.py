@@ -175,11 +175,8 @@ def _figures(group: Group) -> dict[str, Any]:
 
 def _print_stats(found: Stats, overruled: Mapping[str, int]) -> None:
     states = ", ".join(f"{number} {state}" for state, number in sorted(found.states.items()))
-    sums = (
-        f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, "
-        f"{counted(found.windows, 'session part')}"
-    )
-    say(f"{sums} ({states})" if states else sums)
+    say(f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}")
+    say(f"{counted(found.windows, 'session part')}{f': {states}' if states else ''}")
     for kind, groups in found.groups.items():
         if not groups:
             continue
