@@ -249,6 +249,6 @@ def _warn(agent: Agent, path: Path, scope: Scope, root: Path, command: str) -> N
         )
     if scope == "project":
         warn(
-            "the hooks in this file call the Python of this machine; on a machine without that "
+            f"the hooks in {path} call the Python of this machine; on a machine without that "
             "Python, the hooks do nothing"
         )

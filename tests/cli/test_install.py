@@ -357,7 +357,7 @@ def test_other_callers_are_reported_with_their_removal(
     assert notes(agent) == [f"reflector: {path} also calls reflector; to stop these calls: edit it"]
     agent.call("install", "--agent", "codex")
     assert (
-        "the hooks in this file call the Python of this machine"
+        "call the Python of this machine"
         in agent.call("install", "--agent", "codex", "--scope", "project").err
     )
     told = agent.call("uninstall").err
