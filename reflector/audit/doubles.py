@@ -18,7 +18,7 @@ from reflector.events.event import SESSION_COPIED, SESSION_RECORDED
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
-from reflector.ledger.reader import between, of_types
+from reflector.ledger.reader import of_types, rare_events_between
 from reflector.playbook.bullet import COUNTINGS, Counting
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class _Reflections:
         counts = Counter(self.sessions.values())
         self.several = {session for session, count in counts.items() if session and count > 1}
         #: Read once, during the search for pairs, because a window may name thousands of records.
-        self.windows = between(sql, (SESSION_RECORDED,), 0, upto)
+        self.windows = rare_events_between(sql, (SESSION_RECORDED,), 0, upto)
         self.positions: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(
             lambda: defaultdict(list)
         )

@@ -160,7 +160,7 @@ def take_back_changes(
     head = ledger.head().position
     steps = _undo_changes(ledger, act, why or act.reason, first, lead, tx or ledger.draw())
     if steps:
-        return _with_counts(ledger, steps, before, head)
+        return _with_steps(ledger, steps, before, head)
     return _without_steps(ledger, before, head)
 
 
@@ -173,19 +173,24 @@ def _without_steps(ledger: Ledger, before: Sequence[BulletRow], head: int) -> Ta
     return TakenBack([], moved, range(head + 1, ledger.head().position + 1))
 
 
-def _with_counts(
+def _with_steps(
     ledger: Ledger, steps: Sequence[Step], before: Sequence[BulletRow], head: int
 ) -> TakenBack:
-    """Return the result of changes of bullets, with the counters after the evidence that was taken
-    back in the same append.
+    """Return the result of an act's end that changed bullets and perhaps counters.
+
+    The steps were computed before the evidence left the count, so they get the counters of now.
 
     before, head  the bullets and the last position before it
     """
     rows = ledger.rows_by_name()
     evidence = ledger.events(after=head, types=_EVIDENCE)
     positions = [event.position for event in evidence] + [step.position or 0 for step in steps]
-    named = {bullet.name for step in steps for bullet in step.before + step.after}
-    moved = [pair for pair in moved_counters(before, [*rows.values()]) if pair[0].name not in named]
+    in_steps = {bullet.name for step in steps for bullet in step.before + step.after}
+    moved = [
+        (old, new)
+        for old, new in moved_counters(before, [*rows.values()])
+        if old.name not in in_steps
+    ]
     counted = [
         step._replace(after=tuple(rows[bullet.name].bullet for bullet in step.after))
         for step in steps

@@ -161,7 +161,7 @@ def on(place: Place) -> None:
     """Turn reflector on (enable it) in this project."""
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
-    if file := fast.off_by(str(root)):
+    if file := fast.switched_off_by(str(root)):
         way_out = "change `enabled` or `off` in this file"
         raise click.ClickException(f"{file} still turns reflector off in {root}; {way_out}")
     say(f"reflector is on in {root}.")

@@ -98,7 +98,7 @@ def status_of(place: Place) -> StatusJson:
     Raises: ConfigError if the settings cannot be used.
     """
     project = place.project()
-    return overview(project, place.command, fast.off_by(str(project.root)))
+    return overview(project, place.command, fast.switched_off_by(str(project.root)))
 
 
 def month_words(month: MonthJson | None) -> str:

@@ -17,7 +17,7 @@ from reflector.events import event as ev
 from reflector.events.registry import WORDING_TYPES, bullets_brought
 from reflector.events.state import REDACTED
 from reflector.exchange.matching import Birth, birth_of
-from reflector.ledger.reader import between
+from reflector.ledger.reader import rare_events_between
 from reflector.ledger.statements import Statements
 from reflector.playbook.admissible import same_words
 
@@ -129,7 +129,7 @@ class Bullets:
 def bullet_histories(sql: Statements, origin: str, position: int) -> Bullets:
     """Return the bullets of a ledger up to a position, which is its head."""
     bullets = Bullets()
-    for event in between(sql, WORDING_TYPES, 0, position):
+    for event in rare_events_between(sql, WORDING_TYPES, 0, position):
         present = Birth(origin, event.position, event.event_id, event.data_hash)
         bullets.take(event.type, birth_of(present, event.meta), event.facts)
     bullets.live = dict(sql.run(_LIVE).fetchall())

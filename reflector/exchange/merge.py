@@ -362,10 +362,14 @@ class _Merging:
         return prepared._replace(event=event)
 
     def _with_our_baseline(self, prepared: Prepared) -> Prepared:
-        """Return a recount whose `since` is the id here of the event with its baseline."""
+        """Return a recount with the id here of `since`, the event whose baseline an undo restored.
+
+        A recount stays as it is if it is redacted, or not an undo, or if that event is not here.
+        """
         facts = prepared.facts or {}
         since = facts.get("since")
-        if not isinstance(since, str) or prepared.data is None:
+        is_redacted = prepared.data is None
+        if is_redacted or not isinstance(since, str):
             return prepared
         our_since = self._our_id(since)
         if our_since is None or our_since == since:

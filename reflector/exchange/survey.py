@@ -25,7 +25,7 @@ from reflector.exchange.transfer import (
     until_now,
 )
 from reflector.ledger.append import Writing
-from reflector.ledger.reader import between
+from reflector.ledger.reader import rare_events_between
 from reflector.ledger.rows import Stored
 from reflector.playbook.names import Names, is_name
 
@@ -166,7 +166,7 @@ def compare_heads(writing: Writing, origin: str, survey: Survey) -> None:
         # A clock that was ahead must not decide the times of later events again.
         is_grown = 0 < survey.common < len(survey.chains) and survey.last_time <= latest_time()
         survey.forward = is_grown and is_whole
-    for event in between(sql, (ev.LEDGER_MERGED,), 0, writing.position):
+    for event in rare_events_between(sql, (ev.LEDGER_MERGED,), 0, writing.position):
         # A record that came from another ledger shows that ledger's head.
         if event.data is None or MERGED in event.meta:
             continue

@@ -459,7 +459,7 @@ def _settings(project: Project) -> Iterator[Check]:
     for key, instead in GONE.items():
         if project.config.layer(key) != "default":
             yield Check("settings", f"{key} is no longer a setting: {instead}", f"remove {key}")
-    if file := fast.off_by(str(project.root)):
+    if file := fast.switched_off_by(str(project.root)):
         is_projects = file == str(project_config(project.root))
         yield Check(
             "settings",

@@ -48,11 +48,11 @@ def hook_project(payload: dict[str, object]) -> str:
     """
     named = locate.environment("REFLECTOR_PROJECT")
     if named:
-        return physical(named)
+        return real_path(named)
     start = start_of(payload)
     if not start:
         return ""
-    home = physical(locate.home_folder() or "/")
+    home = real_path(locate.home_folder() or "/")
     return locate.find_project(
         start, home, users_config=locate.user_config(), notes=locate.worktree_notes()
     )
@@ -66,14 +66,14 @@ def start_of(payload: dict[str, object]) -> str:
     cwd = payload.get("cwd")
     if not start and isinstance(cwd, str) and "\0" not in cwd:
         start = cwd
-    return physical(start or ".")
+    return real_path(start or ".")
 
 
 def note_worktree(payload: dict[str, object]) -> None:
     """Note the main checkout of the linked worktree that a session is in. When the session ends,
     the worktree may be gone, and git no longer lists it.
     """
-    root, main = locate.linked_worktree(start_of(payload), physical(locate.home_folder() or "/"))
+    root, main = locate.linked_worktree(start_of(payload), real_path(locate.home_folder() or "/"))
     note = locate.note_of(root, main).encode()
     if not note:
         return
@@ -127,16 +127,18 @@ def append_note(folder: str, name: str, note: bytes, content: bytes, max_bytes: 
         system.close(fd)
 
 
-def physical(folder: str) -> str:
+def real_path(folder: str) -> str:
     """Return a folder's absolute path without symlinks. If the folder is gone, return the path as
     it was given, or "" if that is relative.
+
+    The process goes to the folder and back, because `os.path.realpath` would cost an import.
     """
     start = ""
     try:
         start = system.getcwd()
         system.chdir(folder)
         folder = system.getcwd()
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # gone, or a path with a NUL
         if folder[:1] != "/":
             return ""
     if start:
@@ -404,13 +406,16 @@ def has_delivery(folder: str) -> bool:
         return False
 
 
-def off_by(project: str) -> str:
+def switched_off_by(project: str) -> str:
     """Return the settings file that switches a project's hooks off: the user's or the project's
     own; "" if they are on.
+
+    `off` lists folders, in which all projects are off. `enabled` is about one project or all.
     """
     user_file = locate.user_config()
-    switched_off = locate.setting("off", user_file)
-    folders = switched_off if isinstance(switched_off, list) else str(switched_off or "").split(":")
+    off = locate.setting("off", user_file)
+    # A list in the file, a text with colons in $REFLECTOR_OFF.
+    folders = off if isinstance(off, list) else str(off or "").split(":")
     for folder in folders:
         is_folder = isinstance(folder, str) and folder
         if is_folder and f"{project}/".startswith(folder.rstrip("/") + "/"):
@@ -523,7 +528,7 @@ def hook() -> None:
         return
     if event in handover.STOPS and "parent_agent_id" in payload:
         return  # a subagent of Copilot CLI, whose messages are in its parent's transcript
-    settings = off_by(project) if project else ""
+    settings = switched_off_by(project) if project else ""
     if settings:
         if event == "SessionStart":
             print_switched_off(project, payload, settings)

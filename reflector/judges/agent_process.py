@@ -142,11 +142,11 @@ class AgentClient:
                     if client.name in consent.askable_clients():
                         consent.keep_state(client.name, state)
         except OSError as error:
-            raise _refusal(
+            raise _uncounted_failure(
                 f"reflector cannot start a judge here: {files.error_words(error)}", "access"
             ) from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise _refusal(
+            raise _uncounted_failure(
                 f"{client.title} printed unreadable output: {error}", "answer"
             ) from error
         stop = output.stop or "end_turn"
@@ -163,22 +163,26 @@ class AgentClient:
         """
         agreed = consent.askable_clients()
         if not agreed:
-            raise _refusal(f"you have not allowed an agent to judge; run: {CONSENT}", "access")
+            raise _uncounted_failure(
+                f"you have not allowed an agent to judge; run: {CONSENT}", "access"
+            )
         name = self.name()
         whom = f"set judge_client to one of {', '.join(agreed)}"
         if name not in JUDGES:
             who = name or self.writer or "the agent of this session"
-            raise _refusal(f"{who} is not an agent that can judge; {whom}", "access")
+            raise _uncounted_failure(f"{who} is not an agent that can judge; {whom}", "access")
         if name not in agreed:
-            raise _refusal(
+            raise _uncounted_failure(
                 f"{JUDGES[name].title} may not judge, because you have not allowed it; "
                 f"run {CONSENT}, or {whom}",
                 "access",
             )
-        rest = consent.client_state(name).until - time.time()
+        until = consent.client_state(name).until
+        rest = until - time.time()
         if rest > 0:
             limited = f"{JUDGES[name].title} reached its usage limit; reflector asks it again"
-            raise _refusal(limited, "access", rest)
+            limited += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(until))}"
+            raise BackendError(limited, stage="access", attempts=0, retry_after=rest)
         return JUDGES[name], agreed[name]
 
     async def _ask(
@@ -233,7 +237,7 @@ async def _ready(client: JudgeClient, state: consent.State, ours: Ours) -> Ours:
     """
     version = await _printed_version(client, ours)
     if fault := client.version_fault(version):
-        raise _refusal(fault, "access")
+        raise _uncounted_failure(fault, "access")
     if client.first:
         first = await _run(_Start(ours, client.first, most=_MOST_FIRST))
         ours = replace(ours, told=first.out)
@@ -254,27 +258,29 @@ def _failure(
     if ended.why == "time":
         way_out = f"try {title} in a terminal, or raise deadline_seconds"
         late = f"{title} did not answer within {seconds:.0f} s and was stopped; {way_out}"
-        return _refusal(late, "transport")
+        return _uncounted_failure(late, "transport")
     if ended.why == "forbidden":
-        return _refusal(f"{title} was stopped, because you withdrew its permission", "access")
+        return _uncounted_failure(
+            f"{title} was stopped, because you withdrew its permission", "access"
+        )
     if output.kept:
-        return _refusal(
+        return _uncounted_failure(
             f"reflector ignored the answer of {title}, which could use something that a judge "
             f"must not use: {output.kept}",
             "access",
         )
     if ended.why == "turns":
-        return _refusal(f"{title} tried to use a tool, but a judge has none", "answer")
+        return _uncounted_failure(f"{title} tried to use a tool, but a judge has none", "answer")
     size = len(output.text.encode("utf-8", "replace"))
     if ended.why or size > MOST_ANSWER:
         most = f"{MOST_ANSWER >> 10} KB, too long for an answer"
-        return _refusal(f"{title} printed more than {most}", "answer")
+        return _uncounted_failure(f"{title} printed more than {most}", "answer")
     if output.stop == "refusal":
         return None  # it is the model's answer, and is read as one
     if ended.code or output.error:
         return _reported_failure(client, ended, output.error)
     if not output.text:
-        return _refusal(f"{title} ended without an answer ({output.stop})", "answer")
+        return _uncounted_failure(f"{title} ended without an answer ({output.stop})", "answer")
     return None
 
 
@@ -290,27 +296,23 @@ def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendE
         limited = f"{title} hit its limit ({reason}); reflector asks it again automatically"
         return Limited(limited, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
-        return _refusal(f"{title} is logged out: {client.names[2]} ({reason})", "access")
+        return _uncounted_failure(f"{title} is logged out: {client.names[2]} ({reason})", "access")
     if _NO_MODEL.search(words):
-        return _refusal(
+        return _uncounted_failure(
             f"{failed}; set `judge_client` to an agent, and `model` to a model of this agent",
             "access",
         )
     # If the API is not known to be away, the session may be the cause: it uses up an attempt.
-    return _refusal(failed, "transport" if _AWAY.search(words) else "answer")
+    return _uncounted_failure(failed, "transport" if _AWAY.search(words) else "answer")
 
 
 class Limited(BackendError):
     """A client's limit is reached; `retry_after` if the client reports for how long."""
 
 
-def _refusal(message: str, stage: str, rest: float = 0.0) -> BackendError:
-    """Return a failure. With `rest`, the message shows the time after these seconds, at which the
-    client can be asked again.
-    """
-    if rest > 0:
-        message += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
-    return BackendError(message, stage=stage, attempts=0, retry_after=rest)
+def _uncounted_failure(message: str, stage: str) -> BackendError:
+    """Return a failure without a request. If the client was asked, `_ask` counts the request."""
+    return BackendError(message, stage=stage, attempts=0)
 
 
 def _seconds_until(words: str) -> float:
@@ -349,12 +351,14 @@ async def _printed_version(client: JudgeClient, ours: Ours) -> str:
     again = f"run: {CONSENT}"
     if not Path(ours.path).is_file():
         gone = f"{client.title} is no longer at {ours.path}; install it, and {again}"
-        raise _refusal(gone, "access")
+        raise _uncounted_failure(gone, "access")
     ended = await _run(_Start(ours, ["--version"], seconds=_BRIEF / 4))
     version = re.search(rb"\d+(?:\.\d+)+", ended.out)
     if ended.code or ended.why or version is None:
         why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
-        raise _refusal(f"{ours.path} --version fails ({why}); repair it, and {again}", "access")
+        raise _uncounted_failure(
+            f"{ours.path} --version fails ({why}); repair it, and {again}", "access"
+        )
     return version[0].decode()
 
 
@@ -378,12 +382,12 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
             "utf-8", "replace"
         )
         why = printed[-300:] or ended.why
-        raise _refusal(
+        raise _uncounted_failure(
             f"reflector could not inspect a test request of {client.title} ({why})", "access"
         )
     kept = kept or _surplus(client, request.result())
     if kept:
-        raise _refusal(
+        raise _uncounted_failure(
             f"{client.title} was not asked, because it could use something that a judge must not "
             f"use: {kept}",
             "access",
@@ -437,7 +441,7 @@ async def _turn(seconds: float, at_once: int = 1) -> AsyncIterator[None]:
         end = time.monotonic() + seconds
         while (held := _free_lock(locks[:at_once])) is None:
             if time.monotonic() > end:
-                raise _refusal(
+                raise _uncounted_failure(
                     "another of your judges is running; reflector asks this judge later",
                     "transport",
                 )

@@ -325,7 +325,7 @@ def _turn(message: Message, number: int, citing: Collection[str], level: Level) 
 
 
 def _tool_result(result: ToolResult, level: Level) -> dict[str, Any]:
-    shown: dict[str, Any] = {"output": _output(result.text, level.output)}
+    shown: dict[str, Any] = {"output": _short_output(result.text, level.output)}
     return shown | {"is_error": True} if result.is_error else shown
 
 
@@ -376,13 +376,15 @@ def _head(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most] + "…"
 
 
-def _output(text: str, most: int) -> str:
-    """Return a tool's output. At the level of a line it is only the end, because the end shows the
-    result.
+def _short_output(text: str, most: int) -> str:
+    """Return a tool's output in about `most` characters: its beginning, its errors and its end.
+
+    At the level of a line it is only the end, because the end shows the result.
     """
     if len(text) <= most:
         return text
-    if most <= LINE.output:
+    is_line = most <= LINE.output
+    if is_line:
         return "…" + text[-most:]
     quarter = most // 4
     return with_errors(text, quarter, len(text) - quarter, most)

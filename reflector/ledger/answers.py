@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, WINDOW_TYPES
-from reflector.ledger.reader import AT_ONCE, between, events_where, of_types, whose
+from reflector.ledger.reader import AT_ONCE, events_where, of_types, rare_events_between, whose
 from reflector.prices import spent_on
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
     """
     _count_windows(sql, after, upto, answers)
     types = (*ANSWER_TYPES, *COMPLETION_TYPES)
-    steps = [step for step in between(sql, types, after, upto) if not step.fault]
+    steps = [step for step in rare_events_between(sql, types, after, upto) if not step.fault]
     tags = sql.run(_TAGS_BY_REFLECTION, after, upto).fetchall()
     homes = _homes(steps)
     if after:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import MODEL, as_written
-from reflector.ledger.reader import between, events_where, of_types
+from reflector.ledger.reader import events_where, of_types, rare_events_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ class WorkedSession(NamedTuple):
 def window_models(sql: Statements, upto: int) -> dict[str, WorkedWindow]:
     """Return the windows with a known model, by their ids."""
     models: dict[str, set[str]] = defaultdict(set)
-    for merge in between(sql, (ev.LEDGER_MERGED,), 0, upto):
+    for merge in rare_events_between(sql, (ev.LEDGER_MERGED,), 0, upto):
         brought: Mapping[str, str] = merge.facts.get("models") or {}
         for window_id, name in brought.items():
             models[window_id].add(str(name)[:_MOST_CHARACTERS])

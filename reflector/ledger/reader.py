@@ -508,7 +508,9 @@ def whose(types: Sequence[str]) -> str:
     return f"(type || '') IN ({', '.join(map(repr, types))})"
 
 
-def between(sql: Statements, types: Sequence[str], after: int, upto: int) -> Iterator[Event]:
+def rare_events_between(
+    sql: Statements, types: Sequence[str], after: int, upto: int
+) -> Iterator[Event]:
     """Yield the events of rare types between two positions, in order. Unreadable events are
     included.
     """

@@ -37,7 +37,14 @@ from reflector.events.event import (
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.reader import AT_ONCE, Reader, between, events_where, of_types, whose
+from reflector.ledger.reader import (
+    AT_ONCE,
+    Reader,
+    events_where,
+    of_types,
+    rare_events_between,
+    whose,
+)
 from reflector.ledger.statements import Statements
 
 if TYPE_CHECKING:
@@ -284,12 +291,12 @@ def _count_page(sql: Statements, after: int, upto: int, usage: Usage, heirs: _He
     """Count the events after one position and up to another, and add them to the usage up to the
     first position.
     """
-    events = between(sql, TELLING_TYPES, after, upto)
+    events = rare_events_between(sql, TELLING_TYPES, after, upto)
     tellings = [telling for telling in events if telling.data is not None]
     tags = _tags(sql, _OF_PAGE, after, upto)
     usage.texts += sum(not _is_of_file(telling) for telling in tellings)
     helped = _add_helpful(tags, usage, heirs)
-    windows = [*between(sql, WINDOW_TYPES, after, upto)]
+    windows = [*rare_events_between(sql, WINDOW_TYPES, after, upto)]
     deeds = _FirstDeeds(heirs)
     deeds.add_windows(windows)
     deeds.add_tellings(tellings)
@@ -397,7 +404,7 @@ def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
     """
     if sql.run(_MERGES, upto, '%"follows":true%').fetchone() is None:
         return {}
-    book = fold(between(sql, RARE_TYPES, 0, upto))
+    book = fold(rare_events_between(sql, RARE_TYPES, 0, upto))
     heirs = {name: frozenset(book.heirs(name)) for name in book.entries}
     return {name: of_name for name, of_name in heirs.items() if of_name}
 

@@ -92,7 +92,7 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
     """Return a line with your words before it, and with the lines in its place before."""
     written = line.written
     if written is None:
-        return replace(line, origin=_hidden(changes))
+        return replace(line, origin=_possible_origin(changes))
     known = Authors(changes[: changes.index(written)]).known
     was = [
         Former(text, known.get(text, Writers()).written) for text in _replaced(written, line.text)
@@ -100,17 +100,16 @@ def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> L
     return replace(line, words=words_before(stores, written), was=was)
 
 
-def _hidden(changes: Sequence[Change]) -> str:
-    """Return the last change whose lines are not known, in words; "" if there is none."""
-    hidden = [
-        change
-        for change in changes
-        if not (change.lines("added") or change.lines("removed") or change.undone_at)
-    ]
-    if not hidden:
-        return ""
-    by = f"{hidden[-1].place}, {hidden[-1].author}"
-    return f"perhaps by {by} (reflector does not know the lines of that change)"
+def _possible_origin(changes: Sequence[Change]) -> str:
+    """Return the last change that may have written a line of unknown origin, in words; "" if there
+    is none. It is one that was not undone, and whose lines are not known.
+    """
+    for change in reversed(changes):
+        has_known_lines = change.lines("added") or change.lines("removed")
+        if not has_known_lines and not change.undone_at:
+            by = f"{change.place}, {change.author}"
+            return f"perhaps by {by} (reflector does not know the lines of that change)"
+    return ""
 
 
 def _replaced(change: Change, text: str) -> list[str]:

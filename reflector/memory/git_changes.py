@@ -146,10 +146,11 @@ class Repository:
         return moves
 
     def _author(self, old: str, new: str, time: int) -> Author:
-        """Return the author of a move without commits. A stash moves HEAD to its current commit."""
-        for _, stash, stashed_at, _ in self._reflog("refs/stash") if old == new else ():
-            if 0 <= time - stashed_at <= 1:
-                return Author(STASH, commit=stash)
+        """Return the author of a move without commits: a stash or a checkout."""
+        if old == new:  # a stash moves HEAD to its current commit, at most a second later
+            for _, stash, stashed_at, _ in self._reflog("refs/stash"):
+                if 0 <= time - stashed_at <= 1:
+                    return Author(STASH, commit=stash)
         return Author(CHECKOUT, commit=new)
 
     def _with_commits(self, move: Move, old: str, here: _Here) -> Move:
@@ -183,12 +184,13 @@ class Repository:
         ]
         names = [name for change in changes for name in _names(change)]
         contents = self._contents(names, here)
-        pairs = ([contents.get(name) for name in _names(change)] for change in changes)
-        return [
-            change._replace(after=after, before=before)
-            for change, (after, before) in zip(changes, pairs, strict=True)
-            if after is not None and before is not None
-        ][::-1]
+        with_contents = []
+        for change in reversed(changes):
+            after, before = map(contents.get, _names(change))
+            # Contents that are too large are missing.
+            if after is not None and before is not None:
+                with_contents.append(change._replace(after=after, before=before))
+        return with_contents
 
     def _contents(self, names: Iterable[str], here: _Here) -> dict[str, Content]:
         """Return the contents of files in commits, such as `HEAD:./CLAUDE.md`.

@@ -374,18 +374,21 @@ def _unread_note(wanted: _Wanted, shown: str, error: OSError) -> str:
 
 
 def _imports(path: Path, text: str) -> Iterator[tuple[str, Path]]:
-    """Yield the names and the files that a file imports. `@name` without a file extension only
-    counts if the file exists, because `@alice` may be a user name.
+    """Yield the imports of a file: each name as it is written, and the file that it names.
+
+    A missing file also counts, so that it is reported. Then its name must have an extension,
+    because `@alice` may be a user name.
     """
     for written in dict.fromkeys(_IMPORT.findall(_CODE.sub("", text))):
-        name = written.partition("#")[0].replace("\\ ", " ")
-        plain = name.rstrip(_PUNCTUATION)
-        target = _existing(path.parent, name) or _existing(path.parent, plain)
+        name = written.partition("#")[0].replace("\\ ", " ")  # @my\ rules.md#heading
+        unpunctuated = name.rstrip(_PUNCTUATION)
+        target = _existing(path.parent, name) or _existing(path.parent, unpunctuated)
+        has_extension = "." in unpunctuated.rpartition("/")[2][1:-1]
         if target is not None:
             yield written, target
-        elif "." in plain.rpartition("/")[2][1:-1]:
-            with suppress(RuntimeError):
-                yield written, path.parent / Path(plain).expanduser()
+        elif has_extension:
+            with suppress(RuntimeError):  # ~ without a home folder
+                yield written, path.parent / Path(unpunctuated).expanduser()
 
 
 def _existing(folder: Path, name: str) -> Path | None:

@@ -250,11 +250,11 @@ class _Found(defaultdict[str, list[_Finding]]):
         """Return the number of sessions with a verdict."""
         return len({finding.session_id for finding in self.get(verdict, ())})
 
-    def words(self, name: str) -> str:
-        """Return the worst verdict as text, with its newest quote."""
-        verdict = next(filter(self.get, WORST_FIRST))
-        quotes = (finding.quote for finding in reversed(self[verdict]))
-        quote = next(filter(None, quotes), "")
+    def worst_in_words(self, name: str) -> str:
+        """Return the worst verdict on the rule with this name as text, with its newest quote."""
+        verdict = next(verdict for verdict in WORST_FIRST if self.get(verdict))
+        newest_first = reversed(self[verdict])
+        quote = next((finding.quote for finding in newest_first if finding.quote), "")
         words = f"{name} {verdict} in {self.count(verdict)}"
         return f"{words} (“{quote}”)" if quote else words
 
@@ -288,7 +288,7 @@ def _verdicts(ledger: Ledger, readings: Mapping[str | None, Event]) -> str:
     """Return the text about the rules with verdicts."""
     found = _found(ledger, readings)
     ranked = sorted(found.items(), key=lambda row: (row[1].rank, row[0]))
-    shown = [rule.words(name) for name, rule in ranked[:_MOST_RULES]]
+    shown = [rule.worst_in_words(name) for name, rule in ranked[:_MOST_RULES]]
     if len(ranked) > _MOST_RULES:
         shown.append(f"{len(ranked) - _MOST_RULES} more: reflector list")
     return ", ".join(shown) or "no rule decided"

@@ -538,26 +538,33 @@ def _by_kind(names: Sequence[str], rows: Mapping[str, BulletRow]) -> dict[str, l
 
 
 def _tellings(source: Source, reading: _Reading) -> list[Telling]:
-    """Return the texts that the new records show to the session, without duplicates.
+    """Return the texts that the session was shown and that are not recorded, without duplicates.
 
-    If a transcript of the session contains the hook's output, only these outputs are used.
-    Otherwise the hook's own notes are used, if the new records contain the agent's last answer.
+    The transcript's echoes of the hook's output are used if there are any, else the hook's notes.
     """
     scan = reading.scan
-    new_keys = reading.new_keys
-    if scan.told:
-        echoes = {telling.digest: telling for key, telling in scan.told if key in new_keys}
-        return list(echoes.values())[:_MOST_TELLINGS]
+    if not scan.told:
+        return _noted_tellings(source, reading)[:_MOST_TELLINGS]
+    echoes = {telling.digest: telling for key, telling in scan.told if key in reading.new_keys}
+    return list(echoes.values())[:_MOST_TELLINGS]
+
+
+def _noted_tellings(source: Source, reading: _Reading) -> list[Telling]:
+    """Return the texts in the hook's notes on the session that are not recorded.
+
+    The notes belong to the window with the agent's last answer; a subagent's window has none.
+    """
+    scan = reading.scan
     session_id = source.session_id or scan.session_id
-    if not session_id or scan.agent_id or scan.answered not in new_keys:
+    if not session_id or scan.agent_id or scan.answered not in reading.new_keys:
         return []
-    noted = told_by_hook(source.project, session_id)
     tellings = reading.past.of_type(ev.ADVICE_TOLD)
     recorded = [event.facts for event in tellings if not is_from_file(event)]
     if any(facts.get("source") == "transcript" for facts in recorded):
         return []  # the echo is in records that were read before
     digests = {facts.get("digest") for facts in recorded}
-    return [telling for telling in noted if telling.digest not in digests][:_MOST_TELLINGS]
+    noted = told_by_hook(source.project, session_id)
+    return [telling for telling in noted if telling.digest not in digests]
 
 
 def _telling_events(

@@ -310,8 +310,12 @@ def _is_quoted_token(value: str) -> bool:
 
 
 def _is_bare_secret(value: str, place: _Place) -> bool:
-    """Return whether a value without quotes is a secret: the first rule about it decides."""
-    if len(value) < 4 or place.after in ("(", "[", "{") or is_placeholder(value):
+    """Return whether a value without quotes is a secret, and not code, a number or a placeholder.
+
+    The first rule that applies decides.
+    """
+    is_call_or_index = place.after in ("(", "[", "{")
+    if len(value) < 4 or is_call_or_index or is_placeholder(value):
         return False
     if place.family == "key":
         return _long_random(value)
@@ -319,15 +323,16 @@ def _is_bare_secret(value: str, place: _Place) -> bool:
     if _NAMES.fullmatch(value):
         return _is_secret_code(value, place, digits)
     if place.constant and place.ends:
-        return True
+        return True  # in an env file: DB_PASSWORD=hunter-2
     if digits == len(value):
+        # After other names, a number is an amount, such as a count of tokens.
         return place.family == "password" and place.ends
     return _is_secret_word(value, place, digits)
 
 
 def _is_secret_code(value: str, place: _Place, digits: int) -> bool:
     """Return whether a value that could be a name in code is a secret."""
-    is_qualified = not _QUALIFIES.isdisjoint(value)
+    is_qualified = not _QUALIFIES.isdisjoint(value)  # settings.db_password
     if is_qualified and not (place.constant and digits):
         return False
     if place.constant and place.ends:
@@ -335,12 +340,15 @@ def _is_secret_code(value: str, place: _Place, digits: int) -> bool:
     if not digits:
         return _is_secret_name(value, place)
     if _ABOUT_ITSELF.search(value) or value.endswith(";"):
+        # Probably a variable: token2, auth_v2;
         return digits >= 4 and len(value) >= 16 and _random(value)
     return _is_secret_word(value, place, digits)
 
 
 def _is_secret_name(value: str, place: _Place) -> bool:
-    """Return whether a value that could be a variable's name is a secret."""
+    """Return whether a value that could be a variable's name is a secret. A word without digits
+    does not look like one, so its place decides.
+    """
     if _ABOUT_ITSELF.search(value) or place.after in (",", ")", ";") or value.endswith(";"):
         return False
     if place.tight:

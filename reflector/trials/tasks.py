@@ -167,22 +167,26 @@ def perform(tasks: Sequence[Task], command: str, advice: str) -> Iterator[Run]:
     """Do each task four times, with and without the advice. The command gets the task's prompt on
     stdin and as $PROMPT.
 
+    Our hooks ignore its sessions while the file that $REFLECTOR_JUDGING names exists.
+
     Raises: OSError.
     """
     guards = consent.open_folder("guard")
-    word = secrets.token_hex(16)
+    guard = secrets.token_hex(16)
     environ = {name: value for name, value in os.environ.items() if name not in _OURS}
-    environ["REFLECTOR_JUDGING"] = word
+    environ["REFLECTOR_JUDGING"] = guard
     try:
         for task in tasks:
-            for told in (True, False, False, True):
-                # a judge of the user may have swept the folder
-                write_durably(guards, b"", word)
+            # In this order, a model that gets better or worse over time favors neither side.
+            for has_advice in (True, False, False, True):
+                # A judge of the user may have swept the folder.
+                write_durably(guards, b"", guard)
                 with tempfile.TemporaryDirectory(prefix="reflector-task-") as folder:
                     environ["PROMPT"] = task.prompt
-                    yield _attempt(task, command, advice if told else "", Path(folder), environ)
+                    text = advice if has_advice else ""
+                    yield _attempt(task, command, text, Path(folder), environ)
     finally:
-        Path(guards, word).unlink(missing_ok=True)
+        Path(guards, guard).unlink(missing_ok=True)
 
 
 def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[str, str]) -> Run:
