@@ -79,7 +79,8 @@ class Project:
 
     @classmethod
     def at(cls, root: Path, *, flags: Mapping[str, Any] | None = None) -> Project:
-        """Return the project in a folder.
+        """Return the project in a folder. The user's own playbook gets the settings of
+        `_NOT_SHARED` only from the layers that are listed there.
 
         Raises: ConfigError.
         """
@@ -87,9 +88,9 @@ class Project:
         extensions.open_for(root, config)
         if not _is_users(root):
             return cls(root, config)
-        reset = [key for key, layers in _NOT_SHARED.items() if config.layer(key) not in layers]
-        own: dict[str, Any] = {key: SETTINGS[key].default for key in reset}
-        return cls(root, replace(config, **own))
+        foreign = [key for key, layers in _NOT_SHARED.items() if config.layer(key) not in layers]
+        defaults: dict[str, Any] = {key: SETTINGS[key].default for key in foreign}
+        return cls(root, replace(config, **defaults))
 
     @classmethod
     def of_user(cls, *, flags: Mapping[str, Any] | None = None) -> Project:

@@ -205,12 +205,13 @@ class _History:
         return tags
 
     def _read_recounts(self, ledger: Ledger) -> Mapping[str, list[Event]]:
+        """Return the recounts of each bullet after the event that added it."""
         recounts: dict[str, list[Event]] = defaultdict(list)
         first = min(self.births.values(), default=0)
         upto = self.then.position
         for event in ledger.events(types=[ev.BULLET_RECOUNTED], after=first, upto=upto):
             name = _name_in(event)
-            if event.position > self.births.get(name, upto):
+            if name in self.births and event.position > self.births[name]:
                 recounts[name].append(event)
         return recounts
 

@@ -137,13 +137,24 @@ def _day(words: str, today: date) -> date | None:
         return today
     if words == "yesterday":
         return today - _DAY
+    return _weekday(words, today) or _calendar_day(words, today)
+
+
+def _weekday(words: str, today: date) -> date | None:
+    """Return the latest day with a weekday's name: perhaps today, but not for `last friday`."""
     name = words.removeprefix("last ")
     for number, weekday in enumerate(_WEEKDAYS):
         if len(name) >= 3 and weekday.startswith(name):
             days = (today.weekday() - number) % 7
-            if not days and words != name:
+            is_today = days == 0
+            if is_today and words.startswith("last "):
                 days = 7
             return today - timedelta(days)
+    return None
+
+
+def _calendar_day(words: str, today: date) -> date | None:
+    """Return the day of a date. Without a year it is the latest such day that is not ahead."""
     if dotted := re.fullmatch(_DOTTED, words, re.ASCII):
         return date(int(dotted["year"]), int(dotted["month"]), int(dotted["day"]))
     named = re.fullmatch(_NAMED[0], words, re.ASCII) or re.fullmatch(_NAMED[1], words, re.ASCII)

@@ -176,11 +176,11 @@ def _count_verdicts(
 
 def _without_gaps(by_monday: Mapping[str, Week]) -> Iterator[Week]:
     """Yield the weeks in order. Short gaps are filled with empty weeks, gaps of years are not."""
-    last: date | None = None
-    for begins in sorted(filter(None, by_monday)):
+    previous: date | None = None
+    for begins in sorted(filter(None, by_monday)):  # "" has the sessions without a time
         day = date.fromisoformat(begins)
-        while last is not None and _WEEK < day - last < _MAX_GAP:
-            last += _WEEK
-            yield Week(str(last), [])
-        last = day
+        while previous is not None and _WEEK < day - previous < _MAX_GAP:
+            previous += _WEEK
+            yield Week(str(previous), [])
+        previous = day
         yield by_monday[begins]

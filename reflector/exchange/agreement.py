@@ -225,8 +225,8 @@ def with_names(type_: str, data: Data, names: Mapping[str, str]) -> dict[str, An
     """
 
     def new_value(field: Field, holder: Data, value: Any) -> Any:
-        is_elsewhere = field.elsewhere is not None and field.elsewhere(holder)
-        if not field.names or is_elsewhere:
+        names_another_playbooks = field.elsewhere is not None and field.elsewhere(holder)
+        if not field.names or names_another_playbooks:
             return value
         if isinstance(value, list):
             return [names.get(name, name) for name in value]

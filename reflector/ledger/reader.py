@@ -408,8 +408,10 @@ class Reader:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all questions inside see one state of the ledger, in any number of statements."""
-        # No other process writes there, and its one connection is the writer's too.
+        """Let all questions inside see one state of the ledger, in any number of statements. A
+        snapshot in another one sees the state of that one.
+        """
+        # No other process writes to memory, and its one connection is the writer's too.
         if self.engine.url.in_memory:
             yield
             return
@@ -420,7 +422,8 @@ class Reader:
                 yield
             finally:
                 self._held = outer
-                if outer is None:
+                is_outermost = outer is None
+                if is_outermost:
                     self._held_head = None
 
     @contextmanager
@@ -437,6 +440,7 @@ class Reader:
 
     @contextmanager
     def _reading(self) -> Iterator[Statements]:
+        """Statements in the open snapshot; without one, on a connection that ends with them."""
         with translated(self.engine.url.shown):
             if self._held is not None:
                 yield self._again(self._held)
@@ -511,8 +515,8 @@ def whose(types: Sequence[str]) -> str:
 def rare_events_between(
     sql: Statements, types: Sequence[str], after: int, upto: int
 ) -> Iterator[Event]:
-    """Yield the events of rare types between two positions, in order. Unreadable events are
-    included.
+    """Yield the events of rare types after one position and up to another, in order. Unreadable
+    events are included.
     """
     where = f"{of_types(types)} AND position > ? AND position <= ? ORDER BY position"
     for begin in range(after, upto, AT_ONCE):

@@ -256,7 +256,11 @@ def _cited(window: Event) -> list[str]:
 
 
 def _sums(deeds: Collection[_Deed]) -> Counter[tuple[str, str]]:
-    """Return the number of sessions of each deed, by (field of `Used`, bullet)."""
+    """Return the number of sessions of each deed, by (field of `Used`, bullet).
+
+    A session that cites a bullet without a verdict is `undecided`. One that both followed and broke
+    a bullet has not `followed` it.
+    """
     sums = Counter((verb, bullet) for verb, bullet, _ in deeds)
     for verb, bullet, session in deeds:
         if verb == "cited" and ("judged", bullet, session) not in deeds:

@@ -76,16 +76,23 @@ def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> 
 
     changes  only of this file
     """
-    versions = changes[-1].store.versions if changes else None
-    digests = [
-        each.after for each in changes if versions and versions.is_version(each.after, content)
-    ]
-    authors = Authors(changes).version(digests[-1] if digests else "", content)
+    authors = Authors(changes).version(_digest_in(changes, content), content)
     lines = []
     for (number, masked), writers in zip(masked_lines(content), authors, strict=True):
         text = cut(masked)
-        lines.append(Line(file, number, text, *(writers if text.strip() else Writers())))
+        is_blank = not text.strip()
+        lines.append(Line(file, number, text, *(Writers() if is_blank else writers)))
     return lines
+
+
+def _digest_in(changes: Sequence[Change], content: bytes) -> str:
+    """Return the digest with which the last change to this content records it; "" if there is no
+    such change.
+    """
+    for change in reversed(changes):
+        if changes[-1].store.versions.is_version(change.after, content):
+            return change.after
+    return ""
 
 
 def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:

@@ -171,6 +171,10 @@ def kept_secret(project: Project) -> bytes:
 
 
 def _secret(project: Project) -> bytes:
+    """Return the secret of a store, created if there is none.
+
+    Raises: OSError if it cannot be written.
+    """
     secret = kept_secret(project)
     if not secret:
         secret = os.urandom(32).hex().encode()

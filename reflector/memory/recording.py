@@ -205,10 +205,11 @@ def _unrecorded(
     before = difference.before
     for step in steps:
         time = min(step.time, difference.until)
-        key = (step.file, step.author.commit)
-        if not step.is_gits and step.after != before:
+        if step.is_gits:
+            key = (step.file, step.author.commit)
+            if key not in recorder.known:
+                recorder.known.add(key)
+                yield step._replace(time=time)
+        elif step.after != before:
             yield step._replace(before=before, time=time)
-        elif step.is_gits and key not in recorder.known:
-            recorder.known.add(key)
-            yield step._replace(time=time)
         before = step.after

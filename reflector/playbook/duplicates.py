@@ -370,6 +370,7 @@ def _is_within(short: tuple[str, ...], long: tuple[str, ...]) -> bool:
 
 
 def _difference(a: _Read, b: _Read) -> str:
+    """Return a sentence about the words that only one of two duplicates has."""
     if any(map(is_unspaced, (*a.written, *b.written))):
         differ = _stretches(a.written, b.written)
     else:

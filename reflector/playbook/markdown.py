@@ -188,14 +188,19 @@ class _Advice:
                 self._take(line, text, section)
 
     def _read_others(self, blocks: Sequence[Block]) -> None:
-        before = None
+        """Read the blocks between lists: take the paragraphs of a memory file, and note the others.
+
+        A code block or a table is one text, noted with its first line.
+        """
+        kind_before = None
         for block in blocks:
             kind = _LEFT_OUT.get(block.form)
+            is_continued = kind == kind_before and kind != "paragraphs"
             if block.form == Form.SENTENCE and self._memory:
                 self._take(block.number, block.text, self._memory)
-            elif kind and (kind == "paragraphs" or kind != before):
+            elif kind and not is_continued:
                 self._omit(kind, block.number, block.text)
-            before = kind
+            kind_before = kind
 
     def _take(self, line: int, written: str, section: str) -> None:
         text = _BOX.sub("", " ".join(written.split()), count=1)

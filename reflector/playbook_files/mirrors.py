@@ -44,7 +44,10 @@ _MAX_CHANGES_SINCE = 50
 _NEW_FILE = {
     ".cursor/rules/playbook.mdc": (b"---\ndescription: The playbook\nalwaysApply: true\n---\n")
 }
-_BEGIN = lazy_pattern(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
+_BEGIN = lazy_pattern(
+    rb"(?m)^<!-- reflector:begin (?P<digest>[0-9a-f]{12})\+(?P<blank_lines>[0-9])[^>\r\n]*-->"
+    rb"(?P<newline>\r?\n)"
+)
 _END = b"<!-- reflector:end -->"
 _SAYS = "The next lines are the playbook, kept by reflector. Edit them here or there."
 _INTRO = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
@@ -376,23 +379,25 @@ def find_section(raw: bytes) -> Marked | None:
     begin = _BEGIN.search(raw)
     if begin is None:
         return None
-    end = raw.find(b"\n" + _END, begin.end() - 1) + 1
-    if not end:
+    # The search starts with the line break of the first mark, because a section may be empty.
+    line_break = raw.find(b"\n" + _END, begin.end() - 1)
+    if line_break < 0:
         raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing below")
     if second := _BEGIN.search(raw, begin.end()):
         raise ValueError(
             f"{_line(raw, second)}: a second copy of the playbook begins here, perhaps after "
             "a conflict in git; keep only one"
         )
-    newline = begin[3]
-    blank_bytes = len(newline) * int(begin[2])
+    end = line_break + 1
+    newline = begin["newline"]
+    blank_bytes = len(newline) * int(begin["blank_lines"])
     tail = raw[end + len(_END) :]
     after = tail.removeprefix(newline)
     return Marked(
         before=raw[: begin.start() - blank_bytes],
         after=after,
         body=raw[begin.end() : end].decode("utf-8", "replace").replace("\r\n", "\n"),
-        digest=begin[1].decode(),
+        digest=begin["digest"].decode(),
         newline=newline,
         end=tail[: len(tail) - len(after)],
         line=raw.count(b"\n", 0, begin.end()),

@@ -383,6 +383,8 @@ class Spending:
         ledgers = self._ledgers()
         if not ledgers:
             return own
+        # The record of the caller's ledger may be older than `own`. Its reservation does not count,
+        # because the caller adds the tokens of its request.
         taken, _ = ledgers.pop(_key(origin), (0, 0))
         return max(taken, own) + sum(sum(other) for other in ledgers.values())
 

@@ -127,9 +127,10 @@ class Runner(Recorder):
     def reopened(self) -> list[WindowRow]:
         """Return the windows that waited for a budget that allows them now, oldest first."""
         waiting = waiting_for_budget(self.ledger)
-        if not waiting or not self.backend.is_model:
-            return waiting
-        return [] if self.gate.closed(self.ledger) else waiting
+        needs_budget = self.backend.is_model
+        if waiting and needs_budget and self.gate.closed(self.ledger):
+            return []
+        return waiting
 
     def cited_first(self, windows: Iterable[WindowRow]) -> list[WindowRow]:
         """Return windows in the order in which they are asked about. A budget is spent first on

@@ -117,12 +117,14 @@ def settle_tags(
 
 
 def _reread(session: Session, backend: Backend, own: Sequence[Judgement]) -> list[Judgement]:
-    """Return the backend's judgements on earlier windows whose citations it has read again."""
+    """Return the backend's judgements on earlier windows whose citations it has read again, or
+    would have read if they were not settled.
+    """
     text = session.text(backend)
     names = {*text.carried, *text.settled}
     earlier = {window.event_id for window in session.earlier}
-    reread = [judgement for judgement in own if judgement.name in names]
-    return [judgement for judgement in reread if judgement.window_id in earlier]
+    of_names = [judgement for judgement in own if judgement.name in names]
+    return [judgement for judgement in of_names if judgement.window_id in earlier]
 
 
 def _overtaken(session: Session, own: Sequence[Judgement]) -> set[str]:

@@ -370,7 +370,7 @@ class _Check:
                 for future in pending:
                     future.result()
             except BaseException:
-                STOPPED.set()
+                STOPPED.set()  # the other threads end their judges and return
                 wait(pending)
                 raise
             finally:
@@ -392,13 +392,14 @@ class _Check:
 
     def _ask(self, checker: Checker, question: Todo) -> None:
         """Ask one question, unless its judge is away or the limit is reached."""
-        is_new = question.answer is None
+        is_new = question.answer is None  # otherwise the stored answer is read, without a request
         agent = str(question.window.facts.get("agent") or "")
         judge = self.judge.who(agent) if isinstance(self.judge, Asks) else ""
         with self._turn:
             if self.is_over or (judge in self.away and is_new):
                 return
             self.ran.asked += is_new
+            # If the limit is reached now, this question is the last one.
             self.is_over = self.ran.asked >= self.asking.most
         try:
             reason = checker.ask(question)
@@ -406,24 +407,25 @@ class _Check:
             self._note_failure(error, judge)
             return
         with self._turn:
-            self.ran.answered += not reason
-            if reason:
-                session = (question.window.session_id or "")[:8]
-                self.ran.failed.append(f"session {session}: {reason}")
+            if not reason:
+                self.ran.answered += 1
+                return
+            session = (question.window.session_id or "")[:8]
+            self.ran.failed.append(f"session {session}: {reason}")
 
     def _note_failure(self, error: BackendError, judge: str) -> None:
         """Note the reason why a judge cannot be asked now, once for each judge."""
         with self._turn:
-            if error.stage == "budget":
-                self.ran.asked -= 1
-                self.ran.waits = True
-                self.is_over = True
-                if str(error) not in self.ran.notes:
-                    self.ran.notes.append(str(error))
-            else:
+            if error.stage != "budget":
                 if judge not in self.away:
                     self.ran.failed.append(str(error))
                 self.away.add(judge)
+                return
+            self.ran.asked -= 1  # the budget refused it before a request was made
+            self.ran.waits = True
+            self.is_over = True
+            if str(error) not in self.ran.notes:
+                self.ran.notes.append(str(error))
 
 
 def _record_session(project: Project, file: FoundTranscript, known: Recorded) -> str:

@@ -436,6 +436,7 @@ class Pipeline:
         taken = take_in(self.ledger, source, window=window, rules=self._rules, loaded=self._loaded)
         if taken.event_id is not None:
             self.people_messages[taken.event_id] = taken.scan.people
+            # Most windows cite no bullet. If one is judged anyway, its messages are read again.
             self._messages[taken.event_id] = taken.scan.messages if taken.scan.cited else ()
         if self.users is not None:
             names = {row.name for row in self.ledger.rows()}
@@ -788,12 +789,11 @@ def refresh_project(project: Project, ledger: Ledger) -> list[str]:
             return unread_notes(project)
         if spool.pending_for(project.root):
             _take_deliveries(pipeline, "due")
-        else:
+        else:  # only proposals may lapse
             waiting_proposals(pipeline.ledger, sweeps=True)
         notes = list(pipeline.notes)
         for failed in pipeline.drained.failed:
-            place = (
-                "" if failed.error == spool.NOT_A_PAYLOAD else "; the delivery is kept in the spool"
-            )
+            is_kept = failed.error != spool.NOT_A_PAYLOAD
+            place = "; the delivery is kept in the spool" if is_kept else ""
             notes.append(f"{failed.delivery}: {failed.error}{place}")
         return notes

@@ -177,25 +177,30 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
     Raises: LedgerError.
     """
     root = project.root
+    claude = root / ".claude"
+    # The user's own folder of the project; none for a user without a home.
     users = [Path(folder) for folder in [own_folder(str(root))] if folder]
+    derived = [folder / name for folder in users for name in _DERIVED]
+    not_rewritten = [*derived, *entries.lost_exports(root)]
+    users_files = [path for folder in users for path in folder.rglob("*")]
+
     waiting = [delivery.path for part in ("", "waiting") for delivery in pending_for(root, part)]
     spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
-    lost_exports = entries.lost_exports(root)
-    derived = [folder / name for folder in users for name in _DERIVED]
-    users_files = [path for folder in users for path in folder.rglob("*") if path not in derived]
-    held = [root / mirror.name for mirror in mirrors(ledger, project)]
+    deliveries = [*waiting, *spooled]
+
     url = ledger.engine.url
     upgrade = before_upgrade(Path(url.database)) if url.is_file else None
-    kept = [upgrade.file] if upgrade is not None else []
-    others = [*waiting, *spooled, *kept]
-    claude = root / ".claude"
+    before_upgrades = [upgrade.file] if upgrade is not None else []
+
+    with_section = [root / mirror.name for mirror in mirrors(ledger, project)]
+    others = [*deliveries, *before_upgrades]
     return Places(
         folders=[claude, *users],
         files=[*(root / name for name in AGENT_FILES), *others],
-        own=[claude / "reflector", claude / "playbook.json", *users, *held, *others],
-        deliveries=[*waiting, *spooled],
-        copies=[project.state_dir / "kept", versions_folder(project), *derived, *kept],
-        rewritten=[path for path in users_files if path not in lost_exports],
+        own=[claude / "reflector", claude / "playbook.json", *users, *with_section, *others],
+        deliveries=deliveries,
+        copies=[project.state_dir / "kept", versions_folder(project), *derived, *before_upgrades],
+        rewritten=[path for path in users_files if path not in not_rewritten],
     )
 
 

@@ -316,7 +316,8 @@ def call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
     values = fields(arguments)
     if common_name:
         values = _renamed_arguments(common_name, values)
-    return ToolCall(short_text(call_id), common_name or tool, bounds.arguments(values), values)
+    bounded = bounds.arguments(values)
+    return ToolCall(short_text(call_id), common_name or tool, bounded, whole=values)
 
 
 def parse_arguments(arguments: Any) -> Any:

@@ -115,24 +115,22 @@ def ends(
     rate = min(1 + min(effect, 0.0), max(max(effect, 0.0), rate))  # as near as the effect allows
     rate_without = rate - effect
     weight = _weight(share)
-    of_told, of_without = weight(True, True), weight(False, True)
     n_before = sum(arm.sessions for arm in begun or ())
     sum_before = _sum(*begun, share) if begun else 0.0
     bounds = _bounds(share, most)[n_before:]
-    draw = random.Random(28).random
-    lengths = []
-    for _ in range(runs):
-        s = sum_before
-        length = most + 1
+    draw = random.Random(28).random  # always the same trials
+
+    def simulated_end() -> int:
+        distance = sum_before  # of S from n/2, as in `_bounds`
         for n, bound in enumerate(bounds, start=n_before + 1):
             is_told = draw() >= share
-            size = of_told if is_told else of_without
-            s += size if draw() < (rate if is_told else rate_without) else -size
-            if abs(s) >= bound and n >= LEAST:
-                length = n
-                break
-        lengths.append(length)
-    return sorted(lengths)
+            is_good = draw() < (rate if is_told else rate_without)
+            distance += weight(is_told, is_good)
+            if abs(distance) >= bound and n >= LEAST:
+                return n
+        return most + 1
+
+    return sorted(simulated_end() for _ in range(runs))
 
 
 def _sum(told: Arm, without: Arm, share: float) -> float:
@@ -177,12 +175,17 @@ def _log_beta(a: float, b: float) -> float:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
-def _edge(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Return the end of a range, between a point inside it and one outside, to a thousandth of a
-    point.
+def _edge(holds: Callable[[float], bool], inside: float, limit: float) -> float:
+    """Return the end of a range on the side of a limit, to a thousandth of a point.
+
+    It is a point just outside of the range, so that the range is never shown too narrow, or the
+    limit if the range contains it.
+
+    inside  a point in the range
     """
-    if holds(outside):
-        return outside
+    if holds(limit):
+        return limit
+    outside = limit
     for _ in range(20):
         middle = (inside + outside) / 2
         if holds(middle):

@@ -123,13 +123,15 @@ class ReflectionLog:
             self._write(line)
 
     def _write(self, line: str) -> None:
+        """Append a line to the file, or count it as lost."""
         data = f"{line}\n".encode("ascii")
         try:
             # A pipe without a reader would block the turn, in `open` and, once it is full, in
             # `write`.
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_WAIT, 0o600)
             try:
-                self.lost += os.write(fd, data) < len(data)
+                is_cut_short = os.write(fd, data) < len(data)
+                self.lost += is_cut_short
             finally:
                 os.close(fd)
         except (OSError, ValueError):  # a full disk, a missing folder, a NUL in the path

@@ -163,6 +163,9 @@ def _spoken(record: dict[str, Any], text: str) -> Speech:
 
 
 def _model(record: dict[str, Any], uuid: str, place: Place, text: str) -> Iterator[Message]:
+    """Yield the messages of a record of the model: its words and thoughts, its calls, and then the
+    results of the calls that have ended.
+    """
     thoughts = objects(record.get("thoughts"))
     thinking = join_texts(
         plain_text(thought.get(key)) for thought in thoughts for key in ("subject", "description")
