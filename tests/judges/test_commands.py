@@ -89,6 +89,7 @@ HOSTILE = {
     "behind a pipe": ("git add docs/plan.md | tee log.txt", EXIT),
     "its exit code is a result": ("git diff --exit-code", "Exit code 1\nerror: there is a diff"),
     "grep": ("grep -rn advice .", "Exit code 1\nerror: bad advice, undo it"),
+    "a sudo without a command": ("sudo", EXIT),
     "a sudo of the project's script": ("sudo ./deploy.sh", "Exit code 1\nerror: bad advice"),
     "stopped by the user": ("git add docs/plan.md", f"Exit code 130\n{FAILED}"),
     "stopped by the client": ("git add x", f"{FAILED}\n[interrupted]"),

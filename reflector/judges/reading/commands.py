@@ -60,10 +60,11 @@ def action_of(call: ToolCall) -> Action | None:
 
 
 def _action(words: list[str]) -> Action | None:
-    if words[0] == "sudo":
-        words = words[1:] or words
-        if _action(words) is None:
-            return Action("sudo", words[0], tuple(words[1:]))
+    """Return the action of a command; None if it is not read. If sudo runs a command that is not
+    read, the action is sudo's own, which may refuse.
+    """
+    if words[0] == "sudo" and len(words) > 1:
+        return _action(words[1:]) or Action("sudo", words[1], tuple(words[2:]))
     program = words[0]
     arguments = [word for word in words[1:] if not word.startswith("-")]
     verb = arguments[0] if arguments else ""
