@@ -7,7 +7,7 @@ is the same from either side. The listed tags explain how the counters moved fro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -154,13 +154,7 @@ def _moved(
         family.update(*(side.family(name) for name in names if name in side.entries))
     with ledger.asking() as sql:
         verdicts = verdicts_in(sql, later.position, family, start)
-    standings = (Standing(past), Standing(then))
-    members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
-    for verdict in verdicts:
-        for index, standing in enumerate(standings):
-            for bullet in _bullets_with(standing, verdict):
-                key = (bullet, verdict.tag, verdict.session_id)
-                members.setdefault(key, (set(), set()))[index].add(standing.member(verdict))
+    members = _members((Standing(past), Standing(then)), verdicts)
     moved: dict[str, dict[str | None, Moved]] = defaultdict(dict)
     for (name, tag, session_id), (before, after) in members.items():
         increase = len(after) - len(before)
@@ -171,6 +165,19 @@ def _moved(
             else:
                 session.harmful += increase
     return moved
+
+
+def _members(
+    standings: tuple[Standing, Standing], verdicts: Iterable[Verdict]
+) -> Mapping[tuple[str, int, str | None], tuple[set[str], set[str]]]:
+    """Return the members that count in each of two playbooks, by bullet, tag and session."""
+    members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
+    for verdict in verdicts:
+        for index, standing in enumerate(standings):
+            for bullet in _bullets_with(standing, verdict):
+                key = (bullet, verdict.tag, verdict.session_id)
+                members.setdefault(key, (set(), set()))[index].add(standing.member(verdict))
+    return members
 
 
 def _bullets_with(standing: Standing, verdict: Verdict) -> list[str]:

@@ -130,6 +130,7 @@ class ReflectionEngine:
         )
         self.lesson_policy = LessonPolicy(alpha=alpha, bank_size=reflection_bank_size)
         self.journal = Ledger.open("sqlite://") if ledger is None else ledger
+        # `reset_step_counts` sets both.
         self._asked: tuple[dict[str, Any], Decision] | None
         self._begun: str | None
         self.reset_step_counts(task)

@@ -109,10 +109,10 @@ class Bullets:
         def names_for(their_name: str) -> list[str]:
             texts = sorted(their_bullets.texts[their_name])
             words = [same_words(text) for text in texts]
-            names = [name_of[text_words] for text_words in words if text_words in name_of]
+            our_names = [name_of[text_words] for text_words in words if text_words in name_of]
             if their_name in their_bullets.watched:
-                return names
-            return [name for name in names if name in self.watched]
+                return our_names
+            return [name for name in our_names if name in self.watched]
 
         return names_for
 

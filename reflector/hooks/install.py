@@ -531,13 +531,18 @@ def _has_own(form: Form, text: str) -> bool:
 
 
 def _back_up(path: Path, form: Form, before: bytes | None) -> None:
-    """Keep a copy of a file without our hooks. A copy from before our first hook stays."""
+    """Keep a copy of a file as it was before our first hook.
+
+    An existing file that has our hooks is only copied if it contains more and has no copy yet.
+    """
     if before is None:
         return
     backup = backup_path(path)
     text = _text(before)
-    is_made_by_us = _has_own(form, text) and form.uninstall(text).strip() in ("", "{}")
-    if not is_made_by_us and not (_has_own(form, text) and backup.exists()):
+    has_our_hooks = _has_own(form, text)
+    is_made_by_us = has_our_hooks and form.uninstall(text).strip() in ("", "{}")
+    is_backed_up = has_our_hooks and backup.exists()
+    if not is_made_by_us and not is_backed_up:
         files.replace_file(backup, before, stat.S_IMODE(path.stat().st_mode))
         _give(backup, path.stat())
 

@@ -308,8 +308,12 @@ class _Reader:
         block.number = block.lines[0][0]
 
     def _add(self, at: int, form: Form, line: str, lead_in: str = "") -> Block:
+        """Add a block that begins with a line, and return it. Text below continues it, unless its
+        form is always one line.
+        """
+        number = at + 1
         headings = tuple(self._headings[level] for level in sorted(self._headings))
-        block = Block(at + 1, form, headings, len(self._items), lead_in, [(at + 1, line)])
+        block = Block(number, form, headings, len(self._items), lead_in, [(number, line)])
         self.blocks.append(block)
         self._current = None if form in _CLOSED else block
         return block

@@ -29,7 +29,7 @@ def text_at(value: Any, *path: str | int) -> str:
 
 def usage_in(tokens: Any, *names: str, cached_in_input: bool = False) -> Usage:
     """Return tokens by the names of their counts: input, output, read from the cache, written to
-    it. Anything but a sensible whole number counts as 0.
+    it. A name is "" if there is no such count. Anything but a sensible whole number counts as 0.
 
     cached_in_input  whether the count of the input contains the tokens that were read
     """

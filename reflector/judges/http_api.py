@@ -180,7 +180,7 @@ async def _read(response: httpx2.Response) -> None:
         body += part
         if len(body) > _MOST_BYTES:
             raise _LongAnswer(f"the API's answer is longer than {_MOST_BYTES:,} bytes")
-    response._content = bytes(body)
+    response._content = bytes(body)  # as its own `aread` does, which does not have a limit
 
 
 def _is_transient(error: Exception) -> bool:

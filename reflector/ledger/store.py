@@ -129,12 +129,12 @@ class Ledger(Reader):
         is_older = known.code_version is None or known.code_version < CODE_VERSION
         has_earlier_triggers = known.has_earlier_triggers(self.engine)
         revision = HEAD_REVISION
-        kept = None
-        if upgraded is not None:
-            revision, kept = upgraded
+        copy = None
+        if upgraded is not None:  # its copy was made before the schema was upgraded
+            revision, copy = upgraded
         elif keeps_copy and (is_older or has_earlier_triggers):
-            kept = self._copy_before_rebuild()
-        if is_older and kept is None and keeps_copy:
+            copy = self._copy_before_rebuild()
+        if is_older and copy is None and keeps_copy:
             reflector.ledger.tell(
                 f"rebuilding the tables of {self.engine.url.shown}, once after an upgrade"
             )
@@ -142,8 +142,8 @@ class Ledger(Reader):
             self.rebuild()
         if has_earlier_triggers:
             self.repair_triggers()
-        if kept is not None:
-            reflector.ledger.tell(_upgraded(kept, revision))
+        if copy is not None:
+            reflector.ledger.tell(_upgraded(copy, revision))
 
     def _copy_before_rebuild(self) -> Path | None:
         """Copy a SQLite ledger before its tables or triggers are created again, and return the

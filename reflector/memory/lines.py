@@ -43,7 +43,7 @@ class LineChange(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The fields of an event."""
+        """The fields of an event. `more` is the number of all lines, if the event omits some."""
         facts: dict[str, Any] = {"added": _bounded(self.added), "removed": _bounded(self.removed)}
         if max(len(self.added), len(self.removed)) > _MOST_LINES:
             facts["more"] = len(self.added) + len(self.removed)

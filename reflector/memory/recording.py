@@ -171,6 +171,7 @@ def _events_of(
     events = []
     for difference in differences:
         steps = steps_of(difference, [*calls, *moves], sessions)
+        # The last content is that of the file now, which is kept already.
         keep_versions(recorder.project, [step.after.bytes for step in steps[:-1]])
         is_tracked = difference.watched.file in tracked
         events += [

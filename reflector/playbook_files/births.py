@@ -138,7 +138,9 @@ def _course(past: Past, file: _FileNow, text: str) -> Course:
 
 
 def _standing(past: Past, time: float) -> Standing:
-    """Return the state of a line at a time, from git only."""
+    """Return the state of a line at a time, from git only. It is unknown if git does not show it,
+    and while the commit with the line existed, but was not in this clone yet.
+    """
     has_line = past.has_line_at(time)
     if has_line is None or (not has_line and past.is_coming(time)):
         return Standing.UNKNOWN

@@ -275,6 +275,7 @@ def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
     nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
     names_in_file = {bullet.name for bullet in loaded.bullets} - loaded.named_here
     names = names_on((old for old in base if old.name not in names_in_file), nameless)
+    # A new entry keeps the name that was made up for it.
     unknown = frozenset(made_up for made_up, name in names.items() if made_up == name)
     return replace(_renamed(loaded, names), named_here=unknown)
 

@@ -280,7 +280,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
             "move other text out of the marks, or write the section again with `reflector mirror "
             f"{name}`"
         )
-    by_git = None
+    by_git = None  # the version of git, if it is an edit of the same section
     with suppress(ValueError):  # a version with unreadable marks is ignored
         version = in_git(project.root, name)
         section = find_section(version.content) if version is not None else None

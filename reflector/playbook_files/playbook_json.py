@@ -319,7 +319,7 @@ class _File:
 
     def _of_another(self, raw: bytes, loaded: Loaded, rows: Sequence[BulletRow]) -> FileState:
         """Return the state of a file that this ledger never wrote."""
-        is_timed = loaded.last_updated is not None
+        is_timed = loaded.last_updated is not None  # by another ledger
         if is_timed and rows and not _is_adopted(self._ledger, content_digest(raw)):
             return FileState("another's", raw, loaded)
         problems = names_taken(rows, loaded) or unfit(loaded.bullets, hidden_fault)

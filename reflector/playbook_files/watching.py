@@ -216,14 +216,16 @@ def _add_lines(
     omission.
     """
     for unit in lines_in(file.shown, text):
-        if unit.text[:1] == "@" and unit.text[1:] in file.imports:
+        is_import = unit.text[:1] == "@" and unit.text[1:] in file.imports
+        if is_import:
             continue
         line = unit._replace(scope=scope)
         if fault := advice_fault(line.text):
             yield f"{file.shown}: line {line.number}: {fault}"
             continue
         first = lines.setdefault(same_words(line.text), line)
-        if first is not line and first.file == file.shown and line.kind == Kind.RULE:
+        is_repeated = first is not line and first.file == file.shown
+        if is_repeated and line.kind == Kind.RULE:
             yield f"{file.shown}: line {line.number} repeats line {first.number}"
 
 

@@ -663,8 +663,8 @@ def _tag_words(tag: str, *, is_dropped: bool) -> str:
 
 def _read_tags(tags: Sequence[Any]) -> tuple[tuple[str, str], ...]:
     """Return (name, tag) of the usable tags that were read with a reflection."""
+    usable = [tag for tag in tags if tag.get("disposition") not in ("malformed", "unknown_tag")]
     return tuple(
         (tag.get("name"), _tag_words(tag.get("tag"), is_dropped=tag.get("disposition") in DROPPED))
-        for tag in tags
-        if tag.get("disposition") not in ("malformed", "unknown_tag")
+        for tag in usable
     )

@@ -291,13 +291,13 @@ def _left_out_in(
         reflection_id = event.reflection_id or ""
         window = windows.get(event.target_id or "")
         is_reading = event.type == ev.REFLECTION_COMPLETED and event.event_id not in retracted
-        is_early = (
+        is_early = (  # nothing followed
             event.type == ev.REFLECTION_SKIPPED and event.facts.get("reason") == NOTHING_FOLLOWS
         )
         if (is_reading or is_early) and window is not None:
             names = (*window_names(window, "cited"), *window_names(window, "carried"))
             left_out[reflection_id or event.event_id] = set(names)
-        elif event.type == ev.BULLET_TAGGED:
+        elif event.type == ev.BULLET_TAGGED:  # the answer has a verdict on this name
             left_out.get(reflection_id, set()).discard(str(event.facts.get("name")))
     return frozenset(chain.from_iterable(left_out.values()))
 

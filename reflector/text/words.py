@@ -169,7 +169,9 @@ def sought(query: str) -> list[Sought]:
         size = script.gram
         keys = [_key(gram) for gram in _grams(run, size)]
         for at in range(len(run)):
-            parts.append(Sought(tuple(keys[max(0, at - size + 1) : at + 1]), size))
+            # A gram with the cluster begins at it, or up to `size - 1` clusters before it.
+            keys_with_cluster = keys[max(0, at - size + 1) : at + 1]
+            parts.append(Sought(tuple(keys_with_cluster), size))
     return list(dict.fromkeys(parts))
 
 

@@ -352,6 +352,9 @@ class SessionReading:
                 yield message if self.keeps_whole or not message.calls else _bounded(message)
 
     def _messages(self) -> Iterator[Message]:
+        """Yield the messages, also repeated ones. Note the last line at which a later reading can
+        begin.
+        """
         conversation = self.conversation
         if self._is_document:
             for value in _read_document(self.file, self.tally):

@@ -133,8 +133,9 @@ def read_flag(
 
 def _from(least: int) -> Callable[[Any], int]:
     def whole(value: Any) -> int:
+        number_or_text = "" if isinstance(value, bool) else value  # True is not a number here
         try:
-            number = math.floor(float("" if isinstance(value, bool) else value))
+            number = math.floor(float(number_or_text))
         except (TypeError, ValueError, OverflowError):
             raise ValueError("takes a whole number") from None
         if number < least:
