@@ -96,6 +96,7 @@ def _process(number: int) -> Holder | None:
     folder = Path(f"/proc/{number}")
     try:
         words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        # The state follows the name of the program, which is in brackets and may contain some.
         state = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
     except (OSError, LookupError):
         return None

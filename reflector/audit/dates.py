@@ -105,8 +105,9 @@ def _ago(now: datetime, number: int, unit: str) -> Period:
         return _days(day, day)
     months = number if unit == "month" else 12 * number
     first = _month(now.date(), months)
-    end = _month(now.date(), months - 1) - _DAY
-    day = min(end, first + timedelta(days=now.day - 1))
+    last = _month(now.date(), months - 1) - _DAY
+    # A month before May 31 is April 30.
+    day = min(last, first + timedelta(days=now.day - 1))
     return _days(day, day)
 
 

@@ -346,6 +346,7 @@ class _Merging:
         reflection_id = self._our_reflection(stored.reflection_id)
         event_id = self.renamed_ids.get(prepared.event.event_id, prepared.event.event_id)
         if reflection_id != stored.reflection_id and stored.type in OF_REFLECTIONS:
+            # Under its own id, this ledger may have an event of the other reflection.
             if stored.type == ev.REFLECTION_COMPLETED:
                 event_id = identity(stored.type, reflection_id or "")
             else:

@@ -98,15 +98,14 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
     calling_files = list(callers(project.root, refused))
     for unread in refused:
         yield Check("hooks", unread.what, "correct the file", is_error=True)
-    places_of: dict[str, list[str]] = {}
+    places_of: dict[str, list[str]] = {}  # settings files and plugins, by agent
     for agent, where, _ in callers_of(project.root):
         places_of.setdefault(agent.name, []).append(where)
     calling = [agent for agent in AGENTS.values() if agent.name in places_of]
     for agent in calling:
         places = places_of[agent.name]
-        for caller in calling_files:
-            if caller.agent is agent:
-                yield from _checks_of(caller, project.root)
+        for caller in [file for file in calling_files if file.agent is agent]:
+            yield from _checks_of(caller, project.root)
         for path, switch in disabled_by(agent, project.root):
             yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
         if len(places) > 1:

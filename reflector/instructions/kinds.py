@@ -57,11 +57,12 @@ def kind_of(piece: Block) -> Kind:
     text = Text(piece.text)
     if piece.form == Form.HEADING:
         is_rule = len(text.words) > 2 and (text.binds or text.refuses) and not text.opens
-    elif text.has_command and not (text.binds or text.has_occasion) and _may_be_typed(piece, text):
+        return Kind.RULE if is_rule else Kind.FACT
+    is_bare_command = text.has_command and not (text.binds or text.has_occasion)
+    if is_bare_command and _may_be_typed(piece, text):
         return Kind.COMMAND
-    else:
-        has_meaning = text.has_words or _introduction(piece.lead_in) >= _AFTER_RULE
-        is_rule = has_meaning and sum(weights_of(piece, text).values()) >= _LEAST
+    has_meaning = text.has_words or _introduction(piece.lead_in) >= _AFTER_RULE
+    is_rule = has_meaning and sum(weights_of(piece, text).values()) >= _LEAST
     return Kind.RULE if is_rule else Kind.FACT
 
 

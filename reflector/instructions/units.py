@@ -45,6 +45,8 @@ def begins_at(text: str, number: int) -> int:
     lines = text.split("\n")
     words = " ".join(lines[number - 1].split())
     before = [*takewhile(lambda unit: unit.number <= number, units_of(text))]
-    if not (words and before) or words not in " ".join(before[-1].text.split()):
+    if not before:
         return number
-    return before[-1].number
+    unit = before[-1]
+    is_in_unit = words != "" and words in " ".join(unit.text.split())
+    return unit.number if is_in_unit else number

@@ -241,7 +241,7 @@ def _of_families(
     more: str,
     *values: object,
 ) -> list[Any]:
-    """Return the rows of a query about families."""
+    """Return the rows of a query about families. `more` is a condition of the tags."""
     if not families:
         return []
     rows = json.dumps([(heir, [*family.items()]) for heir, family in families.items()])

@@ -104,6 +104,7 @@ class Projector:
     def __init__(self, statements: Statements, in_force: InForce = None) -> None:
         self.sql = statements
         self.counters = Counters(statements, in_force)
+        #: The results of `_completion`, by reflection.
         self._covers: dict[str | None, tuple[int, bool]] = {}
         self._waiting = _Waiting()
         #: The bullets that the current events name: their state now, and their rows in the table.

@@ -87,7 +87,7 @@ class Names:
         prefix = "kpt_" if slug == "kpt" else f"{slug}-"
         numbers = self._numbers.get(prefix, set())
         number = max(self._first - 1, self._highest.get(prefix, 0)) + 1
-        while number in numbers:
+        while number in numbers:  # a very high one, which `_highest` does not contain
             number += 1
         name = f"{prefix}{number:03d}"
         self.add(name)

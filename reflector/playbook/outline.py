@@ -34,8 +34,9 @@ class Outline:
             for block in self._blocks
             if block.number in numbers and block.form in _REMOVABLE
         }
+        # A block that stays may also keep the blocks around it.
         while True:
-            leading = {
+            staying = {
                 block.number
                 for at, block in enumerate(self._blocks)
                 if block.number in chosen
@@ -43,10 +44,10 @@ class Outline:
             }
             for steps in self._numbered_lists():
                 if not steps <= chosen:
-                    leading |= steps & chosen
-            if not leading:
+                    staying |= steps & chosen
+            if not staying:
                 return chosen
-            chosen -= leading
+            chosen -= staying
 
     def _numbered_lists(self) -> Iterator[set[int]]:
         """Yield the lines of the steps of each numbered list."""

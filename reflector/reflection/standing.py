@@ -143,17 +143,19 @@ def _overtaken(session: Session, own: Sequence[Judgement]) -> set[str]:
 
 
 def _is_repeated(ledger: Ledger, tag: ParsedTag, earlier: Sequence[Judgement]) -> bool:
+    """Return whether the session already has the verdict of a tag: one that counts or on which a
+    user decided. A neutral verdict has to be the last one.
+    """
     if tag.tag != "neutral":
-        return any(
-            judgement.verdict == tag.tag and _stands(ledger, judgement) is not False
-            for judgement in earlier
-        )
+        same = [judgement for judgement in earlier if judgement.verdict == tag.tag]
+        return any(_stands(ledger, judgement) is not False for judgement in same)
     is_broken = tag.followed == "no"
     last = earlier[-1] if earlier else None
     return last is not None and last.verdict == "neutral" and last.is_broken == is_broken
 
 
 def _is_overturned(ledger: Ledger, tag: ParsedTag, judgement: Judgement) -> bool:
+    """Return whether a tag replaces a judgement. It never replaces one on which a user decided."""
     return judgement.verdict not in (tag.tag, "neutral") and bool(_stands(ledger, judgement))
 
 

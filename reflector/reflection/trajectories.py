@@ -323,6 +323,11 @@ class _Asking:
         return tries
 
     def _ask(self, question: Question, place: tuple[int, int], tries: int) -> Event:
+        """Ask a question and return the recorded answer. If no question can be answered now, this
+        was the last one.
+
+        Raises: Unanswered.
+        """
         if self.ended is not None:
             raise Unanswered("it was not asked")
         event_of = partial(

@@ -358,7 +358,7 @@ def _without_answers(
         if message.key not in new_keys or not is_speech:
             continue
         if not any(answers.is_part(message.text, answer) for answer in added):
-            break
+            break  # an answer after the recorded ones; a later one may repeat their words
         late.add(message.key)
     return [key for key in keys if key not in late]
 

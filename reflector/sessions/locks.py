@@ -172,4 +172,5 @@ def _is_ours(folder: str) -> bool:
         state = Path(folder).lstat()
     except OSError:
         return False
+    # The type is folder, and others have no permission.
     return state.st_mode & 0o170077 == 0o040000 and state.st_uid == os.geteuid()

@@ -171,6 +171,7 @@ def redact_tokens(text: str) -> str:
     for literal, pattern, marker in _rules():
         if literal in redacted:
             redacted = _compiled(pattern).sub(marker, redacted)
+    # Without its neighbor, a text may have become a token of a form that was checked before.
     return text if redacted == text else redact_tokens(redacted)
 
 

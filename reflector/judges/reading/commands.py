@@ -75,14 +75,17 @@ def _action(words: list[str]) -> Action | None:
 
 
 def _is_read(program: str, verb: str, arguments: list[str], options: list[str]) -> bool:
+    """Return whether a command is one of those that run nothing of the project."""
     if program == "git":
+        # `git -c` may define another action.
         return verb in _GIT and not any(option.startswith("-c") for option in options)
     if program == "sed":
         return not any(map(expression("sed-runs").search, (*arguments[:1], *options)))
     if program in _PIP:
         names = all(map(expression("package").fullmatch, arguments))
         return verb == "install" and names and not {"-e", "-r", "-c"}.intersection(options)
-    return program in _PACKAGES or _LOGINS.get(program) == verb != ""
+    is_login = verb != "" and _LOGINS.get(program) == verb
+    return program in _PACKAGES or is_login
 
 
 def failure_words(call: ToolCall, result: ToolResult) -> str:
