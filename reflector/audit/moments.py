@@ -213,8 +213,8 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
 class Bounds(NamedTuple):
     """The events between two moments.
 
-    after, upto  positions; `after` is not included, `upto` is begin, end   times between which the
-    events occurred; "" for no limit
+    after, upto  positions; `after` is not included, `upto` is
+    begin, end   times between which the events occurred; "" for no limit
     """
 
     after: int
@@ -231,14 +231,16 @@ def bounds_of(ledger: Ledger, since: str | None, until: str | None) -> Bounds:
     Raises:
         UnknownReference: a text does not name a moment, or names several.
     """
-    first = _period_of(since) if since is not None else None
-    last = _period_of(until) if until is not None else None
-    return Bounds(
-        after=position_before(ledger, since) if since is not None and first is None else 0,
-        upto=ledger.head().position if until is None or last else position_of(ledger, until),
-        begin=written(first.first) if first is not None else "",
-        end=written(last.last) if last is not None else "",
-    )
+    bounds = Bounds(after=0, upto=ledger.head().position, begin="", end="")
+    if since is not None and (period := _period_of(since)):
+        bounds = bounds._replace(begin=written(period.first))
+    elif since is not None:
+        bounds = bounds._replace(after=position_before(ledger, since))
+    if until is not None and (period := _period_of(until)):
+        bounds = bounds._replace(end=written(period.last))
+    elif until is not None:
+        bounds = bounds._replace(upto=position_of(ledger, until))
+    return bounds
 
 
 def position_before(ledger: Ledger, moment: str) -> int:

@@ -260,9 +260,10 @@ def _rows_after(ledger: Ledger, rows: Rows, change: Change) -> dict[str, BulletR
             rows_after[source] = replace(rows[source], status="merged", removed_into=name)
         return rows_after
     rows_after[name] = replace(rows[name], **change.values, status=kind.status or rows[name].status)
-    live_again = sources_of(rows, name) if change.kind == "unmerge" else []
     if kind.status == "live":
         live_again = [name]
+    else:
+        live_again = sources_of(rows, name) if change.kind == "unmerge" else []
     for live_name in live_again:
         row = rows[live_name]
         rows_after[live_name] = replace(row, status="live", reason=None, removed_into=None)

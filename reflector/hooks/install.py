@@ -453,7 +453,8 @@ def install_hooks(
     with _changing(path, within, makes=not dry_run):
         before = _read(path)
         backup = backup_path(path)
-        after = form.install(text := _text(before), command).encode()
+        text = _text(before)
+        after = form.install(text, command).encode()
         if before != after and not dry_run:
             _back_up(path, form, before)
             _replace(path, before, after, 0o600 if within is None else 0o644)

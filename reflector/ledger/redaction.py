@@ -111,6 +111,7 @@ def what_is_left(
     `by_target` has the id and the data (None once it was erased) of each event.redacted, by the id
     of its target.
     """
+    # A redaction can be redacted itself. The last one of the line has the data of all.
     data: Mapping[str, Any] | None = None
     steps = 0
     while data is None and target_id in by_target and steps < len(by_target):
@@ -122,7 +123,8 @@ def what_is_left(
     earlier = data.get("earlier", ())
     if not isinstance(kept, dict | None) or not isinstance(earlier, Sequence):
         return None  # `verify` names the event
-    if steps > len(earlier):
+    is_first_of_line = steps > len(earlier)
+    if is_first_of_line:
         return kept
-    # The erased event is itself a redaction of the line.
-    return {"reason": earlier[-steps], "kept": kept} if kept else {"reason": earlier[-steps]}
+    reason = {"reason": earlier[-steps]}
+    return {**reason, "kept": kept} if kept else reason

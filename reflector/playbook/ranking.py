@@ -105,8 +105,9 @@ def choose(
     pinned = {bullet.name for bullet in ranked if bullet.name in places and fill.take(bullet)}
     rest = [bullet for bullet in ranked if bullet.name not in pinned]
     rest.sort(key=lambda bullet: (-_gain(bullet, standing), best_first(bullet)))
-    explored = int(fill.room * EXPLORED)
-    passed_over = [b for b in rest if _gain(b, standing) <= 0 or not fill.take(b, explored)]
+    kept_for_turns = int(fill.room * EXPLORED)
+    passed_over = [b for b in rest if _gain(b, standing) <= 0 or not fill.take(b, kept_for_turns)]
+    # The fewest sessions first, then by the draw.
     passed_over.sort(key=lambda bullet: (_turns(bullet, standing), _hash(f"{seed} {bullet.name}")))
     for bullet in passed_over:
         fill.take(bullet)

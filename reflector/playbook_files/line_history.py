@@ -266,6 +266,8 @@ class _Git:
         """Return the blobs of the files in each commit that this clone has."""
         names = self._ask(*_TREES, given=(commit + b"^{tree}" for commit in commits)).splitlines()
         trees = dict(zip(commits, names, strict=True))
+        # Compared with the empty tree, a tree has all of its files. Of a missing commit, git prints
+        # the question and the word `missing`.
         empty = _EMPTY_TREES[len(self._head)]
         pairs = (empty + b" " + tree for tree in set(names) if b" " not in tree)
         answer = self._ask("diff-tree", "--stdin", *_RAW, *self._only, given=pairs)

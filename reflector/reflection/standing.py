@@ -650,6 +650,7 @@ def _new_reading(
 
 
 def _usable_tags(parsed: Parsed, grounds: Mapping[int, Ground]) -> tuple[tuple[str, str], ...]:
+    """Return (name, tag) of the usable tags of an answer, in the form of `_read_tags`."""
     usable: list[tuple[str, str]] = []
     for tag in parsed.tags:
         if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS:

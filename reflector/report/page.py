@@ -293,6 +293,9 @@ def _months(stats: Stats) -> list[Group]:
 
 
 def _trial(ledger: Ledger, project: Project, past: Past | None) -> Trial | None:
+    """Return the trial of now or of a past, with the time at which it was closed; None if there is
+    none.
+    """
     place = trial_place(project) if past is None else None
     upto = past.position if past is not None else None
     status = standing(ledger, place, upto)

@@ -383,6 +383,7 @@ def _copies(ledger: Ledger, scan: Scan, seen: Collection[int]) -> _Copies:
     fresh = [(key, twin) for key, twin in scan.twins if key not in seen]
     if len(fresh) < _FEWEST_COPIES:
         return _Copies()
+    # Most transcripts are not forks, so a few records are looked up first.
     known = ledger.seen([twin for _, twin in fresh[:_FEWEST_COPIES]])
     if len(known) < _FEWEST_COPIES:
         return _Copies()

@@ -194,7 +194,8 @@ class Trial:
         data = self.data
         if not CHAIN.fullmatch(str(data.get("key"))):
             return False
-        shares = (data.get("share", 0), self.placebo_draw or 1)
+        placebo_draw = self.placebo_draw or 1  # it may be 0
+        shares = (data.get("share", 0), placebo_draw)
         return data.get("outcome") in OUTCOMES and all(0 < share < MILLION for share in shares)
 
     def compares_session(self, session: Ended) -> bool:

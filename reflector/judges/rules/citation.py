@@ -102,8 +102,8 @@ class Citation:
             self.step_kinds.add(step.kind)
             self.step_calls.add(call.id)
             self.is_plain = self.is_plain and _prints_its_result_only(call, step)
-        else:
-            self.later += step.kind != "admin"
+        elif step.kind != "admin":
+            self.later += 1
             self.changes += step.kind == "change"
 
     def take_result(self, call: ToolCall, step: Step, end: RunEnd) -> None:
