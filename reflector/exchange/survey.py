@@ -121,7 +121,7 @@ def read_survey(lines: Iterable[str | bytes], *, own: bool = False) -> Survey:
 
 def _event_of(line: CheckedLine) -> Event:
     """Return the event of a line as it is in the other ledger."""
-    header = line.stored[:10]
+    header = line.stored[:10]  # the fields before `data`, which both types have
     prepared = line.prepared
     hashes = (line.stored.data_hash, prepared.event.meta, line.stored.chain)
     return Event(*header, prepared.facts, *hashes)

@@ -137,8 +137,10 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
         before = None
     if out:
         after = _without_line(before, ATTRIBUTES.encode())
+    elif is_shared(root):
+        after = before
     else:
-        after = before if is_shared(root) else ATTRIBUTES.encode() + b"\n" + (before or b"")
+        after = ATTRIBUTES.encode() + b"\n" + (before or b"")
     command = shlex.join([Path(sys.executable).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
     driver = f"{command.replace('%', '%%')} %O %A %B"
     present_driver = driver_of(root)

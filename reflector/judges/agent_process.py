@@ -447,11 +447,12 @@ async def _turn(seconds: float, at_once: int = 1) -> AsyncIterator[None]:
                 )
             await _pause(0.1)
         locks.remove(held)
-        if all(files.lock(other, wait=False) for other in locks):
+        is_only_judge = all(files.lock(other, wait=False) for other in locks)
+        if is_only_judge:
             for name in ("guard", "work"):  # of a judge that was killed
                 shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
         while locks:
-            os.close(locks.pop())
+            os.close(locks.pop())  # which releases the others
         locks.append(held)
         yield
     finally:

@@ -131,7 +131,7 @@ def _course(past: Past, file: _FileNow, text: str) -> Course:
         if is_in_file and time >= file.changed:
             standing = Standing.SINCE
         elif is_uncommitted and standing is Standing.BEFORE:
-            standing = Standing.UNKNOWN
+            standing = Standing.UNKNOWN  # git does not show when it was written
         if not course or course[-1][1] is not standing:
             course.append((time, standing))
     return course

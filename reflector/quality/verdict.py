@@ -34,6 +34,7 @@ _KEY = re.compile(r'"\w++"\s*+:')
 _WRAP = re.compile(r"\n[ \t]{0,40}+(?=[a-z])")
 _SENTENCE = re.compile(r"([^.;:=!?\n–—]++)([.;:=!?\n–—]?)")
 _WORD = re.compile(r"[\w'-]++|[,/]")
+#: The score by whether a text blames and whether it praises.
 _BY_WORDS = {(True, False): 0.3, (False, True): 0.8, (True, True): 0.4}
 
 _BLAME = frozenset(
@@ -103,7 +104,9 @@ def score_in_words(text: str) -> float | None:
     if (stated := _stated(text)) is not None:
         return stated
     opinions = set(_opinions(text))
-    return _BY_WORDS.get((False in opinions, True in opinions))
+    blames = False in opinions
+    praises = True in opinions
+    return _BY_WORDS.get((blames, praises))
 
 
 def _stated(text: str) -> float | None:

@@ -551,6 +551,7 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
     pinned = pinned_names(config.pinned, ledger.rows())
     basis = [list(pinned), updated_at, told_texts(ledger) // TURN, lessons]
     kept = _kept_ranks(root)
+    # Without pinned bullets, tellings and lessons, the hook needs no file.
     is_same = kept.get("of", [[], updated_at, 0, []]) == basis
     if is_same and kept.get("headings", {}) == headings:
         return

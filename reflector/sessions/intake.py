@@ -511,6 +511,10 @@ def _mentions(
     carried: list[str],
     beside: Collection[str] | None,
 ) -> _Mentions:
+    """Return the bullets that the new records concern.
+
+    beside  the names of the project's bullets, if this is the user's own playbook; else None
+    """
     new_keys = reading.new_keys
     lists = (names for key, names in reading.scan.cited if key in new_keys)
     cited = list(dict.fromkeys(chain.from_iterable(lists)))

@@ -159,6 +159,7 @@ def stance(text: str, stem: Callable[[str], str] | None = None) -> dict[str, boo
     points: dict[str, bool] = {}
     for clause in expression("clause").split(text[:6000]):
         negated = _negated_part(clause)
+        # It is unclear whether the text speaks against the words after the negated part.
         for word, start in _topics(clause[: negated.stop]):
             points.setdefault((stem or _stem)(word), start >= negated.start)
     return points

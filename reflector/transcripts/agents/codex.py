@@ -295,11 +295,12 @@ def _call_of(item: dict[str, Any]) -> ToolCall:
             arguments = {"input": script}
             if commands:
                 name = "bash"
+                # Of the groups of a match, one has text.
                 arguments = {"command": "\n".join(map("".join, commands))}
         case "local_shell_call":
             name = "local_shell"
             arguments = fields(item.get("action"))
-        case _:
+        case _:  # web_search_call
             name = "web_search"
             arguments = fields(item.get("action"))
     if name == "apply_patch" and isinstance(arguments, dict):
