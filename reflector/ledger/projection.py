@@ -342,6 +342,7 @@ class Projector:
             windows[target] = _Window(state, attempts, event.recorded_at)
 
     def _retract(self, event: Event) -> None:
+        """Add a retraction, and count the tags again that it removes or restores."""
         target = event.target_id
         if target is None:
             return

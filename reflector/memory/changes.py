@@ -195,7 +195,7 @@ def _in_order(changes: Sequence[Change]) -> list[Change]:
     A commit comes first in its second, but after the change that made its content. That change was
     recorded before the commit, while a checkout that brings the content back was recorded later.
     """
-    made_at = {
+    made_at = {  # of several equal changes, the first one
         (change.second, change.file, change.after): change.event.position
         for change in reversed(changes)
         if change.fact("source") != GIT
@@ -203,7 +203,7 @@ def _in_order(changes: Sequence[Change]) -> list[Change]:
 
     def order(change: Change) -> tuple[str, int, int]:
         position = change.event.position
-        place = position
+        place = position  # in its second
         if change.fact("source") == GIT:
             maker = made_at.get((change.second, change.file, change.after), position)
             place = maker if maker < position else 0

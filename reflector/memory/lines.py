@@ -123,7 +123,8 @@ def difference(before: bytes, after: bytes, context: int = 0) -> Iterator[str]:
     old, new = ([line.text for line in masked_lines(content)] for content in (before, after))
     matcher = _Matcher(_bare(before), _bare(after))
     for group in matcher.get_grouped_opcodes(context):
-        yield f"@@ line {group[0][3] + 1} @@"
+        first_new_start = group[0][3]
+        yield f"@@ line {first_new_start + 1} @@"
         for tag, old_start, old_end, new_start, new_end in group:
             if tag == "equal":
                 yield from (f" {line}" for line in old[old_start:old_end])

@@ -89,7 +89,8 @@ def is_markdown(raw: bytes) -> bool:
     not begin a named bullet.
     """
     start = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:200].decode("utf-8", "replace")
-    return not start.startswith("{") and not (start.startswith("[") and not _NAMED.match(start))
+    is_json = start.startswith("{") or (start.startswith("[") and not _NAMED.match(start))
+    return not is_json
 
 
 def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:

@@ -74,6 +74,7 @@ def merge_versions(
     for name, base_bullet in base_bullets.items():
         our_name = our_names[name]
         their_name = their_names[name]
+        # Only we renamed it, and they gave its new name to another bullet.
         is_taken = our_name != name == their_name and our_name in their_bullets
         named = replace(base_bullet, name=our_name if their_name == name else their_name)
         pairs = _merged(named, our_bullets.get(our_name), their_bullets.get(their_name))
@@ -116,7 +117,8 @@ def names_on(side: Iterable[Bullet], bullets: Sequence[Bullet]) -> dict[str, str
 def _merged(
     base_bullet: Bullet, our_bullet: Bullet | None, their_bullet: Bullet | None
 ) -> list[tuple[Bullet, Bullet]]:
-    """Return the merged form of a bullet of the base. The list is empty if one side removed the
+    """Return the merged form of a bullet of the base, as both sides would have it: they differ only
+    in the fields of a conflict, which a user decides. The list is empty if one side removed the
     bullet and the other did not change it.
     """
     if our_bullet is not None and their_bullet is not None:

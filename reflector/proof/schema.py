@@ -195,7 +195,7 @@ def _server_findings(sql: Statements) -> Iterator[Finding]:
     standing = _parts(sql, "current_schema()")
     made = {(name, "table", ""): "" for name in LEDGER_TABLES}
     made |= {(name, "view", ""): standing.get((name, "view", ""), "") for name in VIEWS}
-    least = len(made)
+    known = len(made)
     with suppress(Error), savepoint(sql):
         run = sql.cursor.connection.execute
         views = [view_sql("postgresql", name) for name in VIEWS]
@@ -205,7 +205,8 @@ def _server_findings(sql: Statements) -> Iterator[Finding]:
     for part, description in made.items():
         if standing.get(part) != description:
             yield _part_changed(part, "was changed" if part in standing else "is missing")
-    if len(made) > least:
+    is_compared = len(made) > known  # the server did not refuse
+    if is_compared:
         for part in standing.keys() - made.keys():
             yield _part_changed(part, _STRANGE)
     yield from _hidden(sql, LEDGER_TABLES)

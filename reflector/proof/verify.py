@@ -113,7 +113,8 @@ def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | No
     has_first = first.position is not None
     end = (0, begin, head.recorded_at) if is_empty else tuple(last)
     playbook = f"the playbook {head.playbook!r}"
-    if has_first is is_empty or end != (head.position, head.chain, head.recorded_at):
+    has_only_one_of_both = has_first is is_empty
+    if has_only_one_of_both or end != (head.position, head.chain, head.recorded_at):
         message = (
             f"the head of {playbook} is at position {head.position}, but the playbook's events "
             f"end at position {end[0]}"

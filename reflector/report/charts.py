@@ -209,7 +209,7 @@ def _week_labels(begins: Sequence[str], width: int, y: int) -> str:
     form = "%-d %b"
     if len(begins) >= _NAMED_WEEKS:
         months = [n for n in named[1:] if begins[n][:7] != begins[n - 1][:7]]
-        named = months[:: 1 if len(months) < _NAMED_MONTHS else 3]
+        named = months if len(months) < _NAMED_MONTHS else months[::3]
         form = "%b %y"
     shapes = ""
     free = 0.0

@@ -113,10 +113,10 @@ def is_gone(delivery: Delivery) -> bool:
     if type(pid) is not int or not 0 < pid < 1 << 31:
         return False
     try:
-        os.kill(pid, 0)
+        os.kill(pid, 0)  # only asks whether the process exists
     except ProcessLookupError:
         return True
-    except OSError:
+    except OSError:  # it exists, and is another user's
         return False
     return False
 
@@ -134,7 +134,7 @@ def _killed(project: Project, began: dict[str, int]) -> Iterator[Source]:
         path = None
         with suppress(OSError, ValueError):
             path = opencode_store.write_finished_export(session_id) or find_transcript(session_id)
-        if path is None:
+        if path is None:  # perhaps it will come
             if now - began_ns > _FORGOTTEN_NS:
                 spool.end(session_id, project.spool_dir, now)
             continue

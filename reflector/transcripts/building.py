@@ -334,8 +334,9 @@ def _renamed_arguments(tool: str, arguments: Mapping[Any, Any]) -> dict[Any, Any
     """Return a tool's arguments with Claude Code's names. Of several edits in one call, the first
     one gives the texts. A command in several words becomes one text.
     """
-    for edit in objects(arguments.get("edits"))[:1] if tool == "Edit" else ():
-        arguments = {**arguments, **edit}
+    edits = objects(arguments.get("edits")) if tool == "Edit" else []
+    if edits:
+        arguments = {**arguments, **edits[0]}
     renamed: dict[Any, Any] = {}
     for key, value in arguments.items():
         common_name = _ARGUMENTS.get(key) if isinstance(key, str) else None

@@ -329,7 +329,7 @@ def _output_of(output: Any) -> _Output:
         is_error = output.get("success") is False
         output = output.get("content", output.get("output"))
     text = join_texts(building.texts(output))
-    if text.startswith("{"):
+    if text.startswith("{"):  # perhaps JSON of the output and its exit code
         structured = fields(building.parse_arguments(text))
         if isinstance(structured.get("output"), str):
             holder = structured.get("metadata")
