@@ -73,7 +73,7 @@ def _overruled(steps: Sequence[Step]) -> list[Step]:
             return False
         # A judge that read the session again replaced its own verdict.
         is_own = cause.actor in (step.backend, "reparse")
-        present = by_person.get((step.name, step.session_id), step.tag)
-        return not is_own and present != step.tag
+        your_tag = by_person.get((step.name, step.session_id), step.tag)
+        return not is_own and your_tag != step.tag
 
     return [step for step in steps if was_replaced(step)]

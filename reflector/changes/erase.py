@@ -195,6 +195,7 @@ def returning_texts(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[
     """
     returning: set[str] = set()
     for event in ledger.events(types=WORDING_TYPES, upto=upto):
+        # Fill the new texts into the erased places.
         data = dict(event.facts)
         is_import = event.type == ev.PLAYBOOK_IMPORTED
         filled: list[dict[str, Any]] = []

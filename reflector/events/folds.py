@@ -49,7 +49,7 @@ def fold_events(fold: Fold[_Answer], events: Iterable[Event]) -> _Answer:
 
 
 def fold_ledger(fold: Fold[_Answer], ledger: History, upto: int | None = None) -> _Answer:
-    """Return a fold's answer at a position of a ledger; None for now.
+    """Return a fold's answer at a position of a ledger, or now without `upto`.
 
     The events are found by the index of types.
     """

@@ -427,8 +427,8 @@ class _Merging:
         event_ids = [verdict.event_id for verdict in their_verdicts]
         our_verdicts = verdicts.verdicts_of(self.sql, event_ids)
         for event_id, name, tag in their_verdicts:
-            our_name = self.survey.our_names.get(name, name)
-            if our_verdicts.get(event_id, (our_name, tag)) != (our_name, tag):
+            expected = (self.survey.our_names.get(name, name), tag)
+            if our_verdicts.get(event_id, expected) != expected:
                 return identity("reflection", "beside", *birth)
         return reflection_id
 

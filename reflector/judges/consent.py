@@ -351,7 +351,7 @@ def keep_object(name: str, value: Mapping[str, Any]) -> None:
 
 
 def kept_object(name: str) -> dict[str, Any]:
-    """Return the object in a file of that folder, {} if there is none."""
+    """Return the object that `keep_object` recorded in a file, {} if there is none."""
     try:
         value = json.loads(files.read_bounded(Path(judge_folder(), name), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):

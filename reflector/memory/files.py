@@ -167,6 +167,7 @@ class Table:
             if real is not None and not self._is_users(str(real)):
                 file = names.setdefault(real, self._name_of(path))
                 before = files.get(file)
+                # Of several patterns for a file, one with a limit decides.
                 limit = pattern.load.lines or (before.limit if before else 0)
                 files[file] = Watched(real, pattern.real, file, limit)
         return files

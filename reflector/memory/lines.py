@@ -232,8 +232,9 @@ def _start_of(hunk: Hunk, places: Mapping[int, int]) -> int | None:
 
     places  the lines that stayed, each one higher because of `_START`
     """
-    first = hunk.after + 1
+    first = hunk.after + 1  # because of `_START`
     end = first + len(hunk.added)
+    # A removal left no line: then the line above it and the one below it.
     lines = range(first, end) if hunk.added else range(first - 1, end + 1)
     now = [places.get(line) for line in lines]
     start = now[0]

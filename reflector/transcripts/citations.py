@@ -171,6 +171,7 @@ def _opens(mark: re.Match[str]) -> bool:
 
 
 def _is_link_target(line: str) -> bool:
+    """Return whether a line defines the target of a link in Markdown: `[pat-001]: docs/a.md`."""
     label = _LABEL.match(line)
     if label is None:
         return False

@@ -459,6 +459,7 @@ def trial_status(
         upto = ledger.head().position
         at = at or datetime.now(UTC)
     last = ledger.at([upto])
+    # At a position, the time is that of its event.
     now = at or (time_of(last[0].recorded_at) if last else None) or trial.began
     compared = _compared(ledger, trial, upto, now)
     told = compared.arms["told"]

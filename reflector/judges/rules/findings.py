@@ -172,6 +172,7 @@ def _mended(citation: Citation) -> Evidence | None:
     Condition: a check or command that failed before passes at its first run after the citation, or
     at its last run in the step. The step changed something, and all results at the end are green
     """
+    # Of equal keys, the last one remains, which is the first run.
     first = {ran.check: ran for ran in reversed(citation.results) if _tells(ran)}
     last_of_step = {ran.check: ran for ran in citation.results if ran.is_own}
     passed = [ran for ran in (*first.values(), *last_of_step.values()) if ran.passed]
