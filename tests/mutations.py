@@ -632,7 +632,7 @@ MUTATIONS = [
     Mutation(HTML, 'quoted = _ID.sub("[id]", _PATH.sub("[path]", quoted))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
     Mutation(RULES_SHOWN, "self.steps[-MOST_STEPS:][::-1]", "self.steps[:MOST_STEPS]", PAGE),
-    Mutation(OVERRULED, "not is_own and present != step.tag", "not is_own", OVERRULING),
+    Mutation(OVERRULED, "not is_own and your_tag != step.tag", "not is_own", OVERRULING),
     Mutation(OVERRULED, "return not is_own and", "return is_own and", OVERRULING),
     Mutation(WORKED, "if entry.status in _RULES", "", WORKED_TESTS),
     Mutation(WORKED, "if not earlier_sessions or", "if", WORKED_TESTS),
@@ -1284,9 +1284,7 @@ MUTATIONS = [
     Mutation("reflector/cli/report.py", "not ledger.window_states()", "True", KEPT),
     # Settings files: the complete old file or the complete new one, with its mode and its link.
     # After uninstall, the file has its earlier bytes.
-    Mutation(
-        HOOK_LIST, ("not (_has_own(form, text) and backup.exists()):"), "True:", INSTALL_COMMAND
-    ),
+    Mutation(HOOK_LIST, "and not is_backed_up:", "and True:", INSTALL_COMMAND),
     Mutation("reflector/files.py", "if now != read:", "if False:", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "stat.S_IMODE(path.stat().st_mode)", "0o600", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
@@ -1558,7 +1556,7 @@ MUTATIONS = [
     # A time in words means the whole period.
     Mutation(DATES, "                days = 7\n", "                pass\n", MOMENTS),
     Mutation(DATES, "if is_ahead else day", "if False else day", MOMENTS),
-    Mutation(DATES, "min(end, first + timedelta(days=now.day - 1))", "end", MOMENTS),
+    Mutation(DATES, "min(last, first + timedelta(days=now.day - 1))", "last", MOMENTS),
     Mutation(DATES, ".replace(fold=1)", "", MOMENTS),
     # Undo: it undoes the complete last change, restores the earlier state, and never overwrites a
     # later one.

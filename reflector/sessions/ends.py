@@ -113,7 +113,7 @@ def is_gone(delivery: Delivery) -> bool:
     if type(pid) is not int or not 0 < pid < 1 << 31:
         return False
     try:
-        os.kill(pid, 0)  # only asks whether the process exists
+        os.kill(pid, 0)  # which only checks that the process exists
     except ProcessLookupError:
         return True
     except OSError:  # it exists, and is another user's
