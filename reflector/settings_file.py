@@ -55,6 +55,7 @@ def store_setting(project: Path, key: str, value: object, *, for_all: bool) -> S
 
 
 def _replace(path: Path, text: str, *, is_secret: bool) -> None:
+    """Write a settings file, or remove it if it would be empty."""
     if not text.strip() and path.is_file() and not path.is_symlink():
         path.unlink()
         return

@@ -191,6 +191,7 @@ class _History:
         self.retractions = {event.event_id: event for event in ledger.having(retraction_ids)}
 
     def _read_tags(self, ledger: Ledger) -> Mapping[str, list[Verdict]]:
+        """Return the verdicts on each bullet, and the answers of checks that do not count."""
         tags: dict[str, list[Verdict]] = defaultdict(list)
         with ledger.asking() as sql:
             for tag in verdicts_in(sql, self.then.position, self.births.keys()):

@@ -269,6 +269,9 @@ def _period_of(text: str) -> Period | None:
 
 
 def _position(ledger: Ledger, text: str) -> int:
+    """Return the position that a number names. A number after the head may be the beginning of a
+    session's id.
+    """
     head = ledger.head().position
     # int() refuses thousands of digits.
     position = int(text) if len(text) <= _POSITION_DIGITS else None

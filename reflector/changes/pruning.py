@@ -63,6 +63,7 @@ def prune(
 
 
 def _propose_merge(ledger: Ledger, pair: Pair, pruned: Pruned) -> None:
+    """Propose to merge a pair, unless a proposed merge has one of its bullets."""
     if pair.text is None or any(pair.names & names for names in pruned.merges):
         return
     first, second = pair.bullets

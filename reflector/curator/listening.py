@@ -299,6 +299,7 @@ def _is_taken_back(ledger: Ledger, event: Event) -> bool:
 
 
 def _groups(readings: Iterable[Event]) -> list[_Group]:
+    """Return the missing rules that readings found, with alike ones in one group."""
     groups: list[_Group] = []
     for event in readings:
         for answer in (event.data or {})["proposals"]:

@@ -88,6 +88,9 @@ def _without_baseline(data: Data) -> Sequence[Data]:
 
 
 def _removed(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
+    """Return the new fields of a removed bullet. With `follows`, its evidence counts for another
+    one.
+    """
     follows = data.get("follows")
     if entry.status == "merged" and follows is None:
         # The bullet is gone already. Its evidence stays with the bullet that it was merged into. If

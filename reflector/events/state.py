@@ -184,6 +184,10 @@ class Playbook:
         return [tag for tag in tags if self._is_uncovered(tag)]
 
     def _is_uncovered(self, tag: CountedTag) -> bool:
+        """Return whether no active retraction covers a tag, its reflection or the reflection's
+        window. A tag too
+        far after a reflection does not belong to it.
+        """
         position, event_id, _, _, reflection_id = tag
         if not self.active(event_id):
             return False

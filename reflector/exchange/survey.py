@@ -128,6 +128,9 @@ def _event_of(line: CheckedLine) -> Event:
 
 
 def _take_line(survey: Survey, line: CheckedLine) -> None:
+    """Add the facts of a line to the survey. For a redaction, they are those that it kept of the
+    erased event.
+    """
     stored = line.stored
     facts = line.prepared.facts
     if line.erased is not None and facts is not None:
@@ -141,6 +144,7 @@ def _take_line(survey: Survey, line: CheckedLine) -> None:
 
 
 def _take_facts(survey: Survey, stored: Stored, facts: Mapping[str, Any]) -> None:
+    """Add the names, the wording and the verdict in an event's facts to the survey."""
     survey.mentioned_names |= {name for name in names_in(stored.type, facts) if is_name(name)}
     if stored.type in WORDING_TYPES:
         survey.bullets.take(stored.type, survey.events[stored.event_id].birth, facts)

@@ -212,6 +212,10 @@ def _cloud_event(text: str | bytes) -> dict[str, Any]:
 
 
 def _meta(text: str) -> dict[str, Any]:
+    """Return the meta of an event.
+
+    Raises: LedgerError if it is not an object, or its places in other ledgers are incomplete.
+    """
     meta, fault = object_in(text)
     if fault:
         raise LedgerError(f"meta is {_shown(text)}: {fault}")

@@ -211,6 +211,7 @@ class _Reader:
         return not is_in_paragraph or item[1] in (None, "1")
 
     def _read_item(self, at: int, indent: int, content: str) -> None:
+        """Begin a list item. The item around it introduces it, else the text before the list."""
         item = _ITEM.fullmatch(content)
         assert item is not None
         self._head = None

@@ -188,6 +188,10 @@ class AgentClient:
     async def _ask(
         self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str
     ) -> Said:
+        """Ask a client in a process of its own, and return the output.
+
+        Raises: BackendError, with the request and the tokens that it may have taken.
+        """
         model = self.model if self.named and self.model else client.model
         with _workplace(agreed.path, agreed.environ, model) as ours:
             ours = await _ready(client, state, ours)

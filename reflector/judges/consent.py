@@ -167,6 +167,9 @@ def _folders_of(environ: Mapping[str, str], tops: list[str]) -> list[str]:
 
 
 def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
+    """Return whether a variable names a place that a project determines: a relative path, or one
+    below `tops`.
+    """
     if name == "HOME" or not name.endswith(_PLACES):
         return False
     return (

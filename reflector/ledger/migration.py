@@ -440,6 +440,7 @@ def view_sql(dialect: str, name: str) -> str:
 
 
 def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -> str:
+    """Return the SQL for a value in the text of a view, as `view_sql` describes it."""
     if dialect == "sqlite":
         # As a function, because SQLite before 3.38 lacks the operator, and cannot read a file whose
         # schema contains it.

@@ -168,6 +168,9 @@ class _Replay:
         return None
 
     def _end(self, state: _State) -> list[NewChange] | None:
+        """Return the steps from the state after all evidence to the present content; None if there
+        are no such steps.
+        """
         until = self.difference.until
         call = state.hidden
         is_last = call is not None and call.began - _TICK_S <= until <= call.time + _CLOCK_S
@@ -200,6 +203,9 @@ class _Replay:
             yield from self._by_call(state, evidence)
 
     def _by_move(self, state: _State, move: Move) -> Iterator[_Way]:
+        """Yield the ways on after a move of HEAD: the file changed with it, or did not. If the
+        known content is that before the move, a change is more likely.
+        """
         is_known = state.hidden is None
         skips: list[_Way] = [([], state.skips())]
         fits = is_known and state.content == move.before
@@ -213,6 +219,9 @@ class _Replay:
             yield from skips
 
     def _by_call(self, state: _State, call: Call) -> Iterator[_Way]:
+        """Yield the ways on after a call whose result is known. It starts at the known content, or
+        at the content that its record or later evidence shows.
+        """
         content = state.content
         hidden = state.hidden
         if hidden is None:

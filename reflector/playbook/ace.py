@@ -91,6 +91,9 @@ def _is_foreign(section: Any) -> bool:
 
 
 def _listed(section: Mapping[str, Any]) -> list[Any]:
+    """Return the bullets of a section that is an object: those in one of `LISTS`, those by their
+    ids, or the section itself if it is one bullet.
+    """
     values = (section.get(key) for key in LISTS)
     bullets = next((value for value in values if isinstance(value, list | dict)), section)
     if bullets is section and not all(map(_is_object, section.values())):

@@ -395,6 +395,7 @@ def _stretches(a: tuple[str, ...], b: tuple[str, ...]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> _Read:
+    """Return a text in the forms in which texts are compared."""
     plain = unicodedata.normalize("NFKC", text.translate(_TYPOGRAPHY))
     plain = re.sub(_MARKS, "", re.sub(_LINK, r"\1 \2", plain))
     names = _names_in(plain)

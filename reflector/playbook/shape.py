@@ -48,6 +48,9 @@ def may_be_playbook(text: str) -> bool:
 
 
 def _holds(value: object) -> bool:
+    """Return whether the value of one of `KEYS` is bullets or sections with bullets; it may be
+    empty.
+    """
     if not value:
         return isinstance(value, list | dict)
     if isinstance(value, dict):
@@ -58,6 +61,9 @@ def _holds(value: object) -> bool:
 
 
 def _holds_section(section: object) -> bool:
+    """Return whether a value has the form of a section: a list of bullets, bullets by their ids,
+    one bullet, or an object with one of `LISTS`.
+    """
     if isinstance(section, list):
         return not section or _has_bullets(section)
     if not isinstance(section, dict):

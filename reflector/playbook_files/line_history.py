@@ -90,6 +90,7 @@ class Past:
     written: Sequence[float] = ()
 
     def has_line_at(self, time: float) -> bool | None:
+        """Return whether HEAD contained the line at a time; None if that is not known."""
         later = bisect_right(self.states, time, key=itemgetter(0))
         return self.states[later - 1].has_line if later else False
 
@@ -98,6 +99,7 @@ class Past:
         return any(written <= time < self._arrival(written) for written in self.written)
 
     def _arrival(self, written: float) -> float:
+        """Return when a commit with the line came into HEAD; inf if it never did."""
         if self.has_line_at(written):
             return written
         arrivals = (state.time for state in self.states if state.has_line and state.time > written)
@@ -242,6 +244,9 @@ class _Git:
         return commits.values()
 
     def _change(self, difference: bytes, *, has_parent: bool) -> _Change:
+        """Return the blobs of the files in the raw difference of a commit. Without a parent, no
+        line came from another file.
+        """
         change = _Change(set(), set(), set())
         for before, after, name in _CHANGED_FILE.findall(difference):
             path = os.fsdecode(name)
@@ -335,6 +340,9 @@ class _History:
         return Past(states, born)
 
     def _has_line(self, head: _Head, blobs: Set[bytes]) -> bool | None:
+        """Return whether HEAD contained a line that is in these blobs; None if its commit is not
+        known, or one of its files cannot be read.
+        """
         blobs_then = self._blobs_at.get(head.commit or b"")
         if blobs_then is None:
             return None

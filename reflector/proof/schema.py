@@ -135,6 +135,7 @@ _OBJECTS = (
 
 
 def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
+    """Compare the statements of tables, indexes and views with those of this code."""
     standing = {row[1]: row for row in sql.execute(_OBJECTS).fetchall()}
     made = migration.schema("sqlite") | {"alembic_version": migration.VERSION}
     made |= {name: view_sql("sqlite", name) for name in VIEWS}

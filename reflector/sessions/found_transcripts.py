@@ -122,6 +122,7 @@ def is_in_project(root: Path, transcript: FoundTranscript) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_folder_of(folder: str, root: Path) -> bool:
+    """Return whether a folder is in a project, and not in another project within it."""
     cwd = Path(folder)
     try:
         if not cwd.is_absolute():

@@ -67,6 +67,10 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
 
 
 def _take(fd: int, path: str, *, wait: bool) -> bool:
+    """Lock an open file. Return False if it is locked and the caller does not wait.
+
+    Raises: LedgerLocked if the holder is unknown, suspended or too slow.
+    """
     if not wait:
         return lock(fd, wait=False)
     waited = 0.0

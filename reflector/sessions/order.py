@@ -72,6 +72,7 @@ def held_windows(root: Path, ledger: Ledger) -> set[str]:
 
 
 def _windows_of(ledger: Ledger, paths: Collection[str]) -> set[str]:
+    """Return the windows of these transcripts that cite nothing."""
     windows: set[str] = set()
     for window in ledger.events(types=[ev.SESSION_RECORDED]):
         cites = window_names(window, "cited") or window_names(window, "carried")

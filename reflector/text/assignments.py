@@ -221,6 +221,7 @@ def _gives(text: str, match: re.Match[str], family: str, prefix: str) -> bool:
 
 
 def _place(text: str, match: re.Match[str], bare: re.Match[str], name: str) -> _Place:
+    """Return the place of a value without quotes."""
     start = bare.start()
     operator = match["assign"] or ""
     is_joined = text[start - 1 : start] in ("=", ">") and not match["gap"]

@@ -247,6 +247,7 @@ def arguments(call: dict[Any, Any]) -> dict[str, Any]:
         return bounded
 
     def bounded_value(value: Any, depth: int) -> Any:
+        """Return a value within the bounds; None for one that cannot be shortened."""
         if isinstance(value, str):
             return shortened(value, ARGUMENT_TEXT)
         if isinstance(value, float):

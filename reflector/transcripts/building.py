@@ -377,6 +377,7 @@ def texts(content: Any) -> list[str]:
 
 
 def _block_texts(block: dict[str, Any]) -> Iterable[str]:
+    """Return the text of a block, or a mark for an image; nothing for a thought."""
     text = block.get("text")
     if isinstance(text, str):
         is_thought = block.get("thought") is True

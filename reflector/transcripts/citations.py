@@ -104,6 +104,7 @@ def spread(text: str) -> str:
 
 
 def _apart(match: re.Match[str]) -> str:
+    """Return each name of a match in its own brackets, and the match's other words after them."""
     names = _NAMES.findall(match[1])
     words = match[2]
     if len(names) == 1 and words is None:

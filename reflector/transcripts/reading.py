@@ -292,6 +292,9 @@ def _classic_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
 
 
 def _classic_message(record: dict[str, Any]) -> dict[str, str] | None:
+    """Return the role and the words of a record; None if it has no words, or if the client wrote
+    it.
+    """
     if not _may_have_words(record):
         return None
     if record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):

@@ -91,6 +91,8 @@ def read_outcome(messages: Iterable[Message], *, answered: bool = False) -> Outc
 
 
 class _Reading:
+    """An outcome while the records of its session are read."""
+
     def __init__(self, answered: bool) -> None:
         self.facts = Outcome()
         self.files: set[str] = set()

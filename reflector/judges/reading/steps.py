@@ -102,6 +102,9 @@ def _step(kind: Kind, command: str, names_files: str) -> Step:
 
 
 def _read_command(command: str) -> Step:
+    """Return the step of a command. A look that writes a file is a change, and one at the output of
+    a background task is a poll.
+    """
     kind = _kind_of(command)
     if kind == "look" and "/dev/null" not in command:
         is_change = expression("writes-file").search(_without_quotes(command))

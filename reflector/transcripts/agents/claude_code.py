@@ -363,6 +363,9 @@ class ClaudeCode(Conversation):
         return self._last_answer.tokens - earlier_tokens
 
     def _user(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
+        """Return the message of a record under the user's name: words, or the results of tools. A
+        result may be the user's refusal.
+        """
         content = fields(record.get("message")).get("content")
         self._mode = short_text(record.get("permissionMode")) or self._mode
         answers = [block for block in objects(content) if block.get("type") == "tool_result"]

@@ -208,6 +208,9 @@ class Codex(Conversation):
             yield self._user(item, place, words, is_copy=is_copy)
 
     def _user(self, item: dict[str, Any], place: Place, words: str, *, is_copy: bool) -> Message:
+        """Return the message of words under the user's name. They may be the client's, or those of
+        another session that this one copied.
+        """
         uuid = self._uuid("user", short_text(item.get("id")), words)
         if _ABORTED.match(words.lstrip()):
             return self._interrupted(place)

@@ -111,6 +111,7 @@ class Pi(Conversation):
 
 
 def _read_entry(message: dict[str, Any], place: Place, tally: Tally) -> Iterable[Message]:
+    """Yield the messages of an entry, by the role of its speaker."""
     role = building.kind(message, "role")
     if role not in _ROLES:
         if role != "system":  # the prompt and the tools, or a change of them
