@@ -185,8 +185,7 @@ class Playbook:
 
     def _is_uncovered(self, tag: CountedTag) -> bool:
         """Return whether no active retraction covers a tag, its reflection or the reflection's
-        window. A tag too
-        far after a reflection does not belong to it.
+        window. A tag too far after a reflection does not belong to it.
         """
         position, event_id, _, _, reflection_id = tag
         if not self.active(event_id):
