@@ -77,7 +77,7 @@ _SHARED_BY = {
         f"reflector.{name}" for name in ("files", "prices", "refusal", "resources", "waiting")
     },
     "playbook": {"reflector.mistakes"},
-    "transcripts": {"reflector.extensions", "reflector.refusal"},
+    "transcripts": {f"reflector.{name}" for name in ("extensions", "files", "refusal")},
     "events": set(),
 }
 

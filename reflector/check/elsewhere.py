@@ -17,6 +17,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
+from reflector.files import open_regular
 from reflector.git import GitUnavailable, ask_git
 from reflector.project import project_of
 from reflector.sessions import checks
@@ -79,7 +80,7 @@ def _like(cwd: Path, root: Path) -> tuple[Path, str] | None:
 def _names_file_of(root: Path, folder: Path, file: FoundTranscript) -> bool:
     """Return whether a session in a folder names a file that the project now contains."""
     path = re.compile(re.escape(os.fsencode(folder)) + rb"/([\w./-]*\w)")
-    with suppress(OSError), file.path.open("rb") as opened:
+    with suppress(OSError), open_regular(file.path) as opened:
         names = {os.fsdecode(name) for name in path.findall(opened.read(_MOST_BYTES))}
         return any((root / name).is_file() for name in names if ".." not in name)
     return False

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflector.files import open_regular, read_bounded
 from reflector.transcripts.message import Tally
 from reflector.transcripts.readers import folder_named_in, time_named_in
 from reflector.transcripts.records import parse_line, read_lines
@@ -63,7 +64,7 @@ def branch_in(path: Path) -> str:
 
 def _first_records(path: Path) -> Iterator[dict[str, Any]]:
     tally = Tally()
-    with path.open("rb", buffering=256 * 1024) as file:
+    with open_regular(path) as file:
         for line in read_lines(file, _HEAD_BYTES, tally):
             yield from (record.value for record in parse_line(line.text, tally))
             if tally.lines >= _HEAD_LINES:
@@ -88,7 +89,7 @@ def last_time(path: Path) -> str:
 
     Raises: OSError.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
         lines = file.read(_TAIL_BYTES).splitlines()
     for line in reversed(lines):
@@ -104,7 +105,8 @@ def _folder_of_document(path: Path) -> str:
     Raises: OSError.
     """
     try:
-        record = json.loads(path.read_bytes()) if path.stat().st_size <= _MAX_DOCUMENT_BYTES else {}
+        is_large = path.stat().st_size > _MAX_DOCUMENT_BYTES
+        record = {} if is_large else json.loads(read_bounded(path, _MAX_DOCUMENT_BYTES))
     except (ValueError, RecursionError):
         return ""
     return folder_named_in(record) if isinstance(record, dict) else ""
