@@ -325,11 +325,9 @@ class _Ends:
             "hook_event_name": "SessionEnd",
             "reason": "other",
         }
-        keep(
-            open_state(str(self.project)),
-            payload,
-            record(str(self.project), payload, json.dumps(payload)),
-        )
+        project = str(self.project)
+        with patch.dict(os.environ, self.environ):  # the key of the seal is in the home folder
+            keep(open_state(project), payload, record(project, payload, json.dumps(payload)))
 
     def _run(self, command: list[str]) -> bytes:
         return subprocess.run(command, env=self.environ, stdout=subprocess.PIPE, check=True).stdout

@@ -9,7 +9,7 @@ hook loads this module at every start, so rarely needed imports are inside funct
 import posix as system
 from time import time_ns
 
-from reflector.files import private_folder, read_file, write_all, write_durably
+from reflector.files import private_folder, read_file, sync_folder, write_all, write_durably
 from reflector.locate import own_folder, person_folder, user_folder, user_settings
 
 #: The most bytes of a hook payload. Of a longer one, the first part is kept as broken.
@@ -21,6 +21,11 @@ STOPS = ("Stop", "AfterAgent")
 #: The form of injection.txt and of the text in it. Raise it if prompts/playbook.txt or the
 #: rendering changes, so that texts of an older version are rendered again.
 INJECTION_FORM = b"reflector-injection/5"
+#: The file of the key that seals deliveries, beside the user's own folders of projects.
+SEAL_KEY = "seal.key"
+#: The beginning of a delivery, before the hexadecimal digits of its seal.
+_SEAL = b'{"v":1,"seal":"'
+_SEAL_DIGITS = 64
 # The files in the user's own folder of the project:
 #: The file of the note about its ledger.
 ENTRY = "entry.json"
@@ -185,12 +190,52 @@ def record(project: str, payload: dict[str, object], text: str) -> bytes:
             cwd = system.getcwd()
         except OSError:  # the folder is gone, and the file with it
             pass
-    head = (
-        f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
-    )
+    head = f'"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
     # A relative path needs it, because the drain runs in another folder.
     begins = f'"cwd":{quoted(cwd)},' if cwd else ""
-    return f'{head}{begins}"transcript_bytes":{size},"payload":{text}}}\n'.encode()
+    return sealed(f'{head}{begins}"transcript_bytes":{size},"payload":{text}}}\n'.encode())
+
+
+def sealed(facts: bytes) -> bytes:
+    """Return a record of a delivery: the text of a JSON object after its first brace, with a seal.
+
+    The key of the seal is in the user's own folder. So a repository or an archive cannot bring a
+    delivery, which could name any transcript.
+    """
+    from _blake2 import blake2s  # hashlib would cost more time than the rest
+
+    seal = blake2s(facts, key=_seal_key()).hexdigest()
+    return b'%s%s",%s' % (_SEAL, seal.encode(), facts)
+
+
+def is_sealed(raw: bytes) -> bool:
+    """Return whether a record has the seal of the user's own hooks."""
+    return raw == sealed(raw[len(_SEAL) + _SEAL_DIGITS + len('",') :])
+
+
+def _seal_key() -> bytes:
+    """Return the key that seals deliveries, created if it is missing; b"" without a folder for it,
+    because then nothing is kept that could tell the user's own files from others.
+    """
+    path = f"{person_folder()}/{SEAL_KEY}"
+    try:
+        return read_file(path, 64)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError):
+        return b""
+    try:
+        draft = write_durably(private_folder(open_person()), system.urandom(16).hex().encode())
+        try:
+            system.link(draft, path)
+            sync_folder(person_folder())
+        except FileExistsError:  # another hook was first
+            pass
+        finally:
+            system.unlink(draft)
+        return read_file(path, 64)
+    except (OSError, ValueError):
+        return b""
 
 
 def quoted(text: str) -> str:

@@ -3,7 +3,8 @@
 Invariant: a delivery is in exactly one place. It is pending, waiting, unanswered, failed or broken.
 Every move between these is one synced rename, and only `settle_delivery` ends it. So a drain can be
 killed at any point: an unsettled delivery is still there, and recording it again adds nothing to
-the ledger.
+the ledger. Only a delivery with the seal of the user's own hooks is recorded, because a repository
+can contain files like these.
 
 `reflector.hooks.fast` fills the state folder, `<project>/.claude/reflector/` (0700, files 0600):
 
@@ -42,7 +43,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector import __version__, files
 from reflector.git import repository
-from reflector.handover import MAX_PAYLOAD, file_name, state_at, words
+from reflector.handover import MAX_PAYLOAD, file_name, is_sealed, sealed, state_at, words
 from reflector.locate import AGENT_FILES, own_folder
 from reflector.sessions.locks import is_of, stand_ins
 
@@ -75,7 +76,9 @@ _NEEDED = (
     "trigger",
 )
 #: The error text for a file in `broken/`.
-NOT_A_PAYLOAD = "no hook wrote this; the file stays in the folder broken/ until you remove it"
+NOT_A_PAYLOAD = (
+    "no hook of yours wrote this; the file stays in the folder broken/ until you remove it"
+)
 #: The hook adds much less than 64 KiB to a payload.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 _MAX_ID_BYTES = 1024
@@ -343,7 +346,9 @@ def drop_words(path: Path) -> None:
         payload = _read_delivery(path).payload
         record = json.loads(files.read_file(str(path), MAX_RECORD))
         record["payload"] = {key: payload[key] for key in _NEEDED if key in payload}
-        files.write_durably(str(path.parent), json.dumps(record).encode() + b"\n", path.name)
+        del record["v"], record["seal"]
+        facts = json.dumps(record).removeprefix("{") + "\n"
+        files.write_durably(str(path.parent), sealed(facts.encode()), path.name)
 
 
 def _records(folder: Path) -> list[Path]:
@@ -427,8 +432,9 @@ def _read_record(path: Path) -> dict[str, Any]:
     version = record.get("v") if isinstance(record, dict) else None
     if type(version) is int and version > 1:
         raise _Newer(f"written by a newer reflector (form {version}); upgrade reflector")
-    if version != 1 or not isinstance(record.get("payload"), dict):
-        raise ValueError(f"{path} is not a record that reflector's hook wrote")
+    is_payload = version == 1 and isinstance(record.get("payload"), dict)
+    if not is_payload or not is_sealed(raw):
+        raise ValueError(f"{path} is not a record that one of your hooks wrote")
     return dict(record)
 
 

@@ -91,10 +91,8 @@ def test_stop_from_a_fast_clock_waits_for_nothing(agent: Agent, tmp_path: Path) 
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     agent.hook("Stop", session_id="s-1", transcript_path=str(path))
     (stop,) = (agent.spool / "waiting").iterdir()
-    record = json.loads(stop.read_bytes())
-    stop.write_text(
-        json.dumps(record | {"received_at_ns": record["received_at_ns"] + 86_400 * 10**9})
-    )
+    received = json.loads(stop.read_bytes())["received_at_ns"]
+    agent.change_delivery(stop, received_at_ns=received + 86_400 * 10**9)
     agent.call("drain")
     assert (agent.counters()["pat-001"], agent.deliveries()) == ((1, 0), [])
 
@@ -269,7 +267,7 @@ def test_unreadable_payload_of_no_project_is_named(agent: Agent) -> None:
     broken.parent.mkdir(parents=True)
     broken.write_text("{")
     shown = agent.call("status", code=1).out
-    assert f"{broken}: no hook wrote this" in " ".join(shown.split())
+    assert f"{broken}: no hook of yours wrote this" in " ".join(shown.split())
     assert "kept in another folder" not in shown
 
 

@@ -87,10 +87,8 @@ def test_killed_client_is_recorded_at_a_later_start(client: Client) -> None:
     client.settle()
     assert client.cited() == []
     (waiting,) = (client.agent.spool / "waiting").iterdir()
-    record = json.loads(waiting.read_bytes())
-    waiting.write_text(
-        json.dumps(record | {"received_at_ns": record["received_at_ns"] - 2 * 3600 * 10**9})
-    )
+    received = json.loads(waiting.read_bytes())["received_at_ns"]
+    client.agent.change_delivery(waiting, received_at_ns=received - 2 * 3600 * 10**9)
     client.prints("Hello.")
     # All that was written, also behind the hook's back.
     written = [("Stop", "pat-001"), ("Stop", "mis-001")]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.handover import quoted
+from reflector.handover import SEAL_KEY, quoted
 from tests.hooks.conftest import Project, event, files, records
 from tests.road.agent import HOOK
 
@@ -33,6 +33,7 @@ def test_an_end_is_kept_verbatim_and_prints_nothing(project: Project, name: str)
     assert raw.strip() in path.read_bytes()
     (record,) = records(project.spool)
     assert before < record.pop("received_at_ns") < time.time_ns()
+    assert len(record.pop("seal")) == 64
     assert record == {
         "v": 1,
         "project": str(project.path),
@@ -63,7 +64,8 @@ def test_only_the_newest_stop_of_a_session_waits(
         assert project.hook(event("Stop", session_id=session, number=number)) == (b"", b"")
     waiting = project.spool / "waiting"
     new = {path for path in project.path.parent.rglob("*") if path.is_file()} - before
-    assert {path.parent for path in new} == {waiting, project.state, project.state / "fired"}
+    kept = {waiting, project.state, project.state / "fired"}
+    assert {path.parent for path in new} == {*kept, project.own.parent}
     assert {record["payload"]["number"] for record in records(waiting)} == {
         1,
         *range(3, 4 + len(odd)),
@@ -260,7 +262,8 @@ def test_folder_without_a_playbook_stays_unchanged(
         (project.home / ".config/reflector/config.toml").unlink()
     assert project.hook(event(name)) == (b"", b"")
     assert (list(project.path.iterdir()) == []) == (not is_heard or name == "SessionStart")
-    assert not (project.home / ".local").exists()
+    kept = [path.name for path in (project.home / ".local").rglob("*") if path.is_file()]
+    assert kept == ([] if not is_heard or name == "SessionStart" else [SEAL_KEY])
 
 
 @pytest.mark.skipif(
