@@ -76,9 +76,7 @@ _NEEDED = (
     "trigger",
 )
 #: The error text for a file in `broken/`.
-NOT_A_PAYLOAD = (
-    "no hook of yours wrote this; the file stays in the folder broken/ until you remove it"
-)
+NOT_A_PAYLOAD = "no hook wrote this; the file stays in the folder broken/ until you remove it"
 #: The hook adds much less than 64 KiB to a payload.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 _MAX_ID_BYTES = 1024
@@ -378,7 +376,7 @@ def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) 
             deliveries.append(_read_delivery(path))
         except FileNotFoundError:  # settled meanwhile
             continue
-        except (_Newer, OSError) as error:  # a record of another user must not block others
+        except (_Newer, _Foreign, OSError) as error:  # it must not block others
             if aside is not None:
                 moved = fail(path, spool_dir, error)
                 aside.append(Failed(str(moved), files.error_words(error)))
@@ -393,11 +391,18 @@ class _Newer(ValueError):
     """A record with a form that only a newer reflector can read."""
 
 
+class _Foreign(ValueError):
+    """A record without the seal of this home's hooks. If it has that of another home of the user, a
+    drain there records it later.
+    """
+
+
 def _read_delivery(path: Path) -> Delivery:
     """Return the delivery of one record.
 
     Raises:
         _Newer: only a newer reflector can read the record's form
+        _Foreign: a repository may have brought the record
         ValueError: the file was not written by a hook
         OSError: the file cannot be read
     """
@@ -432,9 +437,10 @@ def _read_record(path: Path) -> dict[str, Any]:
     version = record.get("v") if isinstance(record, dict) else None
     if type(version) is int and version > 1:
         raise _Newer(f"written by a newer reflector (form {version}); upgrade reflector")
-    is_payload = version == 1 and isinstance(record.get("payload"), dict)
-    if not is_payload or not is_sealed(raw):
-        raise ValueError(f"{path} is not a record that one of your hooks wrote")
+    if version != 1 or not isinstance(record.get("payload"), dict):
+        raise ValueError(f"{path} is not a record that reflector's hook wrote")
+    if not is_sealed(raw):
+        raise _Foreign("it lacks the seal of your hooks, so a repository may have brought it")
     return dict(record)
 
 

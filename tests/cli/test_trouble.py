@@ -267,7 +267,7 @@ def test_unreadable_payload_of_no_project_is_named(agent: Agent) -> None:
     broken.parent.mkdir(parents=True)
     broken.write_text("{")
     shown = agent.call("status", code=1).out
-    assert f"{broken}: no hook of yours wrote this" in " ".join(shown.split())
+    assert f"{broken}: no hook wrote this" in " ".join(shown.split())
     assert "kept in another folder" not in shown
 
 

@@ -28,7 +28,7 @@ def test_delivery_of_another_user_records_nothing(agent: Agent, tmp_path: Path, 
     agent.hook("SessionEnd", session_id="s-0", transcript_path="")  # the user has a key
     _another(agent, tmp_path).hook(event, session_id="s-1", transcript_path=str(_cited(tmp_path)))
     shown = agent.call("list").err
-    assert "no hook of yours wrote this" in " ".join(shown.split())
+    assert "it lacks the seal of your hooks" in " ".join(shown.split())
     assert (agent.counters()["pat-001"], agent.events("session.recorded")) == ((0, 0), [])
 
 
@@ -47,11 +47,20 @@ def test_changed_delivery_records_nothing(agent: Agent, tmp_path: Path) -> None:
     agent.call("drain", code=1)
     assert (
         agent.events("session.recorded"),
-        len(agent.json("status", code=1)["spool"]["broken"]),
+        len(agent.json("status", code=1)["spool"]["failed"]),
     ) == (
         [],
         1,
     )
+
+
+def test_another_home_records_its_delivery_later(agent: Agent, tmp_path: Path) -> None:
+    another = _another(agent, tmp_path)
+    another.hook("SessionEnd", session_id="s-1", transcript_path=str(_cited(tmp_path)))
+    agent.call("drain", code=1)
+    another.call("ledger", "take", "--yes")
+    another.call("reflect")
+    assert [event["session_id"] for event in another.events("session.recorded")] == ["s-1"]
 
 
 def test_seal_key_is_private_and_stays(agent: Agent) -> None:
