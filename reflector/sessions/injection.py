@@ -29,7 +29,7 @@ from reflector import handover
 from reflector.files import error_words, open_ours, read_ours
 from reflector.judges.prompts import fill, find_template
 from reflector.locate import own_folder, user_folder
-from reflector.playbook.admissible import same_words
+from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 LIMIT = 9_500
 #: The client's own markup, which a bullet must not imitate.
 _REMINDER = lazy_pattern(r"<(?=/?system-reminder)", re.IGNORECASE)
-#: The words of a file in the name of a place in it.
+#: The words of a file in the name of a place in it, or in a reason.
 _QUOTED = lazy_pattern(r"""(['"]).*\1""")
 #: The beginning of a lesson's id, as it is shown.
 _LESSON_ID = lazy_pattern("[0-9a-f]{8}")
@@ -444,9 +444,15 @@ def _read_playbook(
         loaded = load(file.read(MAX_BYTES + 1), first=first)
     # A file that no ledger wrote cannot be another ledger's, and reading a ledger delays the start.
     is_plain = loaded.last_updated is None and not loaded.problems and not loaded.uncounted
-    known = None if is_plain else (ask or partial(_of_ledger, folder))()
+    hidden = {bullet.text for bullet in loaded.bullets if hidden_fault(bullet.text)}
+    known = None if is_plain and not hidden else (ask or partial(_of_ledger, folder))()
     live = known.bullets if known is not None else ()
     trouble = _trouble_of(loaded, known, path)
+    if trouble is None and not hidden.issubset(bullet.text for bullet in live):
+        trouble = Trouble(
+            f"{path} has an invisible character in a rule, so its rules are not shown",
+            "Ask the user to correct the file; `reflector list` names the place.",
+        )
     if trouble is not None:
         return _Playbook(state, live, (trouble,))
     if loaded.format == "foreign" and (known is None or known.found.kind == "foreign"):
@@ -467,9 +473,9 @@ def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | Non
         problems = known.found.loaded.problems
     if problems:
         # Only the user's command shows words of the file: here they would look like our own.
-        place = _QUOTED.sub("…", str(problems[0].position))
+        reason = f"{problems[0].position}: {problems[0].message}"
         return Trouble(
-            f"{path} cannot be read: {place}: {problems[0].message}",
+            f"{path} cannot be read: {_QUOTED.sub('…', reason)}",
             "Ask the user to correct the file, or to run `reflector rebuild` if the ledger "
             "is right.",
         )

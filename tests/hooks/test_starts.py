@@ -84,6 +84,14 @@ def test_empty_playbook_is_silent_and_broken_is_named(
         )
 
 
+@pytest.mark.parametrize("hidden", ["\ufeff", "\u3164", "\u200b", "\u180e", "\U000e0101"])
+def test_rule_with_a_hidden_character_is_not_shown(project: Project, hidden: str) -> None:
+    project.write_playbook(("oth-00001", f"Do{hidden} it", 0, 0))
+    out, _ = project.hook(event("SessionStart"))
+    assert b"has an invisible character in a rule" in out
+    assert f"Do{hidden}".encode() not in out
+
+
 def test_rendered_text_is_reused_unless_its_form_changed(
     project: Project,
 ) -> None:
