@@ -58,7 +58,7 @@ def kind_of(piece: Block) -> Kind:
     if piece.form == Form.HEADING:
         is_rule = len(text.words) > 2 and (text.binds or text.refuses) and not text.opens
         return Kind.RULE if is_rule else Kind.FACT
-    is_bare_command = text.has_command and not (text.binds or text.has_occasion)
+    is_bare_command = text.has_command and not text.is_order
     if is_bare_command and _may_be_typed(piece, text):
         return Kind.COMMAND
     has_meaning = text.has_words or _introduction(piece.lead_in) >= _AFTER_RULE
@@ -89,11 +89,11 @@ def weights_of(piece: Block, text: Text) -> dict[str, float]:
     gloss = _GLOSSES_CODE if text.glosses_code else _GLOSSES * (text.glosses and not text.limits)
     return {
         "binds": _BINDS * text.binds,
-        "asks": _ASKS * (text.asks or text.has_occasion),
+        "asks": _ASKS * (text.asks or text.has_occasion or text.chooses),
         "refuses": _REFUSES * (text.refuses and not text.binds),
         "contrasts": _CONTRASTS * min(2, text.contrasts),
         "limits": _LIMITS * text.limits,
-        "describes": _DESCRIBES * text.describes,
+        "describes": _DESCRIBES * (text.describes and not text.chooses),
         "glosses": gloss * (piece.form != Form.ROW),
         "form": _OF_FORM.get(piece.form, 0.0),
         "introduces": _INTRODUCES * (piece.opens or text.introduces),

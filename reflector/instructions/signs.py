@@ -39,6 +39,12 @@ _COMMAND = lazy_pattern(
     r"`(?!.* = )(?:\$ )?(?:[A-Z_]+=\S* )*(?:[a-z][\w@.-]* +(?![=(])|\./|bin/)[^│├└─►→]+`"
 )
 _PROGRAM = lazy_pattern(r"`[a-z][a-z\d.-]*`")
+#: Code directly before other code that must not be used: "`make`, not with `npm run build`".
+_CHOICE = lazy_pattern(
+    r"(?=(?P<chosen>`[^`]*`)\)?,? \(?(?:(?:and|but) )?(?:not|never|instead of|rather than) "
+    r"(?:(?:with|by|via|through|using|from|run) )?(?P<other>`[^`]*`))",
+    re.IGNORECASE,
+)
 _GLUE = frozenset("§ or and then y e ou o или 或 または".split())
 
 
@@ -51,6 +57,7 @@ class Text:
         self.plain = _LINK.sub(r"\1", shown).replace("**", "").replace("__", "").strip(" >*")
         self.words = words_of(self.plain)
         self._spans = _CODE.findall(text)
+        self._text = text
         label = _LABEL.match(self.plain)
         body = self.plain[label.end() :] if label else self.plain
         self.is_code = _GLUE.issuperset(words_of(_PARENTHESES.sub("", body)))
@@ -127,6 +134,24 @@ class Text:
         if any(map(_COMMAND.fullmatch, self._spans)):
             return True
         return self.is_code and self.asks and _PROGRAM.fullmatch("".join(self._spans)) is not None
+
+    @cached_property
+    def chooses(self) -> bool:
+        """Whether it asks for one command and not for another: "Search with `rg`, not with `grep
+        -r`".
+        """
+        is_about_use = not {"use", "uses", "using"}.isdisjoint(self.words)
+        choices = (choice.groups() for choice in _CHOICE.finditer(self._text))
+        return any(
+            all(_COMMAND.fullmatch(code) or _PROGRAM.fullmatch(code) for code in choice)
+            and (is_about_use or any(map(_COMMAND.fullmatch, choice)))
+            for choice in choices
+        )
+
+    @property
+    def is_order(self) -> bool:
+        """Whether it says more about its command than how to run it."""
+        return self.binds or self.has_occasion or self.chooses
 
     @property
     def has_occasion(self) -> bool:
