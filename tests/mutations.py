@@ -231,8 +231,8 @@ OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statist
 COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS, SENTENCES, SHELL, CLAUSES = of(
     "counts", "rules tokens occasions likeness calls sentences shell clauses"
 )
-AROUND, SCOPES, DEEDS, TOKEN, SPELLINGS, SUBJECTS, GLOBS = of(
-    "counts", "around scopes deeds token spellings subjects globs"
+AROUND, SCOPES, DEEDS, TOKEN, SPELLINGS, SUBJECTS, GLOBS, SOUGHT = of(
+    "counts", "around scopes deeds token spellings subjects globs sought"
 )
 KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
 COUNTED = (
@@ -458,11 +458,11 @@ MUTATIONS = [
     Mutation(SENTENCES, "instructs(sentence) and not", "instructs(sentence) or not", REQUESTED),
     Mutation(AIMS, '*["joint"] * is_wished', '"joint"', REQUESTED),
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
-    Mutation(COUNT, "return number > number_before", "return number > 0", COUNTED),
+    Mutation(SOUGHT, "return number > number_before", "return number > 0", COUNTED),
     Mutation(COUNT, "if sought.is_added_by(act) and self", "if self", COUNTED),
     Mutation(COUNT, "or place <= occasion_at)", "or True)", COUNTED),
-    Mutation(COUNT, "if runs_at(command", "if True or runs_at(command", COUNTED),
-    Mutation(COUNT, "(token.negated and token.is_plain):", "False:", COUNTED),
+    Mutation(SOUGHT, "if runs_at(command", "if True or runs_at(command", COUNTED),
+    Mutation(SOUGHT, "(token.negated and token.is_plain):", "False:", COUNTED),
     Mutation(COUNT, "run & counting.named != counting.named:", "False:", COUNTED),
     Mutation(COUNT, 'or any(token.scope == "part" for token in tokens):', ":", COUNTED),
     Mutation(COUNT, "if is_of_files or", "if", COUNTED),
@@ -491,7 +491,7 @@ MUTATIONS = [
     Mutation(TOKENS, 'form="" if is_command else DEED', "form=DEED", COUNTED),
     Mutation(TOKENS, ' if around.span else ""', "", COUNTED),
     Mutation(TOKEN, "            and self.form != SCRIPT\n", "", COUNTED),
-    Mutation(COUNT, "self.token.form in _OF_COMMANDS:", "self.token.form == DEED:", COUNTED),
+    Mutation(SOUGHT, "self.token.form in _OF_COMMANDS:", "self.token.form == DEED:", COUNTED),
     Mutation(SHELL, r'"(?:^|/)test_|[._-]', r'"(?!)[._-]', COUNTED),
     Mutation(SHELL, "or _IS_RUN.match(after)", "", COUNTED),
     Mutation(SHELL, r"(?<!\\\n)^", "^", COUNTED),
@@ -524,7 +524,7 @@ MUTATIONS = [
     Mutation(SCOPES, '    ("condition", _is_in_condition),\n', "", COUNTED),
     Mutation(SCOPES, "if is_example(around.before) and", "if False and", COUNTED),
     Mutation(SCOPES, "if not token.negated or token.form == NAME", "if True", COUNTED),
-    Mutation(COUNT, "words += [_FILE] if", "words += [] if", COUNTED),
+    Mutation(SOUGHT, "words += [_FILE] if", "words += [] if", COUNTED),
     Mutation(OCCASIONS, "is None or restricts(clause, occasion.named)", "is None", COUNTED),
     Mutation(OCCASIONS, "if occasion.needs:", "if False:", COUNTED),
     Mutation(OCCASIONS, "_PLAIN_ORDER.match(text) is None", "False", COUNTED),

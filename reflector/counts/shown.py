@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from reflector.counts.calls import Act, messages_in
 from reflector.counts.occasions import place_in_act
-from reflector.counts.rules import Counting, RuleSet, Sought
+from reflector.counts.rules import Counting, RuleSet
+from reflector.counts.sought import Sought
 
 RAN = "ran"
 WROTE = "wrote"
