@@ -314,6 +314,8 @@ def _breaches(rule: RuleFacts, counts: Counts) -> int:
     return max(counts.written, counts.run) if rule.forbids else counts.against
 
 
+#: The verbs of deeds with files, by the beginnings of the names of their tokens.
+_VERBS = {"read ": "a read of ", "changed ": "a change of "}
 #: The beginnings of names of tokens that are written.
 _WRITTEN = ("a title", "a message", "an import", "a suppression")
 
@@ -334,8 +336,11 @@ def _breach(rule: RuleFacts) -> str:
     "`src/`" or "a push with force".
     """
     name = rule.breached
-    if name.startswith("a read of "):
-        return f"read {name.replace('a read of ', '')}"
+    for verb, deed in _VERBS.items():
+        first, *others = name.split(deed)
+        name = f"{first}{verb}{''.join(others)}" if others else name
+    if name.startswith((*_VERBS,)):
+        return name
     if name.startswith(_WRITTEN):
         return f"wrote {name}"
     if name and not name.startswith("`"):

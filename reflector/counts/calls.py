@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from reflector.counts.changes import Change, changes_in
 from reflector.counts.shell import BEGIN, OPTIONS
 from reflector.transcripts.building import fields, objects, plain_text
 from reflector.transcripts.message import Message, ToolCall
@@ -54,7 +55,7 @@ _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 #: The most calls that wait for their results.
 _MOST_WAITING = 64
 _PATCH = "*** Begin Patch"
-_PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
+_PATCHED_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.M)
 
 
 class Act(NamedTuple):
@@ -64,6 +65,8 @@ class Act(NamedTuple):
     file     its path, "" if it is not known
     read     words of a call that only reads, such as the path of a file
     commit   a command with the messages of its commits. It has an act of its own
+    change   a file that a command changes or removes, as its act of its own
+    is_new   whether the call may create the file
     """
 
     command: str = ""
@@ -72,6 +75,13 @@ class Act(NamedTuple):
     removed: str = ""
     read: str = ""
     commit: str = ""
+    change: Change | None = None
+    is_new: bool = False
+
+    @property
+    def changed_file(self) -> str:
+        """The path of the file that it changes, "" for none."""
+        return self.change.file if self.change else self.file
 
 
 @dataclass(slots=True)
@@ -118,7 +128,7 @@ def acts_of(call: ToolCall) -> Iterator[Act]:
     if call.name in _SHELLS:
         yield from _acts_of_shell(plain_text(call.whole.get("command")))
     elif call.name in _EDITORS:
-        yield from _acts_of_editor(call.whole)
+        yield from _acts_of_editor(call.whole, is_new=call.name == "Write")
     else:
         yield Act(read=" ".join(plain_text(call.whole.get(name)) for name in _READ))
 
@@ -130,6 +140,7 @@ def _acts_of_shell(command: str) -> Iterator[Act]:
     if _MAY_NAME.search(without_words):
         without_words = _NAMING.sub(_without_named_text, without_words)
     yield Act(without_words)
+    yield from (Act(change=change) for change in changes_in(without_words))
     if " commit" in command:
         yield Act(commit=command)
     for text in _HEREDOC.finditer(command):
@@ -137,7 +148,8 @@ def _acts_of_shell(command: str) -> Iterator[Act]:
         if _PATCH in text["body"]:
             yield from _acts_of_patch(text["body"])
         elif target:
-            yield Act(file=target["file"] or target["tee"], added=text["body"])
+            is_new = ">>" not in target[0] and " -a" not in target[0]
+            yield Act(file=target["file"] or target["tee"], added=text["body"], is_new=is_new)
 
 
 def _without_named_text(naming: re.Match[str]) -> str:
@@ -196,24 +208,26 @@ def _with_words(command: str, shown: Callable[[re.Match[str]], str]) -> str:
     return _WRITING.sub(lambda writing: _WORDS.sub(shown, writing[0]), command)
 
 
-def _acts_of_editor(arguments: Mapping[str, Any]) -> Iterator[Act]:
+def _acts_of_editor(arguments: Mapping[str, Any], *, is_new: bool) -> Iterator[Act]:
     file = _first_text(arguments, _FILES)
     patch = _first_text(arguments, _PATCHES)
     if _PATCH in patch:
         yield from _acts_of_patch(patch)
         return
     for edit in objects(arguments.get("edits")) or [fields(arguments)]:
-        yield Act(file=file, added=_first_text(edit, _ADDED), removed=_first_text(edit, _REMOVED))
+        added, removed = _first_text(edit, _ADDED), _first_text(edit, _REMOVED)
+        yield Act(file=file, added=added, removed=removed, is_new=is_new)
 
 
 def _acts_of_patch(patch: str) -> Iterator[Act]:
     """Yield the changes of files in a patch as Codex CLI writes it."""
     _, *parts = _PATCHED_FILE.split(patch)
-    for file, body in zip(parts[::2], parts[1::2], strict=True):
+    for deed, file, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         lines = body.splitlines()
         added = [line[1:] for line in lines if line.startswith("+")]
         removed = [line[1:] for line in lines if line.startswith("-")]
-        yield Act(file=file, added="\n".join(added), removed="\n".join(removed))
+        text, former = "\n".join(added), "\n".join(removed)
+        yield Act(file=file, added=text, removed=former, is_new=deed == "Add")
 
 
 def _first_text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:

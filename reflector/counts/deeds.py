@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reflector.counts.around import Around
 from reflector.counts.clauses import is_for_a_case, reaches
-from reflector.counts.shell import BEGIN, FORCED_PUSH, OPTIONS
+from reflector.counts.shell import BEGIN, FORCED_PUSH, OPTIONS, PLAIN_FORCED_PUSH
 from reflector.counts.spellings import with_any_options
 
 
@@ -50,16 +50,21 @@ _PUSHING = r"push(?:ing|es)?"
 _COMMITTING = r"(?:committing|commits?|make a commit)"
 _SKIPPING = rf"(?:skip|bypass|disabl)(?:p?ing|e)? {_THE}(?:hooks?|pre-commit(?: checks?)?)"
 _FORCE = Deed(
-    "git push --force",
+    "git push -f",
     "a push with force",
-    r"force[- ]?push(?:ing|es)?|git push (?:--force|-f)",
+    r"force[- ]?push(?:ing|es)?",
     FORCED_PUSH,
     ("push",),
     _PUSHING,
     "lease",
 )
+#: A rule that names the option permits `--force-with-lease`.
+_FORCE_AS_CODE = _FORCE._replace(
+    name="git push --force", said="git push (?:--force|-f)", commands=PLAIN_FORCED_PUSH
+)
 _DEEDS = (
     _FORCE,
+    _FORCE_AS_CODE,
     Deed(
         "git push --delete",
         "the deletion of a remote branch",
@@ -154,6 +159,14 @@ def deed_said(written: str) -> Deed | None:
     """Return the deed that a part of a rule names; None if it names none."""
     said = (deed for deed in _DEEDS if re.fullmatch(deed.said, written, re.IGNORECASE))
     return next(said, None)
+
+
+def deed_in(written: str, text: str) -> Deed | None:
+    """Return the deed that a part of a rule's text names; None if it names none. An option in
+    brackets after the words does not restrict them.
+    """
+    deed = deed_said(written)
+    return _FORCE if deed is _FORCE_AS_CODE and is_said_in(_FORCE, text) else deed
 
 
 def deed_named(name: str) -> Deed:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 BEFORE_FILE = "before a file"
 DEED = "deed"
 FILE = "file"
+NEW_FILE = "new file"
+NEW_TEST = "new test"
 NAME = "name"
 PROGRAM = "program"
 SCRIPT = "script"
@@ -24,16 +26,35 @@ SUPPRESSED = "suppressed"
 WITH = "with an option"
 WITHOUT = "without an option"
 
+#: The forms of deeds with a file that a rule names.
+OF_FILES = (FILE, NEW_FILE, NEW_TEST, READ, STAGED)
+
 _EDITS = (
     r"(?:hand[- ]?)?(?:edit|modify|change|touch|update|alter|overwrite|create|write)(?:ing)?"
     r"|(?:modify|chang|updat|creat|writ)ing"
 )
 _EDIT = re.compile(rf"\b(?:{_EDITS})\b", re.IGNORECASE)
-#: What a rule forbids to do with a file, in the order of the search.
+#: The creation of files in a folder, or of one file.
+_NEW = re.compile(
+    r"\b(?:(?:creat|writ|plac|stor|sav)(?:e|ing)|add(?:ing)?|put(?:ting)?)\s+"
+    r"(?:(?:an?|any|new|more|the|other|unit|source)\s+)*"
+    r"(?P<files>files?|anything|(?P<tests>(?:tests?|specs?)(?:\s+files?)?))\s+"
+    r"(?:in|into|to|under|inside|within)\s+(?:the\s+)?\Z"
+    r"|\bcreat(?:e|ing)\s+(?:(?:an?|any|new|more|the|other|files?|named|called)\s+)*\Z",
+    re.IGNORECASE,
+)
+_INTO = re.compile(
+    r"\b(?:files?|anything|tests?|specs?)\s+(?:in|into|to|under|inside|within)\s+(?:the\s+)?\Z",
+    re.IGNORECASE,
+)
+_FOLDER_AFTER = re.compile(r"`?\s+(?:folder|directory|dir)\b", re.IGNORECASE)
+#: What a rule forbids to do with a file.
 _DEEDS_WITH_FILES = {
     FILE: _EDIT,
     READ: re.compile(
-        r"\b(?:read|open|print|cat|view|access|display|show|expose)(?:ing)?\b", re.IGNORECASE
+        r"\b(?:read|open|print|cat|view|access|display|show|expose)(?:ing)?\b"
+        r"|\blook(?:ing)? (?:at|in|into|inside)\b",
+        re.IGNORECASE,
     ),
     STAGED: re.compile(r"\b(?:commit|stage|staging|check in)(?:ting)?\b", re.IGNORECASE),
 }
@@ -99,17 +120,30 @@ _FUNCTIONS = {
 }
 
 
-def deed_with_file(words: str) -> str:
-    """Return the form of what these words forbid to do with a file; "" if they name nothing."""
-    return next((form for form, deed in _DEEDS_WITH_FILES.items() if deed.search(words)), "")
+def deeds_with_file(words: str) -> list[str]:
+    """Return the forms of the deeds that these words forbid to do with a file."""
+    new = _NEW.search(words)
+    if new:
+        return [NEW_TEST if new["tests"] else NEW_FILE]
+    return [form for form, deed in _DEEDS_WITH_FILES.items() if deed.search(words)]
+
+
+def names_folder(reach: str, after: str) -> bool:
+    """Return whether these words around a name show that it is the name of a folder."""
+    return _INTO.search(reach) is not None or _FOLDER_AFTER.match(after) is not None
 
 
 def without_deed(words: str, form: str) -> str:
     """Return words against a deed with files without those that do not restrict it."""
-    deed = _DEEDS_WITH_FILES.get(form)
     if form == SUPPRESSED:
         return _SUPPRESSES.sub("", words)
-    return _ANY_PART.sub("", deed.sub("", words)) if deed else words
+    if form in (NEW_FILE, NEW_TEST):
+        return _NEW.sub("", words)
+    if form not in _DEEDS_WITH_FILES:
+        return words
+    for deed in _DEEDS_WITH_FILES.values():
+        words = deed.sub("", words)
+    return _ANY_PART.sub("", words)
 
 
 def is_suppressed(reach: str, after: str) -> bool:

@@ -120,6 +120,8 @@ _TESTS = Occasion(
     r"(?: -\S+| run)* (?:\w+:)?test\b|\b(?:mvn|mvnw|gradlew?)\b[^|;&\n]*\b(?:test|verify|check)\b",
     r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)test_|[._-](?:test|tests|spec)\.\w+$|Tests?\.\w+$",
 )
+#: An expression for the files of tests.
+TEST_FILES = _TESTS.files
 _CHANGED_TESTS = "sessions that changed such tests"
 _TEST_FILE = r"(?=.*(?:test|spec))"
 #: Kinds of tests by their names in a rule, and by the paths of their files.

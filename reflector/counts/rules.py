@@ -21,7 +21,6 @@ from reflector.counts import subjects
 from reflector.counts.calls import Act, Waiting, messages_in
 from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.forms import (
-    FILE,
     IMPORT,
     NAME,
     READ,
@@ -47,7 +46,7 @@ from reflector.counts.sentences import (
     sentences_of,
     speaks_against,
 )
-from reflector.counts.sought import Sought, sought_of
+from reflector.counts.sought import FILES, Sought, sought_of
 from reflector.counts.token import Token
 from reflector.counts.tokens import are_all_asked_for, tokens_of, words_mentioned
 from reflector.text.words import words_of
@@ -56,7 +55,7 @@ from reflector.transcripts.records import record_key
 
 #: The version of the reading of tokens, occasions and likeness. It changes if any count would
 #: change.
-VERSION = "counts/13"
+VERSION = "counts/14"
 #: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of
@@ -242,7 +241,7 @@ class RuleSet:
                         self._read.append(sought)
                     if token.form in subjects.FORMS:
                         self._subjects.append(sought)
-                    elif token.form in (FILE, NAME, IMPORT):
+                    elif token.form in (*FILES, NAME, IMPORT):
                         self._formed.append(sought)
                     else:
                         for anchor in token.anchors:
@@ -329,10 +328,11 @@ class RuleSet:
 
     def _changes_in(self, act: Act) -> Iterator[tuple[Sought, int]]:
         """Yield the tokens that a change of a file writes, each with its index in the text."""
-        for sought in chain(self._formed, self._held_by(act.file)) if act.file else ():
+        files = self._formed if act.change else chain(self._formed, self._held_by(act.file))
+        for sought in files if act.changed_file else ():
             if sought.is_file_of(act) and self._applies(sought.key, act):
                 yield sought, 0
-        formed = (each for each in self._formed if each.token.form != FILE)
+        formed = (each for each in self._formed if each.token.form not in FILES)
         for sought in chain(formed, self._held_by(act.added)) if act.added else ():
             if sought.is_added_by(act) and self._applies(sought.key, act):
                 yield sought, sought.place_in_act(act)
@@ -525,7 +525,8 @@ def _mark_mentions(
     """Mark the rules of which an act contains a word, without those whose tokens it shows. A marked
     rule is removed from `mentions`, because most acts contain the same words again.
     """
-    words = {word for text in act[:-1] if text for word in mentions.keys() & _words_in(text)}
+    texts = (act.command, act.file, act.added, act.removed, act.read)
+    words = {word for text in texts if text for word in mentions.keys() & _words_in(text)}
     for word in words:
         keys = mentions.pop(word)
         for key in keys:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from reflector.counts.around import Around
 from reflector.counts.clauses import is_asked_for, is_example, reaches
-from reflector.counts.forms import FILE, NAME, READ, STAGED, WITHOUT, without_deed
+from reflector.counts.forms import NAME, OF_FILES, WITHOUT, without_deed
 from reflector.counts.token import Token
 
 ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
@@ -146,7 +146,7 @@ def _is_place(token: Token, around: Around) -> bool:
     "Put it in `docs/`" asks for a file there, but "Never use `eval` in `src/`" does not forbid one.
     """
     placed = _PLACED.search(around.before)
-    if placed is None or (token.negated and token.form in (FILE, READ, STAGED)):
+    if placed is None or (token.negated and token.form in OF_FILES):
         return False
     is_folder = placed["folder"] is not None or _FOLDER_AFTER.match(around.after) is not None
     return is_folder or token.is_pattern or (token.is_path and token.negated)

@@ -73,8 +73,11 @@ _IS_RUN = re.compile(
     re.IGNORECASE,
 )
 
-_FORCE = r"(?:--force(?:-with-lease(?:=\S*)?)?(?![\w-])|-[a-zA-Z]*f[a-zA-Z]*(?![\w-])|[\"']?\+\w)"
-FORCED_PUSH = rf"{BEGIN}git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s{_FORCE}"
+_FORCE = r"--force(?![\w-])|-[a-zA-Z]*f[a-zA-Z]*(?![\w-])|[\"']?\+\w"
+_PUSH = rf"{BEGIN}git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s"
+#: A push with force, with and without `--force-with-lease`.
+FORCED_PUSH = rf"{_PUSH}(?:{_FORCE}|--force(?:-with-lease(?:=\S*)?)(?![\w-]))"
+PLAIN_FORCED_PUSH = rf"{_PUSH}(?:{_FORCE})"
 
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 #: What may be between the end of a command and the name of the next program.

@@ -55,8 +55,8 @@ def _line_of(sought: Sought, act: Act, command: Sequence[str], place: int) -> Sh
     if act.read or act.commit:
         words = act.read.strip() or next(messages_in(act.commit), "")
         return ShownLine(words.partition("\n")[0], word)
-    if act.file and sought.is_file_of(act):
-        return ShownLine(act.file, word.strip("*"))
+    if act.changed_file and sought.is_file_of(act):
+        return ShownLine(act.changed_file, word.strip("*"))
     text = act.command or act.added
     lines = text.split("\n")
     shown = command or lines

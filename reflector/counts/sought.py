@@ -23,6 +23,8 @@ from reflector.counts.forms import (
     FILE,
     IMPORT,
     NAME,
+    NEW_FILE,
+    NEW_TEST,
     READ,
     SCRIPT,
     STAGED,
@@ -32,7 +34,7 @@ from reflector.counts.forms import (
     WITHOUT,
     places_of,
 )
-from reflector.counts.occasions import path_expression
+from reflector.counts.occasions import TEST_FILES, path_expression
 from reflector.counts.shell import (
     BEGIN,
     FOLDER,
@@ -51,6 +53,8 @@ from reflector.counts.token import PROGRAMS, Token
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: The forms of tokens that only commands show.
 _OF_COMMANDS = (BARE, BEFORE_FILE, DEED, READ, SCRIPT, STAGED, WITH, WITHOUT)
+#: The forms of tokens that only the path of a changed file shows.
+FILES = (FILE, NEW_FILE, NEW_TEST)
 #: The forms of tokens that only the text of a file shows.
 _OF_FILES = (NAME, IMPORT, SUPPRESSED)
 #: The beginning of words that are only used in comments, such as `# type: ignore`.
@@ -146,10 +150,21 @@ class Sought(NamedTuple):
 
     def is_file_of(self, act: Act) -> bool:
         """Return whether an act changes the file that the token names."""
-        if self.token.form == FILE:
-            return re.search(path_expression(self.token.text), act.file) is not None
+        if self.token.form in FILES:
+            return self._is_changed_by(act)
         is_named = self.token.is_path and not self.token.negated
         return is_named and self.place_in(act.file) >= 0
+
+    def _is_changed_by(self, act: Act) -> bool:
+        """Return whether an act changes or creates a file of a ban. A kind of files may be removed,
+        because a program writes them again.
+        """
+        if re.search(path_expression(self.token.text), act.changed_file) is None:
+            return False
+        if self.token.form == FILE:
+            return not (act.change and act.change.is_gone and self.token.is_pattern)
+        is_test = re.search(TEST_FILES, act.changed_file) is not None
+        return act.is_new and (is_test or self.token.form == NEW_FILE)
 
     def is_added_by(self, act: Act) -> bool:
         """Return whether a change of a file adds the token. Comments and prose do not count for a

@@ -14,7 +14,10 @@ from reflector.counts.forms import (
     BARE,
     BEFORE_FILE,
     DEED,
+    FILE,
     IMPORT,
+    NEW_FILE,
+    NEW_TEST,
     PROGRAM,
     READ,
     SCRIPT,
@@ -59,13 +62,13 @@ class Token(NamedTuple):
               show whether the rule was broken
     form      "before a file" if only a command with a file shows it, "script" and "program" for
               those to run, "deed" for each act of a kind, such as a push with force, "file" if only
-              a change of such a file shows it, "name" if only a definition with such a name shows
-              it, "import" for an import inside a function, "read" or "staged" for a file that is
-              read or added to a commit, "suppressed" for a check that a comment or a setting
-              suppresses, "any version" for each version of a program, "bare" for a command without
-              arguments, "with an option" and "without an option" for a command of which the last
-              word is such an option, and those of `subjects` for messages of commits; "" for other
-              tokens
+              a change of such a file shows it, "new file" and "new test" for one to create, "name"
+              if only a definition with such a name shows it, "import" for an import inside a
+              function, "read" or "staged" for a file that is read or added to a commit,
+              "suppressed" for a check that a comment or a setting suppresses, "any version" for
+              each version of a program, "bare" for a command without arguments, "with an option"
+              and "without an option" for a command of which the last word is such an option, and
+              those of `subjects` for messages of commits; "" for other tokens
     """
 
     text: str
@@ -111,6 +114,11 @@ class Token(NamedTuple):
             return subjects.shown(self.form, self.text)
         if self.form == READ:
             return f"a read of `{self.text}`"
+        if self.form == FILE:
+            return f"a change of {'files in ' * self.text.endswith('/')}`{self.text}`"
+        if self.form in (NEW_FILE, NEW_TEST):
+            place = f" in `{self.text}`" if self.text.endswith("/") else f" `{self.text}`"
+            return f"a {self.form}{place}"
         if self.form == SUPPRESSED:
             return f"a suppression of `{self.text}`"
         if self.form == BARE:

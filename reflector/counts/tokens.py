@@ -12,22 +12,24 @@ from collections.abc import Iterator, Sequence
 
 from reflector.counts.around import Around, around
 from reflector.counts.clauses import conditions_of
-from reflector.counts.deeds import SAID, deed_said, is_banned, is_in_words
+from reflector.counts.deeds import SAID, deed_in, is_banned, is_in_words
 from reflector.counts.forms import (
     BARE,
     BEFORE_FILE,
     DEED,
     NAME,
+    NEW_FILE,
     PROGRAM,
     SCRIPT,
     SUPPRESSED,
     VERSIONS,
     WITH,
     WITHOUT,
-    deed_with_file,
+    deeds_with_file,
     forms_of,
     is_suppressed,
     names,
+    names_folder,
 )
 from reflector.counts.scopes import scope_of_token
 from reflector.counts.shell import script_in
@@ -79,6 +81,9 @@ _PLACEHOLDER = re.compile(r"[<{…$]|(?<!#)(?<!#!)\[(?!\w+\()|\.\.\.")
 #: A file for you to fill in, as in `uv run <script>`.
 _FILE_PLACEHOLDER = re.compile(r"\s*<[\w -]*(?:script|file|path)[\w. -]*>", re.IGNORECASE)
 
+#: The name of a folder, with or without a slash at its end.
+_FOLDER = re.compile(r"(?!.*\.\w+\Z)[\w.@-]+(?:/[\w.@-]+)*/?")
+
 _ASKED_TO_RUN = re.compile(r"\brun(?:ning)?[ \t]+(?:the[ \t]+)?`?\Z", re.IGNORECASE)
 #: Programs that run a script.
 _INTERPRETERS = frozenset("bash bun deno node perl php python python3 ruby sh".split())
@@ -112,8 +117,9 @@ def tokens_of(text: str) -> tuple[Token, ...]:
             is_long = len(written) >= _MIN_CHARACTERS or written in PROGRAMS
             is_allowed_act = not place.negated and is_in_words(written)
             if is_long and written not in _NAMES and not is_allowed_act:
-                token = _token(place, written)
-                tokens.setdefault(token.text, token)
+                first, *others = _tokens(place, written)
+                tokens.setdefault(first.text, first)
+                tokens.update({other.form + other.text: other for other in others})
     formed = [*forms_of(text), *subjects_in(text)]
     forms = [Token(name, negated=True, form=form) for name, form in formed]
     return (*forms, *tokens.values())[:MOST_TOKENS]
@@ -134,8 +140,23 @@ def _with_and_without(around: Around, option: str) -> Iterator[Token]:
     yield command._replace(negated=False, form=WITH)
 
 
+def _tokens(around: Around, written: str) -> list[Token]:
+    """Return the tokens of a text: one for each deed with a file that the rule forbids, else one.
+    The name of a folder gets a slash at its end.
+    """
+    forms = deeds_with_file(around.reach) if around.negated else []
+    is_named_as_folder = names_folder(around.reach, around.after)
+    is_folder = is_named_as_folder and _FOLDER.fullmatch(written)
+    file = Token(f"{written.rstrip('/')}/" if is_folder else written, negated=True)
+    is_part_of_file = is_named_as_folder and not is_folder and NEW_FILE in forms
+    if is_part_of_file or not (forms and (file.is_path or file.is_pattern)):
+        return [_token(around, written)]
+    deeds = (file._replace(form=form) for form in forms)
+    return [deed._replace(scope=scope_of_token(deed, around)) for deed in deeds]
+
+
 def _token(around: Around, written: str) -> Token:
-    deed = deed_said(written) if around.negated else None
+    deed = deed_in(written, around.text) if around.negated else None
     if deed:
         is_command = deed.is_milder_in(around.text)
         if is_banned(deed, around):
@@ -153,12 +174,6 @@ def _form_of(token: Token, around: Around) -> str:
     if placeholder and _FILE_PLACEHOLDER.match(around.span, placeholder.start()):
         is_program = token.text.partition(" ")[0] in PROGRAMS
         return BEFORE_FILE if is_program else ""
-    if (
-        token.negated
-        and (token.is_path or token.is_pattern)
-        and (form := deed_with_file(around.reach))
-    ):
-        return form
     program = token.text.partition(" ")[0]
     if token.is_program and not token.negated and _ASKED_TO_RUN.search(around.before):
         return PROGRAM

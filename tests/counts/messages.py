@@ -21,6 +21,16 @@ def edits(new: str, old: str = "", file: str = "/app/store.py") -> Message:
     return calls("Edit", file_path=file, old_string=old, new_string=new)
 
 
+def writes(file: str, text: str = "x") -> Message:
+    """A file that the agent writes as a whole."""
+    return calls("Write", file_path=file, content=text)
+
+
+def patches(deed: str, file: str) -> Message:
+    """A patch as Codex CLI writes it."""
+    return calls("Edit", input=f"*** Begin Patch\n*** {deed} File: {file}\n+x\n-y\n")
+
+
 def you(text: str, chain: str = "") -> Message:
     """Your words."""
     return Message(7, "", "user", "human", chain, "2026-11-21T09:01:00Z", text, offset=40)

@@ -462,7 +462,6 @@ def test_named_script_is_not_run(rule: str, message: Message) -> None:
     "rule",
     [
         "Never force push.",
-        "Never run `git push --force`.",
         "No `force push`.",
         "NEVER force push, NEVER commit secrets.",
         "When pushing updates to the PR, make sure to never force-push. Add commits until it is "
