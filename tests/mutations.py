@@ -458,7 +458,7 @@ MUTATIONS = [
     Mutation(SENTENCES, "instructs(sentence) and not", "instructs(sentence) or not", REQUESTED),
     Mutation(AIMS, '*["joint"] * is_wished', '"joint"', REQUESTED),
     Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
-    Mutation(SOUGHT, "return number > number_before", "return number > 0", COUNTED),
+    Mutation(SOUGHT, "return number - number_before", "return number", COUNTED),
     Mutation(COUNT, "if sought.is_added_by(act) and self", "if self", COUNTED),
     Mutation(COUNT, "or place <= occasion_at)", "or True)", COUNTED),
     Mutation(SOUGHT, "if runs_at(command", "if True or runs_at(command", COUNTED),

@@ -133,7 +133,7 @@ class RuleCount:
         period.came_up += came_up and self.occasion != ""
         period.ran += is_run and self.counting.named > 0
         period.run += is_asked_for and is_run_in_time
-        is_chosen = self.is_choice and acts & named > 0
+        is_chosen = self.is_choice and not self.counting.is_before and acts & named > 0
         period.done += is_asked_for and (is_run_in_time or is_chosen)
         period.written += is_asked_for and marks.written & named > 0
         period.said += marks.said & AGAIN

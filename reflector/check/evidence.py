@@ -19,10 +19,11 @@ from reflector.check.facts import RuleFacts
 from reflector.check.plan import MOST_SESSIONS, Look, Plan
 from reflector.check.rows import Speech, category_words, known_words, repeated_row, signals_of
 from reflector.check.source import advice_to_check
-from reflector.counts.calls import acts_of, readable
+from reflector.counts.calls import Act, Settled, readable
 from reflector.counts.rules import Counting, Marks, PartCounts, RuleSet, rule_set
 from reflector.counts.sentences import sentences_of
 from reflector.counts.shown import RAN, WROTE, ShownLine, lines_shown
+from reflector.counts.sought import Sought
 from reflector.events.event import time_of
 from reflector.playbook_files.births import Births, Standing, births_of
 from reflector.playbook_files.watching import Advice, Line
@@ -35,7 +36,7 @@ from reflector.text.secrets import quote
 from reflector.text.width import around, broken, cut
 from reflector.transcripts.building import plain_text
 from reflector.transcripts.heads import is_whole
-from reflector.transcripts.message import Message, ToolCall
+from reflector.transcripts.message import Message
 from reflector.transcripts.readers import kept_files
 from reflector.transcripts.reading import open_session
 
@@ -197,29 +198,16 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
     rules  all rules, because they decide together which rule a sentence repeats
     """
     [(key, counting)] = alone.rules.items()
-    met = counting._replace(occasion=counting.occasion and counting.occasion.met)
-    each_call = RuleSet([met])
-    refused: set[str] = set()
-    calls = []
-    for message in alone.passing(messages, session.counts):
-        if message.chain:
-            continue
-        if message.origin == "refusal":
-            refused |= {result.call_id for result in message.results if result.is_error}
-        calls += [call for call in message.calls if _counts_of(each_call, message, call)]
-        if message.origin in ("human", "refusal"):
+
+    def show(call: Settled, act: Act, deeds: Sequence[tuple[Sought, int]]) -> None:
+        command = readable(plain_text(call.call.whole.get("command"))) if act.command else ""
+        session.words = dict(lines_shown(counting, act, deeds, command)) | session.words
+
+    for message in alone.passing(messages, session.counts, show):
+        if not message.chain and message.origin in ("human", "refusal"):
             for sentence in sentences_of(message):
                 if key in rules.said_in(sentence):
                     session.said = sentence
-    for call in calls:
-        if call.id not in refused:
-            for act in acts_of(call):
-                command = readable(plain_text(call.whole.get("command"))) if act.command else ""
-                session.words = dict(lines_shown(alone, counting, act, command)) | session.words
-
-
-def _counts_of(alone: RuleSet, message: Message, call: ToolCall) -> bool:
-    return bool(alone.count([message._replace(calls=(call,), results=())]).marks)
 
 
 def _all_deeds(

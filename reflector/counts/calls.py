@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from reflector.counts.changes import Change, changes_in
 from reflector.counts.shell import BEGIN, OPTIONS
 from reflector.transcripts.building import fields, objects, plain_text
-from reflector.transcripts.message import Message, ToolCall
+from reflector.transcripts.message import Message, ToolCall, ToolResult
 
 _SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
 _EDITORS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit"))
@@ -52,6 +52,8 @@ _COMMITS = re.compile(rf"\bgit{OPTIONS} +commit(?![\w-])")
 #: The beginning of words that a text of the shell contains, as in `-m "$(cat <<'EOF'`.
 _INTO_WORDS = re.compile(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
 _COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
+#: Files of the agent's own, outside of the project.
+_SCRATCH = re.compile(r"^/(?:private/)?tmp/[^/]+$|[/\\](?:Temp|scratchpad)[/\\]")
 #: The most calls that wait for their results.
 _MOST_WAITING = 64
 _PATCH = "*** Begin Patch"
@@ -80,8 +82,34 @@ class Act(NamedTuple):
 
     @property
     def changed_file(self) -> str:
-        """The path of the file that it changes, "" for none."""
-        return self.change.file if self.change else self.file
+        """The path of the file that it changes, "" for none and for a scratch file."""
+        file = self.change.file if self.change else self.file
+        return "" if _SCRATCH.search(file) else file
+
+
+class Settled(NamedTuple):
+    """A call that you did not refuse.
+
+    result  None if the transcript does not contain it
+    branch  the git branch before the call; "" if it is unknown
+    """
+
+    call: ToolCall
+    result: ToolResult | None = None
+    branch: str = ""
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether its result reports an error."""
+        return self.result is not None and self.result.is_error
+
+    def acts(self) -> Iterator[Act]:
+        """Yield its commands and changes of files. An edit that failed changes nothing."""
+        if self.is_failed and self.call.name in _EDITORS:
+            return
+        former = self.result.former if self.result and self.call.name == "Write" else None
+        for act in acts_of(self.call):
+            yield act if former is None else act._replace(removed=former, is_new=False)
 
 
 @dataclass(slots=True)
@@ -89,6 +117,8 @@ class _Asked:
     """A call, and whether its result or the end of the waiting settled it."""
 
     call: ToolCall
+    branch: str
+    result: ToolResult | None = None
     is_settled: bool = False
     is_refused: bool = False
 
@@ -99,28 +129,29 @@ class Waiting:
     def __init__(self) -> None:
         self._calls: deque[_Asked] = deque()
 
-    def acts_after(self, message: Message) -> Iterator[Act]:
-        """Yield the acts of the calls that are settled after a message."""
+    def settled_after(self, message: Message) -> Iterator[Settled]:
+        """Yield the calls that are settled after a message."""
         for result in message.results:
             for asked in self._calls:
                 if asked.call.id == result.call_id and not asked.is_settled:
                     asked.is_settled = True
+                    asked.result = result
                     asked.is_refused = message.origin == "refusal" and result.is_error
                     break
         if message.origin == "model":
-            self._calls.extend(map(_Asked, message.calls))
+            self._calls.extend(_Asked(call, message.branch) for call in message.calls)
         while self._calls and (self._calls[0].is_settled or len(self._calls) > _MOST_WAITING):
-            yield from self._next_acts()
+            yield from self._next()
 
-    def acts_at_end(self) -> Iterator[Act]:
-        """Yield the acts of the calls that have no result."""
+    def settled_at_end(self) -> Iterator[Settled]:
+        """Yield the calls that have no result."""
         while self._calls:
-            yield from self._next_acts()
+            yield from self._next()
 
-    def _next_acts(self) -> Iterator[Act]:
+    def _next(self) -> Iterator[Settled]:
         asked = self._calls.popleft()
         if not asked.is_refused:
-            yield from acts_of(asked.call)
+            yield Settled(asked.call, asked.result, asked.branch)
 
 
 def acts_of(call: ToolCall) -> Iterator[Act]:

@@ -15,7 +15,8 @@ _SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;][)\"'*_]*(?:\s|\Z)|
 #: The first word of a condition. After "never" or "only", an order may follow the second kind:
 #: "never commit before running `make lint`".
 _CUE = re.compile(
-    r"(?<![\w-])(?:(?:when(?:ever)?|while|if|during|in case|cuando|quando)"
+    r"(?<![\w-])(?:(?!(?<=only )(?:if|when)\b[^.;]*\b(?:pass|succeed|green))"
+    r"(?:when(?:ever)?|while|if|during|in case|cuando|quando)"
     r"|(?P<order>once|after|before|unless|until))(?![\w-])",
     re.IGNORECASE,
 )

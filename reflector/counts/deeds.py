@@ -25,6 +25,7 @@ class Deed(NamedTuple):
     commands  matches the commands that do it
     words     each such command contains one of them
     case      matches its name in a condition that is always met: "when pushing"
+    on_main   matches the commands that do it on the main branch
     milder    a word of rules that permit a milder act; "" if there is none
     """
 
@@ -35,6 +36,7 @@ class Deed(NamedTuple):
     words: tuple[str, ...]
     case: str = r"(?!)"
     milder: str = ""
+    on_main: str = ""
 
     def is_milder_in(self, text: str) -> bool:
         """Return whether a rule permits a milder act, so that it only forbids the command."""
@@ -107,6 +109,17 @@ _DEEDS = (
         r"`?(?:main|master)`?(?: branch)?",
         rf"{BEGIN}git{OPTIONS} +push\b[^;&|\n]*? (?:\S+:)?(?:main|master)(?![^\s;&|\"'])",
         ("main", "master"),
+        on_main=rf"{BEGIN}git{OPTIONS} +push(?: +-\S+)*(?: +origin(?: +HEAD)?)?"
+        r"(?= *(?:\Z|[;&|)\n]|\d?>))",
+    ),
+    Deed(
+        "git commit main",
+        "a commit on the main branch",
+        rf"(?:{_COMMITTING}|work(?:ing)?) (?:(?:changes|code|anything|directly|straight) )*"
+        r"(?:to|on|onto|in) (?:the )?`?(?:main|master)`?(?: branch)?",
+        r"(?!)",
+        ("commit",),
+        on_main=rf"{BEGIN}git{OPTIONS} +commit(?![\w.-])",
     ),
     Deed(
         "npm install -g",

@@ -25,6 +25,14 @@ BARE = "bare"
 SUPPRESSED = "suppressed"
 WITH = "with an option"
 WITHOUT = "without an option"
+#: The forms that only the course of a session shows.
+UNREAD = "unread"
+READ_FIRST = "read first"
+FAILED_COMMIT = "commit after a failed check"
+FAILED_PUSH = "push after a failed check"
+PASSED = "commit after a check"
+LEFT = "left"
+OF_COURSE = (UNREAD, READ_FIRST, FAILED_COMMIT, FAILED_PUSH, PASSED, LEFT)
 
 #: The forms of deeds with a file that a rule names.
 OF_FILES = (FILE, NEW_FILE, NEW_TEST, READ, STAGED)

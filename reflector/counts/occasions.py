@@ -145,7 +145,8 @@ _TEST_CODE = r"\btests?[- ](?:code|files?)\b|测试代码|テストコード|\bc
 _BEFORE = (
     r"(?:\b(?:before|prior to|ahead of|antes)\b[^.!?;]{{0,40}}?(?:{named}))"
     r"|(?:{named})(?:[^。，,.]{{0,8}}?(?:之前|以前|前)"
-    r"|[^.!?;]{{0,60}}?\b(?:without|until|unless|only (?:after|once)|sin|sem|hasta|até)\b)"
+    r"|[^.!?;]{{0,60}}?\b(?:without|until|unless|only (?:after|once)|sin|sem|hasta|até)\b"
+    r"|[^.!?;]{{0,60}}?\bonly (?:if|when)\b[^.;]*\b(?:pass|succeed|green))"
 )
 #: An occasion at one place only, as in "never commit to `main`": no command shows the place.
 _AT_PLACE = (

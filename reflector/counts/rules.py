@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -18,15 +18,18 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from reflector.counts import subjects
-from reflector.counts.calls import Act, Waiting, messages_in
+from reflector.counts.calls import Act, Settled, Waiting, messages_in
 from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.forms import (
     IMPORT,
+    LEFT,
     NAME,
+    OF_COURSE,
     READ,
     WITH,
     WITHOUT,
 )
+from reflector.counts.history import History, depends_on_course
 from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import (
     Occasion,
@@ -150,6 +153,7 @@ class PartCounts:
     rules  the keys of the rules that were counted
     marks  by the key of the rule; a rule without marks is not in it
     is_whole  whether its transcript begins at the beginning of the session
+    is_first  whether no earlier part of the session is counted on its own
     """
 
     began: str = ""
@@ -158,6 +162,7 @@ class PartCounts:
     marks: dict[int, Marks] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     is_whole: bool = True
+    is_first: bool = True
 
     def add(self, key: int, marks: Marks) -> None:
         """Add marks of a rule."""
@@ -200,12 +205,21 @@ class Counting(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """The occasions that did not come up yet in a part of a session, and the words of rules that
-    are not marked as mentioned yet, each with the keys of its rules.
+    """The state of a part of a session: the occasions that did not come up yet, and the words of
+    rules that are not marked as mentioned yet, each with the keys of its rules, and its history.
     """
 
     occasions: dict[Occasion, list[int]]
     mentions: dict[str, list[int]]
+    history: History
+
+
+#: Is called with an act, its call, and the tokens that the act shows, each with its index.
+Show = Callable[[Settled, Act, Sequence[tuple[Sought, int]]], None]
+
+
+def _show_nothing(_: Settled, __: Act, ___: Sequence[tuple[Sought, int]]) -> None:
+    pass
 
 
 class RuleSet:
@@ -218,8 +232,10 @@ class RuleSet:
         self.rules = {counting.rule.key: counting for counting in rules}
         #: By the words of which a text with the token contains one.
         self._sought: dict[str, list[Sought]] = {}
-        #: Those whose words are not in a call, those of files to read, and those of messages.
+        #: Those whose words are not in a call, those of files to read, those of messages, and those
+        #: that depend on earlier calls.
         self._formed: list[Sought] = []
+        self._of_course: list[Sought] = []
         self._read: list[Sought] = []
         self._subjects: list[Sought] = []
         self._mentions: dict[str, list[int]] = {}
@@ -239,8 +255,12 @@ class RuleSet:
                     sought = sought_of(token, key, 1 << place)
                     if token.form == READ:
                         self._read.append(sought)
+                    if depends_on_course(token):
+                        self._of_course.append(sought)
                     if token.form in subjects.FORMS:
                         self._subjects.append(sought)
+                    elif token.form in OF_COURSE:
+                        continue
                     elif token.form in (*FILES, NAME, IMPORT):
                         self._formed.append(sought)
                     else:
@@ -268,36 +288,56 @@ class RuleSet:
         deque(self.passing(messages, counts), maxlen=0)
         return counts
 
-    def passing(self, messages: Iterable[Message], counts: PartCounts) -> Iterator[Message]:
-        """Yield messages and count them. Their calls must have whole arguments."""
+    def passing(
+        self, messages: Iterable[Message], counts: PartCounts, show: Show = _show_nothing
+    ) -> Iterator[Message]:
+        """Yield messages and count them. Their calls must have whole arguments.
+
+        show  is called with each act, and with the tokens that were counted in it
+        """
         waiting = Waiting()
-        left = _Left(dict(self._occasions), dict(self._mentions))
+        history = History(
+            self._of_course, self._applies, is_whole=counts.is_whole and counts.is_first
+        )
+        left = _Left(dict(self._occasions), dict(self._mentions), history)
         for message in messages:
             if not message.chain:
                 counts.began = counts.began or message.timestamp
                 counts.steps += message.origin == "model"
                 if message.origin in ("human", "refusal"):
                     self._count_words(message, counts)
-                for act in waiting.acts_after(message):
-                    self._count_act(act, counts, left)
+                for call in waiting.settled_after(message):
+                    self._count_call(call, counts, left, show)
+                if message.role == "user":
+                    history.hear(message.text)
             yield message
-        for act in waiting.acts_at_end():
-            self._count_act(act, counts, left)
+        for call in waiting.settled_at_end():
+            self._count_call(call, counts, left, show)
+        for sought, act, call in history.deeds_left():
+            counts.add(sought.key, Marks(written=sought.bit))
+            show(call, act, [(sought, sought.place_in_act(act))])
 
-    def _count_act(self, act: Act, counts: PartCounts, left: _Left) -> None:
+    def _count_call(self, call: Settled, counts: PartCounts, left: _Left, show: Show) -> None:
+        for act in call.acts():
+            if not act.commit or self._subjects:
+                deeds = [*self.deeds_in(act), *left.history.deeds_after(act, call)]
+                self._count_act(act, deeds, counts, left)
+                show(call, act, deeds)
+
+    def _count_act(
+        self, act: Act, deeds: Sequence[tuple[Sought, int]], counts: PartCounts, left: _Left
+    ) -> None:
         """Count the tokens that an act runs or writes, and the occasions that came up in it.
 
         The place of a rule's first token in the command shows whether it ran before its occasion.
         """
-        if act.commit and not self._subjects:
-            return
         for files, keys in self._loading.items():
             if any(re.search(files, word) for word in (act.file, *act.read.split())):
                 for key in keys:
                     counts.add(key, Marks(came_up=LOADED))
         places: dict[int, int] = {}
         shown: set[int] = set()
-        for sought, place in self.deeds_in(act):
+        for sought, place in deeds:
             shown.add(sought.key)
             if not (act.command or act.read):
                 counts.add(sought.key, Marks(written=sought.bit))
@@ -329,7 +369,7 @@ class RuleSet:
     def _changes_in(self, act: Act) -> Iterator[tuple[Sought, int]]:
         """Yield the tokens that a change of a file writes, each with its index in the text."""
         files = self._formed if act.change else chain(self._formed, self._held_by(act.file))
-        for sought in files if act.changed_file else ():
+        for sought in files if act.file or act.change else ():
             if sought.is_file_of(act) and self._applies(sought.key, act):
                 yield sought, 0
         formed = (each for each in self._formed if each.token.form not in FILES)
@@ -437,7 +477,11 @@ def _counting(rule: Rule) -> Counting:
 
 def _fact_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
     """Return a fact. It asks for nothing, so each of its tokens only counts as named."""
-    every = sum(1 << place for place, token in enumerate(tokens) if not token.is_pattern)
+    every = sum(
+        1 << place
+        for place, token in enumerate(tokens)
+        if not (token.is_pattern or token.form in OF_COURSE)
+    )
     return Counting(rule, tokens, None, every, 0, False, False, False, "", "", {})
 
 
@@ -455,7 +499,7 @@ def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
         occasion,
         named,
         negated,
-        is_before=named > 0 and occasion is not None and is_before(text, occasion),
+        is_before=_names_an_act(named, tokens) and bool(occasion and is_before(text, occasion)),
         needs_all=are_all_asked_for(rule.text, tokens),
         is_open=is_to_read or (occasion is None and has_condition(rule.text)),
         scope=scope_of(rule.text, tokens),
@@ -477,6 +521,13 @@ def _deeds_in(tokens: Sequence[Token]) -> tuple[int, int]:
     return bits[False], bits[True]
 
 
+def _names_an_act(named: int, tokens: Sequence[Token]) -> bool:
+    """Return whether a rule asks for an act that a call alone shows."""
+    return any(
+        named >> place & 1 and token.form not in OF_COURSE for place, token in enumerate(tokens)
+    )
+
+
 def _is_only_path(named: int, tokens: Iterable[Token]) -> bool:
     return named > 0 and all(
         token.is_path for place, token in enumerate(tokens) if named >> place & 1
@@ -490,9 +541,9 @@ def _is_deed(token: Token, tokens: Iterable[Token]) -> bool:
     """
     if token.scope or (token.is_pattern and not token.form):
         return False
-    if token.form in subjects.FORMS:
+    if token.form in subjects.FORMS or token.form in (WITH, WITHOUT):
         return True
-    if token.form in (WITH, WITHOUT):
+    if token.form in OF_COURSE and token.form != LEFT:
         return True
     is_capitals = token.text.isalpha() and token.text.isupper()
     if (token.negated and is_capitals) or _begins_opposite(token, tokens):
@@ -509,7 +560,11 @@ def _is_unclear(token: Token, tokens: Iterable[Token]) -> bool:
 def _begins_opposite(token: Token, tokens: Iterable[Token]) -> bool:
     """Return whether a token begins one with the opposite meaning: `a b`, but not `a`."""
     begin = re.compile(rf"{re.escape(token.text)}(?![\w-])")
-    return any(begin.match(other.text) for other in tokens if other.negated != token.negated)
+    return any(
+        begin.match(other.text)
+        for other in tokens
+        if other.negated != token.negated and other.form not in OF_COURSE
+    )
 
 
 def _meet(file: str, occasions: dict[Occasion, list[int]]) -> None:

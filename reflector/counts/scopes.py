@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from reflector.counts.around import Around
 from reflector.counts.clauses import is_asked_for, is_example, reaches
-from reflector.counts.forms import NAME, OF_FILES, WITHOUT, without_deed
+from reflector.counts.forms import LEFT, NAME, OF_FILES, WITHOUT, without_deed
+from reflector.counts.orders import without_leaving
 from reflector.counts.token import Token
 
 ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
@@ -163,7 +164,8 @@ def _is_out_of_reach(token: Token, around: Around) -> bool:
     is_program = token.is_program or token.is_command
     if _names_its_object(token, around.reach):
         return False
-    return not reaches(without_deed(reach, token.form), is_program=is_program)
+    words = without_leaving(reach) if token.form == LEFT else without_deed(reach, token.form)
+    return not reaches(words, is_program=is_program)
 
 
 def _names_its_object(token: Token, reach: str) -> bool:

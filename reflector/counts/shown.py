@@ -5,12 +5,13 @@ Invariant: a line is one of the command, of the added text, or the name of the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from reflector.counts.calls import Act, messages_in
+from reflector.counts.forms import READ_FIRST, UNREAD
 from reflector.counts.occasions import place_in_act
-from reflector.counts.rules import Counting, RuleSet
+from reflector.counts.rules import Counting
 from reflector.counts.sought import Sought
 
 RAN = "ran"
@@ -27,14 +28,15 @@ class ShownLine(NamedTuple):
 
 
 def lines_shown(
-    alone: RuleSet, counting: Counting, act: Act, command: str
+    counting: Counting, act: Act, deeds: Iterable[tuple[Sought, int]], command: str
 ) -> Iterator[tuple[str, ShownLine]]:
     """Yield the lines of an act with a token of the rule, a forbidden token, or its occasion.
 
+    deeds    the tokens in the act, each with its index
     command  the command of the act in the form for display
     """
     shown = command.split("\n")
-    for sought, place in alone.deeds_in(act):
+    for sought, place in deeds:
         deed = "named" if sought.bit & counting.named else "against"
         verb = RAN if act.command or act.read else WROTE
         yield f"{verb} {deed}", _line_of(sought, act, shown if command else [], place)
@@ -55,7 +57,8 @@ def _line_of(sought: Sought, act: Act, command: Sequence[str], place: int) -> Sh
     if act.read or act.commit:
         words = act.read.strip() or next(messages_in(act.commit), "")
         return ShownLine(words.partition("\n")[0], word)
-    if act.changed_file and sought.is_file_of(act):
+    is_of_file = sought.token.form in (UNREAD, READ_FIRST)
+    if act.changed_file and (is_of_file or sought.is_file_of(act)):
         return ShownLine(act.changed_file, word.strip("*"))
     text = act.command or act.added
     lines = text.split("\n")

@@ -22,6 +22,7 @@ from reflector.counts.forms import (
     DEED,
     FILE,
     IMPORT,
+    LEFT,
     NAME,
     NEW_FILE,
     NEW_TEST,
@@ -93,7 +94,7 @@ class Sought(NamedTuple):
         contain it.
         """
         # A search for a part of the text first is ten times as fast.
-        match = self.begin in text and _command(self.token).search(text)
+        match = self.begin in text and expression_of(self.token).search(text)
         return match.start() if match else -1
 
     def place_in_command(self, command: str) -> int:
@@ -104,9 +105,9 @@ class Sought(NamedTuple):
         is_read = token.is_path and not token.negated
         if token.form in _OF_COMMANDS or token.is_option or is_read or _is_banned_program(token):
             return self.place_in(command)
-        if token.form == SUPPRESSED or (token.negated and token.is_plain):
+        if token.form in (SUPPRESSED, LEFT) or (token.negated and token.is_plain):
             return -1  # an argument does not run a forbidden word
-        matches = _command(token).finditer(command) if self.begin in command else ()
+        matches = expression_of(token).finditer(command) if self.begin in command else ()
         run = (
             each.start()
             for each in matches
@@ -167,30 +168,34 @@ class Sought(NamedTuple):
         return act.is_new and (is_test or self.token.form == NEW_FILE)
 
     def is_added_by(self, act: Act) -> bool:
-        """Return whether a change of a file adds the token. Comments and prose do not count for a
-        rule against an identifier.
+        """Return whether a change of a file adds the token."""
+        return self.gain_in(act) > 0
+
+    def gain_in(self, act: Act) -> int:
+        """Return how often a change of a file adds the token, less how often it removes the token.
+        Comments and prose do not count for a rule against an identifier.
         """
         is_program = self.token.is_program and self.token.negated
         if is_program or self.token.form in _OF_COMMANDS:
-            return False
+            return 0
         if self.token.form == SUPPRESSED and is_prose(act.file):
-            return False
-        if self.token.form:
+            return 0
+        if self.token.form not in ("", LEFT):
             removed = self._places_in(act.removed, act.file)
-            return len(self._places_in(act.added, act.file)) > len(removed)
+            return len(self._places_in(act.added, act.file)) - len(removed)
         if self.token.is_plain:
             word = self.token.text
             added = uses_as_code(word, act.added, act.file)
-            return added > 0 and added > uses_as_code(word, act.removed, act.file)
+            return added and added - uses_as_code(word, act.removed, act.file)
         expression = _expression(self.token.text)
         if self.token.negated and self.token.is_command and may_only_describe(act.file):
-            return False
+            return 0
         is_banned_code = self.token.negated and not _OF_COMMENTS.match(self.token.text)
         number, number_before = (
             len(expression.findall(without_comments(text, act.file) if is_banned_code else text))
             for text in (act.added, act.removed)
         )
-        return number > number_before
+        return number - number_before
 
 
 def sought_of(token: Token, key: int, bit: int) -> Sought:
@@ -220,7 +225,7 @@ def _is_banned_program(token: Token) -> bool:
 
 
 @cache
-def _command(token: Token) -> re.Pattern[str]:
+def expression_of(token: Token) -> re.Pattern[str]:
     """Return an expression for a token in a command. Options may follow each of its words."""
     if token.form == DEED:
         return re.compile(deed_named(token.text).commands, re.MULTILINE)

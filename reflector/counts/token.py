@@ -14,15 +14,20 @@ from reflector.counts.forms import (
     BARE,
     BEFORE_FILE,
     DEED,
+    FAILED_COMMIT,
+    FAILED_PUSH,
     FILE,
     IMPORT,
     NEW_FILE,
     NEW_TEST,
+    PASSED,
     PROGRAM,
     READ,
+    READ_FIRST,
     SCRIPT,
     STAGED,
     SUPPRESSED,
+    UNREAD,
     VERSIONS,
     WITH,
     WITHOUT,
@@ -50,6 +55,14 @@ _KEYWORDS = frozenset(
     " protected pub public raise record return select static struct switch throw trait try type"
     " update use var while with yield".split()
 )
+#: The names of tokens that only the course of a session shows.
+_SHOWN = {
+    UNREAD: "an edit of a file that was not read",
+    READ_FIRST: "a read before an edit",
+    FAILED_COMMIT: "a commit after {} failed",
+    FAILED_PUSH: "a push after {} failed",
+    PASSED: "a commit after {} passed",
+}
 
 
 class Token(NamedTuple):
@@ -110,6 +123,8 @@ class Token(NamedTuple):
         """Its text as a page shows it."""
         if self.form == IMPORT:
             return "an import in a function"
+        if self.form in _SHOWN:
+            return _SHOWN[self.form].format("tests" if self.text == "tests" else f"`{self.text}`")
         if self.form in subjects.FORMS:
             return subjects.shown(self.form, self.text)
         if self.form == READ:

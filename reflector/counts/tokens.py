@@ -17,6 +17,7 @@ from reflector.counts.forms import (
     BARE,
     BEFORE_FILE,
     DEED,
+    LEFT,
     NAME,
     NEW_FILE,
     PROGRAM,
@@ -31,6 +32,7 @@ from reflector.counts.forms import (
     names,
     names_folder,
 )
+from reflector.counts.orders import leaves_code, orders_in, removes_code
 from reflector.counts.scopes import scope_of_token
 from reflector.counts.shell import script_in
 from reflector.counts.spellings import versions_of
@@ -122,7 +124,8 @@ def tokens_of(text: str) -> tuple[Token, ...]:
                 tokens.update({other.form + other.text: other for other in others})
     formed = [*forms_of(text), *subjects_in(text)]
     forms = [Token(name, negated=True, form=form) for name, form in formed]
-    return (*forms, *tokens.values())[:MOST_TOKENS]
+    orders = [Token(name, negated, form=form) for name, form, negated in orders_in(text)]
+    return (*dict.fromkeys(orders), *forms, *tokens.values())[:MOST_TOKENS]
 
 
 def _option_missing(text: str, around: Around) -> re.Match[str] | None:
@@ -163,6 +166,8 @@ def _token(around: Around, written: str) -> Token:
             return Token(deed.name, negated=True, form="" if is_command else DEED)
         if not around.span:
             return Token(deed.name, negated=True, scope="part", form=DEED)
+    if removes_code(written, around.before, around.after):
+        return Token(written, negated=True, form=LEFT)
     script = script_in(written, around.before, around.after) if around.span else ""
     token = Token(script or written, around.negated)
     token = token._replace(form=SCRIPT if script else _form_of(token, around))
@@ -174,6 +179,8 @@ def _form_of(token: Token, around: Around) -> str:
     if placeholder and _FILE_PLACEHOLDER.match(around.span, placeholder.start()):
         is_program = token.text.partition(" ")[0] in PROGRAMS
         return BEFORE_FILE if is_program else ""
+    if token.negated and leaves_code(token.text, around.reach):
+        return LEFT
     program = token.text.partition(" ")[0]
     if token.is_program and not token.negated and _ASKED_TO_RUN.search(around.before):
         return PROGRAM

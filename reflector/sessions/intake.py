@@ -679,6 +679,7 @@ def _result_events(
     counts = PartCounts()
     if rules is not None:
         counts.is_whole = is_whole(source.path)
+        counts.is_first = not reading.line
         messages = rules.passing(messages, counts)
     outcome = read_outcome(messages, answered=bool(reading.line))
     outcome.began = iso_time(outcome.began)

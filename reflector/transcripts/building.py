@@ -240,6 +240,7 @@ def by_model(
     calls: tuple[ToolCall, ...] = (),
     synthetic: bool = False,
     tokens: int = 0,
+    branch: str = "",
 ) -> Message:
     """Return a message of the model. With `synthetic`, the client wrote it under the model's
     name.
@@ -258,6 +259,7 @@ def by_model(
         calls=calls,
         offset=place.offset,
         tokens=tokens,
+        branch=branch,
     )
 
 

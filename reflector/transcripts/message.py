@@ -79,6 +79,7 @@ class Message(NamedTuple):
     offset    byte offset of the record's line in the file
     tokens    number of tokens that the model wrote, 0 if the agent does not record it; each record
               of one answer has the number that it adds
+    branch    the git branch at the time of the record; "" if it is unknown
     beside    names of bullets whose citations were removed from the text, because the judge that
               reads it does not judge them there
     """
@@ -96,6 +97,7 @@ class Message(NamedTuple):
     offset: int = 0
     tokens: int = 0
     beside: tuple[str, ...] = ()
+    branch: str = ""
 
 
 @dataclass(slots=True)

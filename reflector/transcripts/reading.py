@@ -382,7 +382,7 @@ def _bounded(message: Message) -> Message:
 @contextmanager
 def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
     """Open a transcript without the text that reflector shows: calls have only their whole
-    arguments, and results may be without text.
+    arguments, and results may be without text, unless they report an error.
 
     Raises: as `scan`.
     """

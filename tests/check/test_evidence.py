@@ -214,6 +214,27 @@ def test_evidence_of_a_commit_is_shown(agent_here: Agent, rule: str, call: str, 
     assert line in _lines(agent_here, 1, made)[-1]
 
 
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("Commit only if the tests pass.", "used      git commit -m a"),
+        ("Never commit on `main`.", "ran       git commit -m a"),
+        ("Read a file before you edit it.", "used      /shop/a.test.ts"),
+        ("Never leave `it.only` in tests.", "wrote     it.only(b)"),
+        ("Never edit `uv.lock`.", "wrote     uv.lock"),
+    ],
+)
+def test_evidence_of_a_course_is_shown(agent_here: Agent, rule: str, line: str) -> None:
+    (agent_here.project / "CLAUDE.md").write_text(f"- {rule}\n")
+    made = Session("s-1").runs("pytest -q", "Exit code 1", is_error=True)
+    call = {"file_path": "/shop/a.test.ts", "old_string": "x", "new_string": "y\nit.only(b)"}
+    made.records.append(_call_of("Edit", call, made))
+    made.runs("sed -i s/a/b/ uv.lock", "").runs("git commit -m a", "")
+    for record in made.records:
+        record["gitBranch"] = "main"
+    assert any(line in shown for shown in _lines(agent_here, 1, made))
+
+
 def test_page_names_the_first_row(agent_here: Agent) -> None:
     _lines(agent_here, LINT, _command("eval()"), Session("s-2").runs("git commit", ""))
     shown = agent_here.call("check").out

@@ -136,6 +136,8 @@ def test_followed_before_needs_five_sessions(
         ("a push to the main branch", "made a push to the main branch"),
         ("a title without a type", "wrote a title without a type"),
         ("a read of `a` or a read of `b`", "read `a` or `b`"),
+        ("a change of `a` or a change of `b`", "changed `a` or `b`"),
+        ("a commit after tests failed", "made a commit after tests failed"),
     ],
 )
 def test_part_that_a_rule_speaks_against_is_named(breached: str, deed: str) -> None:

@@ -75,6 +75,19 @@ def test_session_counts_once_however_it_is_cut(
     assert counts.steps == 2
 
 
+def test_earlier_window_may_have_read_a_file(ledger: Ledger, tmp_path: Path) -> None:
+    rule = rule_of("Read a file before you edit it.")
+    first = Session().user("Fix it.").runs("", "x = 1", tool="Read")
+    whole = Session()
+    whole.records = [*first.records]
+    whole.runs("", "ok", tool="Edit")
+    arguments = {"file_path": "/shop/a.py", "old_string": "a", "new_string": "b"}
+    whole.records[-2]["message"]["content"][0]["input"] = arguments
+    for session in (first, whole):
+        _taken(ledger, session, tmp_path, rule_set([rule]))
+    assert not _counts(ledger)["s-1"].marks.get(rule.key, Marks()).written
+
+
 def test_counts_are_as_of_a_position(ledger: Ledger, tmp_path: Path, rules: RuleSet) -> None:
     before = ledger.head().position
     _taken(ledger, _session(), tmp_path, rules)

@@ -10,7 +10,7 @@ import pytest
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.reading import load_transcript, read_messages, scan
+from reflector.transcripts.reading import load_transcript, open_session, read_messages, scan
 from reflector.transcripts.records import LINE_LIMIT, record_key
 from tests.transcripts.records import (
     SNAPSHOT,
@@ -85,6 +85,25 @@ def test_session_reads_as_words_calls_and_results(path: Path) -> None:
     assert answered.timestamp == "2026-02-01T00:02:00.000Z"
     assert answered.calls[0].id == returned.results[0].call_id == "toolu_1"
     assert {one.role for one in (asked, returned)} == {"user"}
+
+
+def test_call_has_the_branch_of_its_record(path: Path) -> None:
+    [message] = read(path, {**assistant(1, call(command="ls")), "gitBranch": "fix/a"})
+    assert message.branch == "fix/a"
+
+
+def test_open_session_keeps_the_text_of_errors(path: Path) -> None:
+    results = [result("Exit code 1", is_error=True), result("ok")]
+    write(
+        path,
+        [
+            assistant(1, call(command="ls")),
+            *(user(2 + n, [each]) for n, each in enumerate(results)),
+        ],
+    )
+    with open_session(path) as reading:
+        texts = [each.text for message in reading for each in message.results]
+    assert texts == ["Exit code 1", ""]
 
 
 def test_glued_and_torn_records_are_found(path: Path) -> None:

@@ -336,6 +336,7 @@ class ClaudeCode(Conversation):
             calls=tuple(calls),
             synthetic=record.get("isApiErrorMessage") is True or body.get("model") == "<synthetic>",
             tokens=self._added_tokens(body),
+            branch=short_text(record.get("gitBranch")),
         )
 
     def _call(self, block: dict[str, Any]) -> ToolCall:
@@ -384,7 +385,8 @@ class ClaudeCode(Conversation):
             if is_error and _is_refusal(answer, detail, self._tools.get(call_id, "")):
                 origin = "refusal"
                 reasons.append(_refusal_reason(answer))
-            text = "" if self.brief else _answer_text(answer, detail)
+            is_needed = is_error or not self.brief
+            text = _answer_text(answer, detail) if is_needed else ""
             choice = "" if is_error else self._choice(call_id, detail, place)
             edited = fields(detail) if len(answers) == 1 else {}
             former = edited.get("originalFile")
