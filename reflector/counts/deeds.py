@@ -49,7 +49,18 @@ def _command(text: str) -> str:
 
 _THE = r"(?:(?:the|any|your|our|all|existing|old|git|pre-commit|database|db|schema|new) )*"
 _PUSHING = r"push(?:ing|es)?"
-_COMMITTING = r"(?:committing|commits?|make a commit)"
+_COMMITTING = r"(?:committing|(?:mak(?:e|ing) (?:an?y? )?)?commits?)"
+_CHANGES = r"(?:(?:changes|code|commits|anything|directly|straight) )*"
+_MAIN = (
+    r"(?:the )?`?(?:main|master)`?(?:(?: ?/ ?| or | and )`?(?:main|master)`?)?(?: branch)?"
+    r"(?: directly)?"
+)
+_COMMIT = rf"{BEGIN}git{OPTIONS} +commit(?![\w.-])"
+_PUSH_MAIN = rf"{BEGIN}git{OPTIONS} +push\b[^;&|\n]*? (?:\S+:)?(?:main|master)(?![^\s;&|\"'])"
+#: A push that does not name a branch.
+_PLAIN_PUSH = (
+    rf"{BEGIN}git{OPTIONS} +push(?: +-\S+)*(?: +origin(?: +HEAD)?)?(?= *(?:\Z|[;&|)\n]|\d?>))"
+)
 _SKIPPING = rf"(?:skip|bypass|disabl)(?:p?ing|e)? {_THE}(?:hooks?|pre-commit(?: checks?)?)"
 _FORCE = Deed(
     "git push -f",
@@ -105,21 +116,27 @@ _DEEDS = (
     Deed(
         "git push main",
         "a push to the main branch",
-        rf"{_PUSHING} (?:(?:changes|code|commits|anything|directly|straight) )*to (?:the )?"
-        r"`?(?:main|master)`?(?: branch)?",
-        rf"{BEGIN}git{OPTIONS} +push\b[^;&|\n]*? (?:\S+:)?(?:main|master)(?![^\s;&|\"'])",
+        rf"{_PUSHING} {_CHANGES}to {_MAIN}",
+        _PUSH_MAIN,
         ("main", "master"),
-        on_main=rf"{BEGIN}git{OPTIONS} +push(?: +-\S+)*(?: +origin(?: +HEAD)?)?"
-        r"(?= *(?:\Z|[;&|)\n]|\d?>))",
+        on_main=_PLAIN_PUSH,
     ),
     Deed(
         "git commit main",
         "a commit on the main branch",
-        rf"(?:{_COMMITTING}|work(?:ing)?) (?:(?:changes|code|anything|directly|straight) )*"
-        r"(?:to|on|onto|in) (?:the )?`?(?:main|master)`?(?: branch)?",
+        rf"(?:{_COMMITTING}|work(?:ing)?) {_CHANGES}(?:to|on|onto|in) {_MAIN}",
         r"(?!)",
         ("commit",),
-        on_main=rf"{BEGIN}git{OPTIONS} +commit(?![\w.-])",
+        on_main=_COMMIT,
+    ),
+    Deed(
+        "git commit main; git push main",
+        "a commit on the main branch or a push to it",
+        rf"(?:{_COMMITTING}(?: to)? or {_PUSHING}|{_PUSHING}(?: to)? or {_COMMITTING}) "
+        rf"{_CHANGES}(?:to|on) {_MAIN}",
+        _PUSH_MAIN,
+        ("main", "master"),
+        on_main=rf"{_COMMIT}|{_PLAIN_PUSH}",
     ),
     Deed(
         "npm install -g",
@@ -145,7 +162,8 @@ _BY_NAME = {deed.name: deed for deed in _DEEDS}
 _EVERY = re.compile(
     r"(?:(?<=`)\)|[`\"'*_]*)(?:\s*(?:/|,? (?:or|and)|,|with|using|via)\s*`[^`\n]*`)*\s*"
     r"(?:yourself|on your own|(?:to|on) (?:any|the|your) (?:branch(?:es)?|remote|repo\w*))?"
-    r"(?:\Z|[.;:!?—–]|\(`|(?:,\s+)?(?:because|since|it|as|so|even|just|always|never|instead)\b)",
+    r"(?:\Z|[.;:!?—–]|\(`|(?:,\s+)?(?:because|since|it|as|so|even|just|always|never|instead)\b"
+    r"|,\s+(?:create|make|open|use|work|switch)\b)",
     re.IGNORECASE,
 )
 #: A branch in the sentence of a ban.

@@ -55,7 +55,32 @@ _INTO = re.compile(
     r"\b(?:files?|anything|tests?|specs?)\s+(?:in|into|to|under|inside|within)\s+(?:the\s+)?\Z",
     re.IGNORECASE,
 )
-_FOLDER_AFTER = re.compile(r"`?\s+(?:folder|directory|dir)\b", re.IGNORECASE)
+_FOLDER_AFTER = re.compile(r"`?\s+(?:folders?|director(?:y|ies)|dirs?)\b", re.IGNORECASE)
+#: A place for tests, and a place where they must not be.
+_TESTS_PLACED = re.compile(
+    r"\W*(?:always\s+)?(?:(?:put|place|keep|write|add)\s+)?(?:(?:all|the|unit|new)\s+)*tests?\b",
+    re.I,
+)
+_NOT_IN = re.compile(
+    r"\W*(?:never|not)(?:\s+(?:go|live|belong))?\s+(?:in|into|under|inside)\s+(?:the\s+)?", re.I
+)
+#: The beginning of a rule whose subject is a file, and words after it that forbid a deed with it:
+#: "`a/` is generated: never edit it".
+_SUBJECT = re.compile(
+    r"\W*(?:(?:the|all|any|(?:auto-?)?generated)\s+)*"
+    r"(?:(?:files?|code|everything|anything)\s+(?:in|under|inside)\s+)?`?",
+    re.IGNORECASE,
+)
+_LATER = re.compile(
+    r"`?(?:\s+(?:folders?|files?))?\s*(?::|\s(?:is|are|contains?|must|should|may)\b)[^`]{0,60}?"
+    r"(?:\b(?:never|do not|don['’]?t)(?:\s+(?:ever|manually|directly))*"
+    r"\s+(?:edit|modify|change|touch|(?P<read>read|open|print))\s+(?:it|them|these|those)"
+    r"|\b(?:not|never)\s+be\s+(?:(?:manually|directly)\s+)?"
+    r"(?:edited|modified|changed|touched|(?P<be_read>read|opened|printed)))"
+    r"(?:\s+(?:files?|by\s+hand|manually|directly|yourself))*\s*"
+    r"(?:\Z|[.;,:!(—–](?!\s*(?:unless|except|if|when|but|only)\b))",
+    re.IGNORECASE,
+)
 #: What a rule forbids to do with a file.
 _DEEDS_WITH_FILES = {
     FILE: _EDIT,
@@ -68,7 +93,8 @@ _DEEDS_WITH_FILES = {
 }
 #: Words around a path that do not restrict a rule against changes of it.
 _ANY_PART = re.compile(
-    r"\b(?:anything|contents?|of|under|inside|within|below|in|to|generated)\b", re.IGNORECASE
+    r"\b(?:anything|contents?|of|under|inside|within|below|in|to|(?:auto-?)?generated)\b",
+    re.IGNORECASE,
 )
 #: A rule against changes by hand, with the files between the words.
 _BY_HAND = re.compile(
@@ -128,8 +154,22 @@ _FUNCTIONS = {
 }
 
 
-def deeds_with_file(words: str) -> list[str]:
-    """Return the forms of the deeds that these words forbid to do with a file."""
+def ban_after(before: str, after: str) -> str:
+    """Return a ban in other words if a rule forbids a deed with a file after it names the file; ""
+    if it does not.
+    """
+    later = _LATER.match(after) if _SUBJECT.fullmatch(before) else None
+    is_read = later is not None and (later["read"] or later["be_read"])
+    return "" if later is None else "never read" if is_read else "never edit"
+
+
+def deeds_with_file(words: str, before: str) -> list[str]:
+    """Return the forms of the deeds that these words forbid to do with a file.
+
+    before  the words before the file in its sentence
+    """
+    if _NOT_IN.fullmatch(words) and _TESTS_PLACED.match(before):
+        return [NEW_TEST]
     new = _NEW.search(words)
     if new:
         return [NEW_TEST if new["tests"] else NEW_FILE]
@@ -138,7 +178,8 @@ def deeds_with_file(words: str) -> list[str]:
 
 def names_folder(reach: str, after: str) -> bool:
     """Return whether these words around a name show that it is the name of a folder."""
-    return _INTO.search(reach) is not None or _FOLDER_AFTER.match(after) is not None
+    is_place = _INTO.search(reach) or _NOT_IN.fullmatch(reach)
+    return bool(is_place) or _FOLDER_AFTER.match(after) is not None
 
 
 def without_deed(words: str, form: str) -> str:
@@ -146,7 +187,7 @@ def without_deed(words: str, form: str) -> str:
     if form == SUPPRESSED:
         return _SUPPRESSES.sub("", words)
     if form in (NEW_FILE, NEW_TEST):
-        return _NEW.sub("", words)
+        return "" if _NOT_IN.fullmatch(words) else _NEW.sub("", words)
     if form not in _DEEDS_WITH_FILES:
         return words
     for deed in _DEEDS_WITH_FILES.values():

@@ -33,6 +33,8 @@ from reflector.counts.token import Token
 Applies = Callable[[int, Act], bool]
 _COMMIT = re.compile(rf"{BEGIN}git{OPTIONS} +commit(?![\w.-])", re.MULTILINE)
 _PUSH = re.compile(rf"{BEGIN}git{OPTIONS} +push(?![\w.-])", re.MULTILINE)
+#: Some words of one command. A limit keeps the time of a search linear.
+_WORDS = r"[^;&|\n]{0,200}"
 _NAME = re.compile(r"\.?[\w+-](?:[\w@.+-]*[\w+-])?")
 #: Files that an agent gets at the start of a session.
 _LOADED = frozenset(("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", "MEMORY.md"))
@@ -40,13 +42,13 @@ _PRINTS = re.compile(r"\b(?:cat|bat|less|more|head|tail|nl|sed|awk|python[\d.]*|
 #: A command that may print files without naming them.
 _PRINTS_MANY = re.compile(
     r"\b(?:xargs|while|for|find|git +(?:diff|show|log)|gh +pr +diff|python[\d.]*|node|perl|ruby)\b"
-    r"|\b(?:cat|bat|less|more|head|tail|nl|sed|awk)\b[^;&|\n]*[*$`?{]"
+    rf"|\b(?:cat|bat|less|more|head|tail|nl|sed|awk)\b{_WORDS}[*$`?{{]"
 )
 _TEST_RUN = re.compile(
     rf"{BEGIN}(?:(?:npx|bunx|pnpm|yarn|uv +run|poetry +run|bundle +exec|python[\d.]* +-m)"
     rf"(?: +exec)? +)?{FOLDER}(?:(?:pytest|vitest|jest|mocha|rspec|phpunit|ctest|tox|nox)"
     r"(?![\w./-])|(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|mix|swift|make|just|task|rake|mise)"
-    r"(?: -\S+| run)* (?:\w+:)?test\b|(?:mvnw?|gradlew?) [^|;&\n]*\b(?:test|verify)\b)",
+    rf"(?: -\S+| run)* (?:\w+:)?test\b|(?:mvnw?|gradlew?) {_WORDS}\b(?:test|verify)\b)",
     re.MULTILINE,
 )
 _TEST_WORD = re.compile(r"test|spec|check|verify|\bci\b", re.IGNORECASE)
@@ -59,13 +61,13 @@ _UNTESTED = range(2, 6)
 _FIRST_OF_SHELL = 124
 #: After these commands, the branch of the next record may be an old one.
 _LEAVES_BRANCH = re.compile(
-    r"\bgit\b[^;&|\n]*? (?:checkout|switch|worktree|clone|init|rebase|bisect)\b"
+    rf"\bgit\b{_WORDS}? (?:checkout|switch|worktree|clone|init|rebase|bisect)\b"
     r"(?! +(?:--|\.)(?:\s|\Z))"
 )
-_ELSEWHERE = re.compile(r"\b(?:cd|pushd) +[\"']?(?:/|~|\$|[A-Za-z]:|[^;&|\n]*\.\.)|\bgit +-C\b")
+_ELSEWHERE = re.compile(rf"\b(?:cd|pushd) +[\"']?(?:/|~|\$|[A-Za-z]:|{_WORDS}\.\.)|\bgit +-C\b")
 #: Commands that may take back each change of a file.
 _TAKES_BACK = re.compile(
-    r"\bgit\b[^;&|\n]*? (?:checkout(?! +-[bB])|restore|stash|reset|clean|revert|apply)\b|\bpatch\b"
+    rf"\bgit\b{_WORDS}? (?:checkout(?! +-[bB])|restore|stash|reset|clean|revert|apply)\b|\bpatch\b"
 )
 
 

@@ -24,10 +24,13 @@ TESTS = "tests"
 _FILE = r"(?:(?:an?|the|any|each|every|all|whole|entire|existing|source|target|relevant)\s+)*files?"
 _EDITING = r"(?:edit|modify|chang|touch|writ)\w*"
 _OBJECT = r"(?:\s+(?:an?|any|the|to|it|them|that|this|file|files|changes|edits))*"
-_END = r"\W*(?:\Z|[.;:,(—–])"
+_END = r"\W*(?:\Z|[.;:,(—–](?!\s*(?:unless|except|if|when|but|only)\b))"
 _READ_FIRST = re.compile(
-    rf"\bread\s+{_FILE}(?:\s+(?:first|fully|completely|contents?)){{0,2}},?\s+before\s+(?:you\s+)?"
+    rf"\bread\s+{_FILE}(?:\s+(?:first|fully|completely|contents?|in\s+full)){{0,2}},?\s+before"
+    r"\s+(?:you\s+)?"
     rf"(?:{_EDITING}|mak(?:e|ing)\s+(?:any\s+)?(?:changes|edits)){_OBJECT}{_END}"
+    rf"|\bbefore\s+(?:you\s+)?{_EDITING}\s+{_FILE},\s+(?:always\s+|first\s+)?read\s+"
+    rf"(?:it|them|the\s+file)(?:\s+(?:first|fully|in\s+full|completely))*{_END}"
     rf"|\b(?:never|do not|don['’]?t)\s+{_EDITING}\s+{_FILE}\s+(?:without\s+(?:first\s+)?reading"
     rf"|before\s+(?:you\s+)?(?:have\s+)?read(?:ing)?|(?:that\s+)?you\s+have(?:\s+not|n['’]t)\s+read)"
     rf"{_OBJECT}(?:\s+(?:first|yet))?{_END}",
@@ -42,6 +45,8 @@ _NEVER = r"(?:never|do not|don['’]?t)"
 _CHECKED = [
     re.compile(pattern.format(check=_CHECK.format("check"), act=_ACT.format("act")), re.IGNORECASE)
     for pattern in (
+        rf"\bbefore\s+(?:you\s+)?{{act}}(?:\s+\w+)?,\s+(?:(?:make\s+sure|ensure|verify)\s+(?:that\s+)?"
+        rf")?{{check}}(?:\s+(?:must|should|has\s+to|have\s+to|needs?\s+to|all)){{{{0,2}}}}\s+{_PASSES}",
         rf"{{check}}(?:\s+(?:must|should|has\s+to|have\s+to|needs?\s+to|all|always)){{{{0,3}}}}"
         rf"\s+{_PASSES}\s+before\s+(?:you\s+|each\s+|every\s+|any\s+|an?\s+)*{{act}}",
         rf"\bonly\s+{{act}}(?:\s+\w+)?\s+(?:if|when|after|once)\s+{{check}}(?:\s+all)?\s+{_PASSES}",
@@ -54,12 +59,23 @@ _CHECKED = [
     )
 ]
 
+#: Words that restrict the order after them.
+_CASE = re.compile(r"\b(?:when(?:ever)?|if|on|in|for|while|during|after|unless)\b", re.IGNORECASE)
+
+_BRANCH = r"(?:(?:an?|your|own|new|separate|dedicated|feature|topic)\s+)+branch(?:es)?\b"
+_SPAN = re.compile(r"`([^`\n]+)`")
+#: Commands in a row, up to the last one.
+_LISTED = re.compile(r"(?:`[^`\n]+`(?:,|,?\s+and)\s+){0,8}`[^`\n]+`\Z")
+
 _ON_A_BRANCH = re.compile(
-    r"\W*(?:always\s+|please\s+|only\s+)*(?:work|commit|develop)(?:\s+only|\s+always)?\s+(?:on|in|to)"
-    r"\s+(?:(?:an?|your|own|new|separate|dedicated|feature|topic)\s+)+branch(?:es)?\b"
-    rf"{_END}",
+    r"\W*(?:always\s+|please\s+|only\s+)*(?:"
+    r"(?:work|commit|develop|do\s+all\s+(?:your\s+)?work)(?:\s+only|\s+always)?\s+(?:on|in|to)"
+    rf"\s+{_BRANCH}|(?:create|make|open|use)\s+{_BRANCH}\s+for\s+"
+    rf"(?:(?:each|every|all|any|your|new)\s+)*(?:changes?|features?|tasks?|fix(?:es)?|work)){_END}",
     re.IGNORECASE,
 )
+#: The texts of tokens about the main branch.
+_OF_MAIN = frozenset(("main", "master", "git commit main", "git push main"))
 
 #: Code that may stay in a session, but not in the project.
 _LEAVES = re.compile(
@@ -81,18 +97,33 @@ def orders_in(text: str) -> Iterator[tuple[str, str, bool]]:
     """Yield the text and the form of each token of a rule about the course of a session, and
     whether the rule is against the act.
     """
-    if _READ_FIRST.search(text):
+    reading = _READ_FIRST.search(text)
+    if reading and _is_general(text[: reading.start()]):
         yield "edit", UNREAD, True
         yield "read", READ_FIRST, False
     for pattern in _CHECKED:
         for order in pattern.finditer(text):
-            check = (order["check"] or "").strip("`")
+            if not _is_general(text[: order.start()]):
+                continue
             is_push = order["act"].casefold() == "push"
-            yield check or TESTS, FAILED_PUSH if is_push else FAILED_COMMIT, True
-            if not check and not is_push:
+            form = FAILED_PUSH if is_push else FAILED_COMMIT
+            listed = _LISTED.search(text[: order.end("check")]) if order["check"] else None
+            checks = _SPAN.findall(listed[0]) if listed else [TESTS]
+            yield from ((check, form, True) for check in checks)
+            if checks == [TESTS] and not is_push:
                 yield TESTS, PASSED, False
     if _ON_A_BRANCH.match(text):
         yield "git commit main", DEED, True
+
+
+def _is_general(before: str) -> bool:
+    """Return whether the words before an order do not restrict it to a case."""
+    return _CASE.search(re.split(r"[.;!?\n]", before)[-1]) is None
+
+
+def is_of_main(text: str) -> bool:
+    """Return whether a token is about the main branch."""
+    return text in _OF_MAIN
 
 
 def leaves_code(written: str, reach: str) -> bool:
@@ -108,4 +139,6 @@ def removes_code(written: str, before: str, after: str) -> bool:
 
 def without_leaving(words: str) -> str:
     """Return words against code that is left without those that do not restrict the ban."""
-    return re.sub(rf"{_LEAVES.pattern}|\b(?:debug|behind|stray|temporary)\b", "", words, flags=re.I)
+    return re.sub(
+        rf"{_LEAVES.pattern}|\b(?:debug(?:ging)?|behind|stray|temporary)\b", "", words, flags=re.I
+    )

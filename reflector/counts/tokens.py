@@ -26,13 +26,14 @@ from reflector.counts.forms import (
     VERSIONS,
     WITH,
     WITHOUT,
+    ban_after,
     deeds_with_file,
     forms_of,
     is_suppressed,
     names,
     names_folder,
 )
-from reflector.counts.orders import leaves_code, orders_in, removes_code
+from reflector.counts.orders import is_of_main, leaves_code, orders_in, removes_code
 from reflector.counts.scopes import scope_of_token
 from reflector.counts.shell import script_in
 from reflector.counts.spellings import versions_of
@@ -125,7 +126,9 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     formed = [*forms_of(text), *subjects_in(text)]
     forms = [Token(name, negated=True, form=form) for name, form in formed]
     orders = [Token(name, negated, form=form) for name, form, negated in orders_in(text)]
-    return (*dict.fromkeys(orders), *forms, *tokens.values())[:MOST_TOKENS]
+    needs_branch = any(order.form == DEED for order in orders)
+    named = [token for token in tokens.values() if not (needs_branch and is_of_main(token.text))]
+    return (*dict.fromkeys(orders), *forms, *named)[:MOST_TOKENS]
 
 
 def _option_missing(text: str, around: Around) -> re.Match[str] | None:
@@ -147,13 +150,18 @@ def _tokens(around: Around, written: str) -> list[Token]:
     """Return the tokens of a text: one for each deed with a file that the rule forbids, else one.
     The name of a folder gets a slash at its end.
     """
-    forms = deeds_with_file(around.reach) if around.negated else []
-    is_named_as_folder = names_folder(around.reach, around.after)
+    is_named_first = around.span != "" and not around.negated
+    ban = ban_after(around.text[: around.start], around.after) if is_named_first else ""
+    reach = around.reach if around.negated else ban
+    forms = deeds_with_file(reach, around.before)
+    is_named_as_folder = names_folder(reach, around.after)
     is_folder = is_named_as_folder and _FOLDER.fullmatch(written)
     file = Token(f"{written.rstrip('/')}/" if is_folder else written, negated=True)
     is_part_of_file = is_named_as_folder and not is_folder and NEW_FILE in forms
     if is_part_of_file or not (forms and (file.is_path or file.is_pattern)):
         return [_token(around, written)]
+    if ban:
+        return [file._replace(form=form) for form in forms]
     deeds = (file._replace(form=form) for form in forms)
     return [deed._replace(scope=scope_of_token(deed, around)) for deed in deeds]
 

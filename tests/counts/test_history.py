@@ -44,6 +44,7 @@ EDIT = edits("b", "a")
         "Read files fully before making changes to them.",
         "Never edit a file without reading it first.",
         "Do not modify files you haven't read.",
+        "Before you edit a file, read it first.",
     ],
 )
 @pytest.mark.parametrize(
@@ -71,7 +72,13 @@ def test_edit_of_unread_file_is_broken(rule: str, messages: list[Message], verdi
 
 
 @pytest.mark.parametrize(
-    "rule", ["Read CONTRIBUTING.md before you edit.", "Read the docs before you change files."]
+    "rule",
+    [
+        "Read CONTRIBUTING.md before you edit.",
+        "Read the docs before you change files.",
+        "Read a file before you edit it, unless it is small.",
+        "For refactorings: read a file before you edit it.",
+    ],
 )
 def test_other_reading_is_not_asked_for(rule: str) -> None:
     assert _bits(rule, EDIT)[0] == ""
@@ -131,6 +138,8 @@ LINT = runs("pnpm lint")
         "Never commit unless `pnpm lint` passes.",
         "Make sure that `pnpm lint` passes before committing.",
         "Don't commit if `pnpm lint` fails.",
+        "Before committing, make sure `pnpm lint` passes.",
+        "`pnpm lint` and `pnpm test` must pass before you commit.",
     ],
 )
 def test_commit_after_failed_command_is_broken(rule: str) -> None:
@@ -172,6 +181,11 @@ def test_failed_command_was_still_run() -> None:
         ("Commit only if the tests pass.", [runs("pytest -q"), _ends(1), COMMIT], "broken"),
         ("All tests must pass before you commit.", [runs("npm test"), _ends(1), COMMIT], "broken"),
         ("Never commit with failing tests.", [runs("go test ./..."), _ends(1), COMMIT], "broken"),
+        (
+            "On release branches, commit only if the tests pass.",
+            [runs("pytest"), _ends(1), COMMIT],
+            "",
+        ),
         ("Never push if the tests fail.", [runs("npm t"), _ends(1), runs("git push")], ""),
         ("Never push if the tests fail.", [runs("jest"), _ends(1), runs("git push")], "broken"),
         ("Never commit with failing tests.", [runs("pytest -q"), _ends(0), COMMIT], "followed"),
@@ -199,6 +213,11 @@ def test_result_of_tests_precedes_a_commit(
         "Do not commit to the master branch.",
         "Never work on `main`.",
         "Work on a branch.",
+        "Create a new branch for each change.",
+        "Commit to a branch, not to `main`.",
+        "Never commit or push to main.",
+        "Don't make commits on main/master.",
+        "Do not commit to `main`, create a branch first.",
         "Always work on a feature branch, never on main.",
     ],
 )
@@ -256,6 +275,27 @@ def test_push_to_main_branch_is_broken(branch: str, command: str, verdict: str) 
 )
 def test_restricted_rule_about_branches_needs_a_judge(rule: str) -> None:
     assert _bits(rule, _on("main", "git commit -m x"))[0] == ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "piece"),
+    [
+        ("Never commit on `main`.", "git x "),
+        ("Never commit on `main`.", "cd x "),
+        ("Do not push to `main`.", "git push -x "),
+        ("Read a file before you edit it.", "cat x "),
+        ("Commit only if the tests pass.", "make -x "),
+        ("Commit only if the tests pass.", "cd x && "),
+        ("Never leave `it.only`.", "git x "),
+        ("Never edit `a.json`.", "echo > "),
+        ("Never edit `a.json`.", "sed -i '"),
+        ("Never edit `a.json`.", '\\"'),
+    ],
+)
+def test_hostile_command_is_read_in_bounded_time(rule: str, piece: str) -> None:
+    command = f"{piece * (60_000 // len(piece))} git commit x"
+    made = rule_of(rule)
+    assert rule_set([made]).count([_on("main", command), _ends(1), EDIT, COMMIT]).steps == 3
 
 
 def test_words_of_the_agent_name_no_file() -> None:

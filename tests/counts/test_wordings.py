@@ -56,6 +56,9 @@ MADE = "Do not touch generated files in `src/gen/`."
         (LOCK, "mv pnpm-lock.yaml old.yaml"),
         (LOCK, "FOO=1 sudo rm -f pnpm-lock.yaml"),
         (LOCK, "git rm pnpm-lock.yaml"),
+        ("`src/gen/` is generated; never edit it by hand.", "sed -i s/a/b/ src/gen/a.ts"),
+        ("Generated code in `src/gen/` must not be edited.", "sed -i s/a/b/ src/gen/a.ts"),
+        ("Do not edit auto-generated files in `src/gen/`.", "sed -i s/a/b/ src/gen/a.ts"),
         (MADE, "sed -i s/a/b/ src/gen/*.ts"),
         (MADE, "cp a.ts b.ts src/gen/"),
         (MADE, "rm src/gen/a.ts"),
@@ -71,6 +74,8 @@ def test_command_changes_a_forbidden_file(rule: str, command: str) -> None:
     [
         (LOCK, "pnpm install && git diff pnpm-lock.yaml > /tmp/a.diff"),
         (LOCK, "cp pnpm-lock.yaml /tmp/b.yaml"),
+        ("Run `a.sh` for the client. Never edit it.", "sed -i s/a/b/ a.sh"),
+        ("`a.sql` is made by a tool; don't edit it, unless asked.", "sed -i s/a/b/ a.sql"),
         (LOCK, "cp pnpm-lock.yaml.bak pnpm-lock.yaml"),
         (LOCK, "sed -n 1p pnpm-lock.yaml"),
         (LOCK, "sed s/a/b/ pnpm-lock.yaml"),
@@ -94,7 +99,7 @@ def test_command_changes_a_forbidden_file(rule: str, command: str) -> None:
     ],
 )
 def test_other_command_changes_no_file(rule: str, command: str) -> None:
-    assert _verdict(rule, runs(command)) == ""
+    assert _verdict(rule, runs(command)) != "broken"
 
 
 def test_removed_file_is_not_written() -> None:
@@ -109,6 +114,10 @@ def test_removed_file_is_not_written() -> None:
         ("Never put tests in `__tests__`.", writes("/app/src/__tests__/a.ts"), "broken"),
         ("Never put tests in the `src` folder.", writes("/app/src/a.test.ts"), "broken"),
         ("Never put tests in `src/`.", writes("/app/src/a.ts"), ""),
+        ("Put tests in `tests/`, not in `src/`.", writes("/app/src/a.test.ts"), "broken"),
+        ("Put tests in `tests/`, not in `src/`.", writes("/app/tests/a.test.ts"), ""),
+        ("Tests never go into `src`.", writes("/app/src/test_a.py"), "broken"),
+        ("Put styles in `styles/`, not in `src/`.", writes("/app/src/a.test.ts"), ""),
         ("Never put tests in `src/`.", edits("b", "a", file="/app/src/a.test.ts"), ""),
         ("Never add new files to `legacy/`.", writes("/app/legacy/a.ts"), "broken"),
         ("Never create files in `legacy/`.", runs("cat > legacy/a <<E\nx\nE"), "broken"),
@@ -130,6 +139,7 @@ def test_new_file_breaks_a_ban(rule: str, message: Message, verdict: str) -> Non
     [
         ("Do not read or print `.env`.", calls("Read", file_path="/app/.env"), "broken"),
         ("Do not read or print `.env`.", runs("cat .env"), "broken"),
+        ("`.env` is secret: never read it.", runs("cat .env"), "broken"),
         ("Never open `secrets/`.", calls("Read", file_path="/app/secrets/key"), "broken"),
         ("Never look into the `secrets` folder.", runs("head secrets/key"), "broken"),
         ("Never read or edit `.env` files.", runs("cat .env.local"), "broken"),
