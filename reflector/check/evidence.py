@@ -200,7 +200,8 @@ def _read(messages: Iterable[Message], alone: RuleSet, rules: RuleSet, session: 
     [(key, counting)] = alone.rules.items()
 
     def show(call: Settled, act: Act, deeds: Sequence[tuple[Sought, int]]) -> None:
-        command = readable(plain_text(call.call.whole.get("command"))) if act.command else ""
+        is_command = act.command or act.change
+        command = readable(plain_text(call.call.whole.get("command"))) if is_command else ""
         session.words = dict(lines_shown(counting, act, deeds, command)) | session.words
 
     for message in alone.passing(messages, session.counts, show):

@@ -219,6 +219,8 @@ def _ran_words(rule: RuleFacts) -> str:
     share = _share_words("in", (rule.counts.ran, rule.counts.sessions))
     if rule.names_command:
         return f"ran {rule.ran or 'its command'}, which the rule asks for, {share}"
+    if rule.ran and not rule.ran.startswith("`"):
+        return f"made {rule.ran} {share}"
     return f"named {rule.ran or 'it'} in a command {share}, which decides nothing"
 
 

@@ -54,6 +54,9 @@ def _line_of(sought: Sought, act: Act, command: Sequence[str], place: int) -> Sh
     place    the index of the token in the command or in the added text
     """
     word = sought.token.text
+    if act.change:
+        file = act.change.file
+        return ShownLine(next((line for line in command if file in line), file), file)
     if act.read or act.commit:
         words = act.read.strip() or next(messages_in(act.commit), "")
         return ShownLine(words.partition("\n")[0], word)

@@ -221,7 +221,7 @@ def test_evidence_of_a_commit_is_shown(agent_here: Agent, rule: str, call: str, 
         ("Never commit on `main`.", "ran       git commit -m a"),
         ("Read a file before you edit it.", "used      /shop/a.test.ts"),
         ("Never leave `it.only` in tests.", "wrote     it.only(b)"),
-        ("Never edit `uv.lock`.", "wrote     uv.lock"),
+        ("Never edit `uv.lock`.", "wrote     sed -i s/a/b/ uv.lock"),
     ],
 )
 def test_evidence_of_a_course_is_shown(agent_here: Agent, rule: str, line: str) -> None:

@@ -189,7 +189,13 @@ def test_number_agrees_with_its_noun(sessions: int, words: str) -> None:
     assert [*known_words(counted, Speech("Claude", TODAY))] == [shown]
 
 
-def test_mention_decides_nothing() -> None:
-    counted = rule(has_words=True, ran="`insta`", since=counts(9, ran=2))
-    shown = "named `insta` in a command in 2 of 9 sessions, which decides nothing"
+@pytest.mark.parametrize(
+    ("ran", "shown"),
+    [
+        ("`insta`", "named `insta` in a command in 2 of 9 sessions, which decides nothing"),
+        ("a commit after tests passed", "made a commit after tests passed in 2 of 9 sessions"),
+    ],
+)
+def test_named_act_is_told_from_a_mention(ran: str, shown: str) -> None:
+    counted = rule(has_words=True, ran=ran, since=counts(9, ran=2))
     assert [*known_words(counted, Speech("Claude", TODAY))] == [shown]
