@@ -106,12 +106,18 @@ class History:
             (of[DEED], _Branch(of[DEED])),
         ]
         self._courses = [course for needed, course in courses if needed]
+        self._seen: set[str] = set()
+
+    def is_old(self, file: str) -> bool:
+        """Return whether an earlier act read or changed a file."""
+        return file in self._seen
 
     def deeds_after(self, act: Act, call: Settled) -> Iterator[tuple[Sought, int]]:
         """Yield the tokens that the next act of a session shows, and keep the act."""
         for course in self._courses:
             yield from course.deeds_in(act, call)
             course.note(act, call)
+        self._seen.add(act.file or act.read.partition(" ")[0])
 
     def hear(self, words: str) -> None:
         """Keep the names of files that the agent got in a message."""
@@ -269,7 +275,7 @@ def _result(command: str, start: int, end: int, call: Settled) -> str:
     """
     before = command[:start].rstrip(" ")
     after = _REDIRECTS.sub("", command[end:]).strip()
-    if call.result is None:
+    if call.result is None or call.call.whole.get("run_in_background"):
         return ""
     if not call.is_failed:
         return "" if re.search(r"[|;\n]|(?<!&)&(?!&)", after) else "passed"

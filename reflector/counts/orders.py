@@ -79,9 +79,16 @@ _OF_MAIN = frozenset(("main", "master", "git commit main", "git push main"))
 
 #: Code that may stay in a session, but not in the project.
 _LEAVES = re.compile(
-    r"\b(?:leave|leaving|left|commit|committing|merge|merging|ship|shipping)\b", re.IGNORECASE
+    r"\b(?:(?P<leaves>leave|leaving|left)|commit|committing|merge|merging|ship|shipping)\b", re.I
 )
 _CODE = re.compile(r"[\w$]+(?:\.\w+)*\(|[\w$]+(?:\.[a-zA-Z]\w*)+|debugger|dbg!\(?")
+#: Code that is only written for a while. Another name, such as `debug.log`, may be that of a file.
+_DEBUGGING = re.compile(
+    r"console(?:\.\w+\(?)?|debugger|(?:it|test|describe|context)\.(?:only|skip)\(?|[fx](?:it|describe)\(?"
+    r"|(?:p?print|breakpoint|pdb\.set_trace|var_dump|dd|puts|println!|dbg!)\(?|binding\.pry"
+    r"|System\.out\.\w+\(?|fmt\.Print\w*\(?",
+    re.IGNORECASE,
+)
 _REMOVES = re.compile(
     r"\b(?:remove|delete|strip|drop)\s+(?:(?:all|any|every|each|the|your|debug|stray|temporary)\s+)*\Z",
     re.IGNORECASE,
@@ -128,13 +135,16 @@ def is_of_main(text: str) -> bool:
 
 def leaves_code(written: str, reach: str) -> bool:
     """Return whether a rule forbids to leave this code in the project, after these words."""
-    return _LEAVES.search(reach) is not None and _CODE.fullmatch(written) is not None
+    leaves = _LEAVES.search(reach)
+    if leaves is None:
+        return False
+    return (_CODE if leaves["leaves"] else _DEBUGGING).fullmatch(written) is not None
 
 
 def removes_code(written: str, before: str, after: str) -> bool:
     """Return whether a rule asks to remove this code before a commit, between these words."""
     is_order = _REMOVES.search(before) is not None and _BEFORE_ACT.match(after) is not None
-    return is_order and _CODE.fullmatch(written) is not None
+    return is_order and _DEBUGGING.fullmatch(written) is not None
 
 
 def without_leaving(words: str) -> str:

@@ -24,6 +24,8 @@ from reflector.counts.forms import (
     IMPORT,
     LEFT,
     NAME,
+    NEW_FILE,
+    NEW_TEST,
     OF_COURSE,
     READ,
     WITH,
@@ -320,7 +322,13 @@ class RuleSet:
     def _count_call(self, call: Settled, counts: PartCounts, left: _Left, show: Show) -> None:
         for act in call.acts():
             if not act.commit or self._subjects:
-                deeds = [*self.deeds_in(act), *left.history.deeds_after(act, call)]
+                is_old = left.history.is_old(act.file)
+                shown = (
+                    (sought, place)
+                    for sought, place in self.deeds_in(act)
+                    if not (is_old and sought.token.form in (NEW_FILE, NEW_TEST))
+                )
+                deeds = [*shown, *left.history.deeds_after(act, call)]
                 self._count_act(act, deeds, counts, left)
                 show(call, act, deeds)
 

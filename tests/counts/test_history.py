@@ -115,6 +115,7 @@ BACK = edits("it(a)", "it.only(a)", file="/app/a.test.ts")
         ("Remove all `it.only` calls before you commit.", [ONLY], "broken"),
         ("Remove all `it.only` calls before you commit.", [ONLY, BACK], ""),
         ("Never write `it.only`.", [ONLY, BACK], "broken"),
+        ("Never commit `debug.log`.", [edits("debug.log", file="/a/b.ts")], ""),
         ("Never commit `node_modules`.", [edits("node_modules", file="/a/b.js")], ""),
     ],
 )
@@ -296,6 +297,20 @@ def test_hostile_command_is_read_in_bounded_time(rule: str, piece: str) -> None:
     command = f"{piece * (60_000 // len(piece))} git commit x"
     made = rule_of(rule)
     assert rule_set([made]).count([_on("main", command), _ends(1), EDIT, COMMIT]).steps == 3
+
+
+def test_background_command_has_no_result() -> None:
+    tests = calls("Bash", command="pytest", run_in_background=True)
+    assert _bits("Commit only if the tests pass.", tests, _ends(0), COMMIT)[0] == ""
+
+
+def test_rewritten_file_is_not_new() -> None:
+    rule = "Never create files in `legacy/`."
+    writing = writes("/app/legacy/a.ts")
+    read = calls("Read", file_path="/app/legacy/a.ts")
+    assert _bits(rule, read, writing)[0] == ""
+    result = ToolResult("1", "", is_error=False, former="y")
+    assert _bits(rule, writing, printed("")._replace(results=(result,)))[0] == ""
 
 
 def test_words_of_the_agent_name_no_file() -> None:
