@@ -240,6 +240,8 @@ COUNTED = (
     "tests/counts/test_tokens.py",
     "tests/counts/test_bans.py",
 )
+COURSE, CHANGES, ORDERS = of("counts", "history changes orders")
+WORDINGS = ("tests/counts/test_wordings.py", "tests/counts/test_history.py")
 REPEATED = ("tests/counts/test_repeated.py",)
 PATTERNS = ("tests/counts/test_globs.py",)
 REQUESTED = ("tests/counts/test_sentences.py", "tests/judges/test_aims.py")
@@ -480,6 +482,17 @@ MUTATIONS = [
         CHECK_EVIDENCE, "alone.occasion and alone.names_command", "alone.occasion", BLAMED_LINES
     ),
     Mutation(COUNT, "LATE if counts.is_whole else UNKNOWN", "LATE", COUNTED_FREELY),
+    Mutation(CHANGES, "if passes_on else ()", "", WORDINGS),
+    Mutation(CHANGES, "if not _SCRATCH.match(each.file))", ")", WORDINGS),
+    Mutation(CHANGES, "not sources or _is_restored(sources, target)", "not sources", WORDINGS),
+    Mutation(ORDERS, "            if not _is_general(", "            if False and (", WORDINGS),
+    Mutation(COURSE, "self._knows_all = not is_whole", "self._knows_all = False", WORDINGS),
+    Mutation(COURSE, "self._old is not None or", "", WORDINGS),
+    Mutation(COURSE, "is_alone and 0 < number", "0 < number", WORDINGS),
+    Mutation(COURSE, "if former and not act.is_new else", "if former else", WORDINGS),
+    Mutation(COURSE, "self._added.clear()", "pass", WORDINGS),
+    Mutation(CALLS, "self.is_failed and self.call.name in _EDITORS", "False", WORDINGS),
+    Mutation("reflector/sessions/intake.py", "not reading.line\n", "True\n", FOLDED),
     Mutation(FREE_COUNTS, "            self.lacks_start = True\n", "", COUNTED_FREELY),
     Mutation("reflector/sessions/intake.py", "is_whole(source.path)", "True", FOLDED),
     Mutation(CHECK_ROWS, "if rule.lacks_start or not (rule", "if not (rule", PAGES),
