@@ -41,9 +41,16 @@ _PART = re.compile(
 #: Words after a forbidden token that restrict the ban.
 _CONDITION = re.compile(
     r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|with|against|when|if"
-    r"|until|on|between|during|while|more than|twice"
+    r"|until|after|once|on|between|during|while|more than|twice"
     r"|(?:/[ \t]*`[^`\n]*`[ \t]*)*(?:prefix|suffix|trailer|footer|title|message|label|tag|header)"
     r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
+    re.IGNORECASE,
+)
+#: Words after a file if a ban is about the whole file, not about a part of it.
+_WHOLE_FILE = re.compile(
+    r"[`*_\"')\]]*(?:\s*(?:\Z|[.,;:!?(/—–|&+-])|\s+(?:`|(?:files?|folders?|director(?:y|ies)|dirs?"
+    r"|contents?|output|artifacts?|directly|manually|by hand|yourself|ever|at all|in full|or|and|nor"
+    r"|anything|because|since|even|just|always|never|instead|under any circumstances)\b))",
     re.IGNORECASE,
 )
 #: The purpose for which a rule forbids a token: other uses of the token do not break the rule.
@@ -117,6 +124,7 @@ def _is_restricted(token: Token, around: Around) -> bool:
         _is_part_of_act(token, around)
         or _is_for_a_purpose(token, around)
         or bool(is_some_run)
+        or (token.form in OF_FILES and _WHOLE_FILE.match(around.after) is None)
         or (token.form != WITHOUT and _has_condition(token, around))
     )
 

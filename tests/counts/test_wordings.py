@@ -72,6 +72,8 @@ def test_command_changes_a_forbidden_file(rule: str, command: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "command"),
     [
+        ("Never change `a.toml` versions by hand.", "sed -i s/a/b/ a.toml"),
+        ("Never edit files in `db/` after they are merged.", "sed -i s/a/b/ db/a.sql"),
         (LOCK, "pnpm install && git diff pnpm-lock.yaml > /tmp/a.diff"),
         (LOCK, "cp pnpm-lock.yaml /tmp/b.yaml"),
         ("Run `a.sh` for the client. Never edit it.", "sed -i s/a/b/ a.sh"),
