@@ -91,12 +91,13 @@ class Settled(NamedTuple):
     """A call that you did not refuse.
 
     result  None if the transcript does not contain it
-    branch  the git branch before the call; "" if it is unknown
+    branch  the git branch before the call, and the folder; "" if they are unknown
     """
 
     call: ToolCall
     result: ToolResult | None = None
     branch: str = ""
+    folder: str = ""
 
     @property
     def is_failed(self) -> bool:
@@ -118,6 +119,7 @@ class _Asked:
 
     call: ToolCall
     branch: str
+    folder: str
     result: ToolResult | None = None
     is_settled: bool = False
     is_refused: bool = False
@@ -139,7 +141,9 @@ class Waiting:
                     asked.is_refused = message.origin == "refusal" and result.is_error
                     break
         if message.origin == "model":
-            self._calls.extend(_Asked(call, message.branch) for call in message.calls)
+            self._calls.extend(
+                _Asked(call, message.branch, message.folder) for call in message.calls
+            )
         while self._calls and (self._calls[0].is_settled or len(self._calls) > _MOST_WAITING):
             yield from self._next()
 
@@ -151,7 +155,7 @@ class Waiting:
     def _next(self) -> Iterator[Settled]:
         asked = self._calls.popleft()
         if not asked.is_refused:
-            yield Settled(asked.call, asked.result, asked.branch)
+            yield Settled(asked.call, asked.result, asked.branch, asked.folder)
 
 
 def acts_of(call: ToolCall) -> Iterator[Act]:

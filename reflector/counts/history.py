@@ -64,7 +64,9 @@ _LEAVES_BRANCH = re.compile(
     rf"\bgit\b{_WORDS}? (?:checkout|switch|worktree|clone|init|rebase|bisect)\b"
     r"(?! +(?:--|\.)(?:\s|\Z))"
 )
-_ELSEWHERE = re.compile(rf"\b(?:cd|pushd) +[\"']?(?:/|~|\$|[A-Za-z]:|{_WORDS}\.\.)|\bgit +-C\b")
+#: The folder of the commands after it. A worktree has a branch of its own.
+_FOLDER = re.compile(r"\b(?:(?:cd|pushd)|git +-C) +(\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|]*)")
+_ELSEWHERE = re.compile(r"/|~|\$|[a-z]:|-/|.*(?:\.\.|worktree)", re.DOTALL)
 #: Commands that may take back each change of a file.
 _TAKES_BACK = re.compile(
     rf"\bgit\b{_WORDS}? (?:checkout(?! +-[bB])|restore|stash|reset|clean|revert|apply)\b|\bpatch\b"
@@ -214,7 +216,7 @@ class _Branch:
         for each, commands in self._acts:
             done = re.search(commands, act.command, re.MULTILINE) if commands else None
             before = act.command[: done.end()] if done else ""
-            if done and not (_LEAVES_BRANCH.search(before) or _ELSEWHERE.search(before)):
+            if done and _stays_in(call.folder, before) and not _LEAVES_BRANCH.search(before):
                 yield each, done.start()
 
     def note(self, act: Act, call: Settled) -> None:
@@ -258,6 +260,17 @@ class _LeftCode:
     def deeds_left(self) -> Iterator[tuple[Sought, Act, Settled]]:
         for (sought, _), (_, act, call) in self._added.items():
             yield sought, act, call
+
+
+def _stays_in(folder: str, command: str) -> bool:
+    """Return whether a command stays in the folder of its session."""
+    own = _with_slash(folder)
+    paths = (_with_slash(target.strip("\"'")) for target in _FOLDER.findall(command))
+    return not any(_ELSEWHERE.match(path.removeprefix(own) if folder else path) for path in paths)
+
+
+def _with_slash(path: str) -> str:
+    return path.replace("\\", "/").rstrip("/").casefold() + "/"
 
 
 def _name_of(path: str) -> str:

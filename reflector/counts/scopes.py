@@ -49,8 +49,8 @@ _CONDITION = re.compile(
 #: Words after a file if a ban is about the whole file, not about a part of it.
 _WHOLE_FILE = re.compile(
     r"[`*_\"')\]]*(?:\s*(?:\Z|[.,;:!?(/—–|&+-])|\s+(?:`|(?:files?|folders?|director(?:y|ies)|dirs?"
-    r"|contents?|output|artifacts?|directly|manually|by hand|yourself|ever|at all|in full|or|and|nor"
-    r"|anything|because|since|even|just|always|never|instead|under any circumstances)\b))",
+    r"|contents?|output|artifacts?|directly|manually|by hand|yourself|ever|at all|in full|or|and"
+    r"|nor|anything|because|since|even|just|always|never|instead|under any circumstances)\b))",
     re.IGNORECASE,
 )
 #: The purpose for which a rule forbids a token: other uses of the token do not break the rule.

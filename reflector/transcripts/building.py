@@ -241,6 +241,7 @@ def by_model(
     synthetic: bool = False,
     tokens: int = 0,
     branch: str = "",
+    folder: str = "",
 ) -> Message:
     """Return a message of the model. With `synthetic`, the client wrote it under the model's
     name.
@@ -260,6 +261,7 @@ def by_model(
         offset=place.offset,
         tokens=tokens,
         branch=branch,
+        folder=folder,
     )
 
 

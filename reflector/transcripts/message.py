@@ -79,7 +79,7 @@ class Message(NamedTuple):
     offset    byte offset of the record's line in the file
     tokens    number of tokens that the model wrote, 0 if the agent does not record it; each record
               of one answer has the number that it adds
-    branch    the git branch at the time of the record; "" if it is unknown
+    branch    the git branch at the time of the record, and the folder; "" if they are unknown
     beside    names of bullets whose citations were removed from the text, because the judge that
               reads it does not judge them there
     """
@@ -98,6 +98,7 @@ class Message(NamedTuple):
     tokens: int = 0
     beside: tuple[str, ...] = ()
     branch: str = ""
+    folder: str = ""
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ def _ends(code: int, text: str = "") -> Message:
 
 
 def _on(branch: str, command: str) -> Message:
-    return runs(command)._replace(branch=branch)
+    return runs(command)._replace(branch=branch, folder="/home/me/app")
 
 
 READ = calls("Read", file_path="/app/store.py")
@@ -241,7 +241,12 @@ def test_result_of_tests_precedes_a_commit(
             "broken",
         ),
         ([_on("main", "git checkout -- a.py"), _on("main", "git commit -m x")], "broken"),
-        ([_on("main", "cd /other && git commit -m x")], ""),
+        ([_on("main", "cd /home/me/app && git commit -m x")], "broken"),
+        ([_on("main", "cd '/home/me/app/web' && git commit -m x")], "broken"),
+        ([_on("main", "cd /home/me/app2 && git commit -m x")], ""),
+        ([_on("main", "cd /home/me/app/.worktrees/a && git commit -m x")], ""),
+        ([runs("cd /home/me/app && git commit -m x")._replace(branch="main")], ""),
+        ([_on("main", "cd && git commit -m x")], ""),
         ([_on("main", "cd ../other && git commit -m x")], ""),
         ([_on("main", "git -C ../other commit -m x")], ""),
         ([_on("main", "git commit -m x"), _ends(1)], ""),

@@ -87,9 +87,10 @@ def test_session_reads_as_words_calls_and_results(path: Path) -> None:
     assert {one.role for one in (asked, returned)} == {"user"}
 
 
-def test_call_has_the_branch_of_its_record(path: Path) -> None:
-    [message] = read(path, {**assistant(1, call(command="ls")), "gitBranch": "fix/a"})
-    assert message.branch == "fix/a"
+def test_call_has_branch_and_folder_of_its_record(path: Path) -> None:
+    record = {**assistant(1, call(command="ls")), "gitBranch": "fix/a", "cwd": "/app"}
+    [message] = read(path, record)
+    assert (message.branch, message.folder) == ("fix/a", "/app")
 
 
 def test_open_session_keeps_the_text_of_errors(path: Path) -> None:

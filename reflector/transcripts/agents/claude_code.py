@@ -337,6 +337,7 @@ class ClaudeCode(Conversation):
             synthetic=record.get("isApiErrorMessage") is True or body.get("model") == "<synthetic>",
             tokens=self._added_tokens(body),
             branch=short_text(record.get("gitBranch")),
+            folder=building.bounded_path(record.get("cwd")),
         )
 
     def _call(self, block: dict[str, Any]) -> ToolCall:
