@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 _STRINGS = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
 _LEXEME = re.compile(
-    rf"(?P<into>\d?>{{1,2}}\|?)|(?P<end>\n|[;&|()<]+)|(?P<word>(?:[^\s;&|()<>\"'\\]|\\.|{_STRINGS})+)",
+    r"(?P<into>\d?>{1,2}\|?)|(?P<end>\n|[;&|()<]+)"
+    rf"|(?P<word>(?:[^\s;&|()<>\"'\\]|\\.|{_STRINGS})+)",
     re.DOTALL,
 )
 _QUOTES = re.compile(rf"(?P<string>{_STRINGS})|\\(?P<sign>.)", re.DOTALL)

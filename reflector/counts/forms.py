@@ -163,16 +163,20 @@ def ban_after(before: str, after: str) -> str:
     return "" if later is None else "never read" if is_read else "never edit"
 
 
-def deeds_with_file(words: str, before: str) -> list[str]:
-    """Return the forms of the deeds that these words forbid to do with a file.
+def deeds_with_file(words: str, before: str, file: str) -> list[str]:
+    """Return the forms of the deeds that these words forbid to do with a file. Nothing new can be
+    in a file that is not a folder.
 
     before  the words before the file in its sentence
     """
     if _NOT_IN.fullmatch(words) and _TESTS_PLACED.match(before):
         return [NEW_TEST]
     new = _NEW.search(words)
+    if new and new["files"]:
+        is_folder = file.endswith(("/", "*"))
+        return [NEW_TEST if new["tests"] else NEW_FILE] * is_folder
     if new:
-        return [NEW_TEST if new["tests"] else NEW_FILE]
+        return [NEW_FILE]
     return [form for form, deed in _DEEDS_WITH_FILES.items() if deed.search(words)]
 
 

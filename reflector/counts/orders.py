@@ -32,12 +32,14 @@ _READ_FIRST = re.compile(
     rf"|\bbefore\s+(?:you\s+)?{_EDITING}\s+{_FILE},\s+(?:always\s+|first\s+)?read\s+"
     rf"(?:it|them|the\s+file)(?:\s+(?:first|fully|in\s+full|completely))*{_END}"
     rf"|\b(?:never|do not|don['’]?t)\s+{_EDITING}\s+{_FILE}\s+(?:without\s+(?:first\s+)?reading"
-    rf"|before\s+(?:you\s+)?(?:have\s+)?read(?:ing)?|(?:that\s+)?you\s+have(?:\s+not|n['’]t)\s+read)"
+    r"|before\s+(?:you\s+)?(?:have\s+)?read(?:ing)?"
+    r"|(?:that\s+)?you\s+have(?:\s+not|n['’]t)\s+read)"
     rf"{_OBJECT}(?:\s+(?:first|yet))?{_END}",
     re.IGNORECASE,
 )
 
 _PASSES = r"(?:pass(?:es|ed|ing)?|succeeds?|(?:is|are|be|stay)\s+green)"
+_MUST = r"(?:\s+(?:must|should|(?:has|have|needs?)\s+to|all|always))*"
 _CHECK = r"(?:(?P<{0}>`[^`\n]+`)|(?P<{0}_tests>(?:all\s+|the\s+|unit\s+|your\s+)*tests))"
 _ACT = r"(?P<{0}>commit|push)(?:ting|ing|s)?\b"
 _NEVER = r"(?:never|do not|don['’]?t)"
@@ -45,13 +47,13 @@ _NEVER = r"(?:never|do not|don['’]?t)"
 _CHECKED = [
     re.compile(pattern.format(check=_CHECK.format("check"), act=_ACT.format("act")), re.IGNORECASE)
     for pattern in (
-        rf"\bbefore\s+(?:you\s+)?{{act}}(?:\s+\w+)?,\s+(?:(?:make\s+sure|ensure|verify)\s+(?:that\s+)?"
-        rf")?{{check}}(?:\s+(?:must|should|has\s+to|have\s+to|needs?\s+to|all)){{{{0,2}}}}\s+{_PASSES}",
-        rf"{{check}}(?:\s+(?:must|should|has\s+to|have\s+to|needs?\s+to|all|always)){{{{0,3}}}}"
-        rf"\s+{_PASSES}\s+before\s+(?:you\s+|each\s+|every\s+|any\s+|an?\s+)*{{act}}",
+        r"\bbefore\s+(?:you\s+)?{act}(?:\s+\w+)?,\s+"
+        rf"(?:(?:make\s+sure|ensure|verify)\s+(?:that\s+)?)?{{check}}{_MUST}\s+{_PASSES}",
+        rf"{{check}}{_MUST}\s+{_PASSES}\s+before\s+(?:(?:you|each|every|any|an?)\s+)*{{act}}",
         rf"\bonly\s+{{act}}(?:\s+\w+)?\s+(?:if|when|after|once)\s+{{check}}(?:\s+all)?\s+{_PASSES}",
         rf"{{act}}(?:\s+\w+)?\s+only\s+(?:if|when|after|once)\s+{{check}}(?:\s+all)?\s+{_PASSES}",
-        rf"{_NEVER}\s+{{act}}(?:\s+\w+)?\s+(?:unless|until|before)\s+{{check}}(?:\s+all)?\s+{_PASSES}",
+        rf"{_NEVER}\s+{{act}}(?:\s+\w+)?\s+(?:unless|until|before)\s+{{check}}(?:\s+all)?"
+        rf"\s+{_PASSES}",
         rf"{_NEVER}\s+{{act}}(?:\s+\w+)?\s+(?:if|when|while)\s+{{check}}\s+(?:fails?|(?:is|are)"
         r"\s+(?:failing|red|broken))",
         rf"{_NEVER}\s+{{act}}(?:\s+\w+)?(?:\s+(?:with|on))?\s+(?:failing|broken|red)\s+"
@@ -84,13 +86,15 @@ _LEAVES = re.compile(
 _CODE = re.compile(r"[\w$]+(?:\.\w+)*\(|[\w$]+(?:\.[a-zA-Z]\w*)+|debugger|dbg!\(?")
 #: Code that is only written for a while. Another name, such as `debug.log`, may be that of a file.
 _DEBUGGING = re.compile(
-    r"console(?:\.\w+\(?)?|debugger|(?:it|test|describe|context)\.(?:only|skip)\(?|[fx](?:it|describe)\(?"
+    r"console(?:\.\w+\(?)?|debugger|(?:it|test|describe|context)\.(?:only|skip)\(?"
+    r"|[fx](?:it|describe)\(?"
     r"|(?:p?print|breakpoint|pdb\.set_trace|var_dump|dd|puts|println!|dbg!)\(?|binding\.pry"
     r"|System\.out\.\w+\(?|fmt\.Print\w*\(?",
     re.IGNORECASE,
 )
 _REMOVES = re.compile(
-    r"\b(?:remove|delete|strip|drop)\s+(?:(?:all|any|every|each|the|your|debug|stray|temporary)\s+)*\Z",
+    r"\b(?:remove|delete|strip|drop)\s+"
+    r"(?:(?:all|any|every|each|the|your|debug|stray|temporary)\s+)*\Z",
     re.IGNORECASE,
 )
 _BEFORE_ACT = re.compile(

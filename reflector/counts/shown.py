@@ -54,15 +54,12 @@ def _line_of(sought: Sought, act: Act, command: Sequence[str], place: int) -> Sh
     place    the index of the token in the command or in the added text
     """
     word = sought.token.text
-    if act.change:
-        file = act.change.file
-        return ShownLine(next((line for line in command if file in line), file), file)
     if act.read or act.commit:
         words = act.read.strip() or next(messages_in(act.commit), "")
         return ShownLine(words.partition("\n")[0], word)
     is_of_file = sought.token.form in (UNREAD, READ_FIRST)
     if act.changed_file and (is_of_file or sought.is_file_of(act)):
-        return ShownLine(act.changed_file, word.strip("*"))
+        return _change_of(act, command, word)
     text = act.command or act.added
     lines = text.split("\n")
     shown = command or lines
@@ -70,3 +67,9 @@ def _line_of(sought: Sought, act: Act, command: Sequence[str], place: int) -> Sh
     holding = (index for index, part in enumerate(parts) if sought.is_in(part))
     line = shown[min(next(holding, text.count("\n", 0, place)), len(shown) - 1)]
     return ShownLine(line, word if word in line else word.partition(" ")[0])
+
+
+def _change_of(act: Act, command: Sequence[str], word: str) -> ShownLine:
+    """Return the line of a command that changes a file, or the path of the file."""
+    lines = (line for line in command if act.changed_file in line)
+    return ShownLine(next(lines, act.changed_file), word.strip("*"))

@@ -19,7 +19,6 @@ from reflector.counts.forms import (
     DEED,
     LEFT,
     NAME,
-    NEW_FILE,
     PROGRAM,
     SCRIPT,
     SUPPRESSED,
@@ -125,10 +124,17 @@ def tokens_of(text: str) -> tuple[Token, ...]:
                 tokens.update({other.form + other.text: other for other in others})
     formed = [*forms_of(text), *subjects_in(text)]
     forms = [Token(name, negated=True, form=form) for name, form in formed]
+    return _with_orders(text, [*forms, *tokens.values()])[:MOST_TOKENS]
+
+
+def _with_orders(text: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens of a rule, first those about the course of a session. If the rule asks for
+    a branch, the name of the main branch says nothing more.
+    """
     orders = [Token(name, negated, form=form) for name, form, negated in orders_in(text)]
     needs_branch = any(order.form == DEED for order in orders)
-    named = [token for token in tokens.values() if not (needs_branch and is_of_main(token.text))]
-    return (*dict.fromkeys(orders), *forms, *named)[:MOST_TOKENS]
+    others = [token for token in tokens if not (needs_branch and is_of_main(token.text))]
+    return (*dict.fromkeys(orders), *others)
 
 
 def _option_missing(text: str, around: Around) -> re.Match[str] | None:
@@ -147,23 +153,23 @@ def _with_and_without(around: Around, option: str) -> Iterator[Token]:
 
 
 def _tokens(around: Around, written: str) -> list[Token]:
-    """Return the tokens of a text: one for each deed with a file that the rule forbids, else one.
-    The name of a folder gets a slash at its end.
-    """
+    """Return the tokens of a text: one for each deed with a file that the rule forbids, or one."""
     is_named_first = around.span != "" and not around.negated
     ban = ban_after(around.text[: around.start], around.after) if is_named_first else ""
     reach = around.reach if around.negated else ban
-    forms = deeds_with_file(reach, around.before)
-    is_named_as_folder = names_folder(reach, around.after)
-    is_folder = is_named_as_folder and _FOLDER.fullmatch(written)
-    file = Token(f"{written.rstrip('/')}/" if is_folder else written, negated=True)
-    is_part_of_file = is_named_as_folder and not is_folder and NEW_FILE in forms
-    if is_part_of_file or not (forms and (file.is_path or file.is_pattern)):
+    file = _file_named(around, written, reach)
+    deeds = [file._replace(form=form) for form in deeds_with_file(reach, around.before, file.text)]
+    if not (deeds and (file.is_path or file.is_pattern)):
         return [_token(around, written)]
     if ban:
-        return [file._replace(form=form) for form in forms]
-    deeds = (file._replace(form=form) for form in forms)
+        return deeds
     return [deed._replace(scope=scope_of_token(deed, around)) for deed in deeds]
+
+
+def _file_named(around: Around, written: str, reach: str) -> Token:
+    """Return a token of the file that a text names. A folder gets a slash at its end."""
+    is_folder = names_folder(reach, around.after) and _FOLDER.fullmatch(written)
+    return Token(f"{written.rstrip('/')}/" if is_folder else written, negated=True)
 
 
 def _token(around: Around, written: str) -> Token:
