@@ -54,7 +54,7 @@ _TEST_RUN = re.compile(
 _TEST_WORD = re.compile(r"test|spec|check|verify|\bci\b", re.IGNORECASE)
 _INTO_FOLDER = r"\s*(?:(?:cd|export|source|\.)\s[^;&|\n]*(?:&&|;|\n)\s*)*(?:\w+=\S*\s+)*"
 _REDIRECTS = re.compile(r"\d?>&\d|&?\d?>\s*[^\s;&|]+")
-_EXIT_CODE = re.compile(r"\bexit code:? (\d+)", re.IGNORECASE)
+_EXIT_CODE = re.compile(r"(?:\A|\[)exit code:? (\d+)", re.IGNORECASE)
 #: The exit codes of pytest if it ran no tests.
 _UNTESTED = range(2, 6)
 #: From this exit code on, the shell or a signal ended the command.
