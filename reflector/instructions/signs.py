@@ -41,8 +41,9 @@ _COMMAND = lazy_pattern(
 _PROGRAM = lazy_pattern(r"`[a-z][a-z\d.-]*`")
 #: Code directly before other code that must not be used: "`make`, not with `npm run build`".
 _CHOICE = lazy_pattern(
-    r"(?=(?P<chosen>`[^`]*`)\)?,? \(?(?:(?:and|but) )?(?:not|never|instead of|rather than) "
-    r"(?:(?:with|by|via|through|using|from|run) )?(?P<other>`[^`]*`))",
+    r"(?=(?P<chosen>`[^`]*`|\b[a-z][a-z\d]+)\)?,? \(?(?:(?:and|but) )?"
+    r"(?:not|never|instead of|rather than) (?:(?:with|by|via|through|using|from|run|use) )?"
+    r"(?P<other>`[^`]*`|[a-z][a-z\d]+\b))",
     re.IGNORECASE,
 )
 _GLUE = frozenset("§ or and then y e ou o или 或 または".split())
@@ -140,13 +141,16 @@ class Text:
         """Whether it asks for one command and not for another: "Search with `rg`, not with `grep
         -r`".
         """
-        is_about_use = not {"use", "uses", "using"}.isdisjoint(self.words)
         choices = (choice.groups() for choice in _CHOICE.finditer(self._text))
         return any(
-            all(_COMMAND.fullmatch(code) or _PROGRAM.fullmatch(code) for code in choice)
-            and (is_about_use or any(map(_COMMAND.fullmatch, choice)))
-            for choice in choices
+            all(map(_may_run, choice)) and any(map(self._runs, choice)) for choice in choices
         )
+
+    def _runs(self, code: str) -> bool:
+        """Return whether a part of a choice is certainly run: a command, or a program to use."""
+        is_about_use = not {"use", "uses", "using"}.isdisjoint(self.words)
+        is_command = _COMMAND.fullmatch(code) is not None
+        return is_command or is_about_use or code.strip("`").lower() in GROUPS["programs"].words
 
     @property
     def is_order(self) -> bool:
@@ -192,6 +196,13 @@ class Text:
     def contrasts(self) -> int:
         """The number of contrasts and of stressed words: "`uv`, not `pip`", "BEFORE"."""
         return len(_CONTRAST.findall(self.plain))
+
+
+def _may_run(code: str) -> bool:
+    """Return whether a part of a choice may be run. Without backquotes, only a program may."""
+    if not code.startswith("`"):
+        return code.lower() in GROUPS["programs"].words
+    return _COMMAND.fullmatch(code) is not None or _PROGRAM.fullmatch(code) is not None
 
 
 def _asks(clause: list[str], is_romance: bool) -> bool:

@@ -18,6 +18,7 @@ Thai, Lao or Khmer counts wherever it is in a text, because words have other end
 | rules, likely, facts, commands | words in headings of rules, of pages that often hold rules, … |
 | notes | words in headings of any of these |
 | agents | words in titles of whole files for agents |
+| programs | programs between which a rule may choose |
 | hints | words in headings of help with a problem, and of permissions |
 """
 

@@ -126,6 +126,8 @@ def test_unit_has_heading_and_lead_in() -> None:
         ("## Commands\n- Tests: `pnpm test` (not `npx vitest`)\n", "rule"),
         ("## Commands\nSearch with `rg`, not with `grep -r`.", "rule"),
         ("This repo uses `pnpm` instead of `npm`.", "rule"),
+        ("Package manager: pnpm, not npm.", "rule"),
+        ("The page is short, not long.", "fact"),
         ("- `make test` runs unit tests, not `make e2e`.\n", "fact"),
         ("The key is `id` instead of `name`.", "fact"),
         ("You must set:\n- `LANG`\n", "rule"),
