@@ -124,7 +124,7 @@ class Step:
         if cause is None:
             return f"not counted: {reason}"
         if self.disposition == "double":
-            return f"not counted: {reason}; the verdict at position {cause.position} counts instead"
+            return f"not counted: {reason}, at position {cause.position}"
         detail = f": {cause.reason}" if cause.reason else ""
         return f"not counted: {reason} by {cause.actor} at position {cause.position}{detail}"
 
@@ -359,8 +359,10 @@ class _Blame:
         is_undo = "since" in data
         reason = f"set by hand with {data.get('helpful')} helpful, {data.get('harmful')} harmful"
         if is_undo:
-            earlier = f"{data.get('baseline_helpful')}/{data.get('baseline_harmful')}"
-            reason = f"counting continues from {earlier}"
+            earlier = (
+                f"{data.get('baseline_helpful')} helpful, {data.get('baseline_harmful')} harmful"
+            )
+            reason = f"undone; the counts continue from {earlier}"
         return self._step(
             event,
             name=name,

@@ -97,7 +97,10 @@ class Look:
                 position += 1
                 stored = Stored._make(row)
                 if stored.position != position:
-                    return f"position {position - 1} is followed by position {stored.position}"
+                    return (
+                        f"the events between position {position - 1} and position "
+                        f"{stored.position} are missing"
+                    )
                 has_data = stored.data is not None
                 is_as_appended = stored.data is None or digest(stored.data) == stored.data_hash
                 if not is_as_appended or has_data is (stored.event_id in erased):

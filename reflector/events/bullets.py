@@ -32,22 +32,22 @@ _BULLET = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 #: Why a judge's verdict does not count, by the disposition of its tag.
 DROPPED = {
     "not_asked": "the judge was not asked about this rule",
-    "not_followed": "the rule was not followed, or is not about this session",
-    "no_quote": "the verdict does not quote 12 characters of a turn",
-    "misquoted": "the turn that the verdict names does not contain the quote",
-    "too_early": "the quoted turn does not come after the citation",
-    "no_proof": "the quote is neither your words nor a run with the result that the verdict claims",
-    "few_cases": "too few cases were measured to count evidence of this kind",
-    "shared": "the verdict on another rule quotes the same words",
-    "unsure": "the judge is not sure enough of this verdict",
+    "not_followed": "the agent did not follow the rule, or the rule is not about this session",
+    "no_quote": "the verdict does not quote at least 12 characters of the session",
+    "misquoted": "the quote is not in the message that the judge named",
+    "too_early": "the quote does not come after the citation",
+    "no_proof": "the quote is neither your words nor a command's output that supports the verdict",
+    "few_cases": "reflector has too few measured cases to trust this kind of evidence",
+    "shared": "the judge quoted the same words for another rule",
+    "unsure": "the judge was not sure enough of this verdict",
     "own_words": "the verdict quotes the rule itself",
 }
 #: Why a verdict of any judge does not count, by the disposition of its tag.
 UNCOUNTED = {
     **DROPPED,
-    "double": "repeats an equal verdict",
+    "double": "an equal verdict counts instead",
     "recounted": "the counters were set later",
-    "retired_bullet": "the rule was already removed",
+    "retired_bullet": "the rule had already been removed",
     "unknown_bullet": "the playbook did not have this rule",
 }
 #: The words for a verdict without a quote, because your own template asked for none.
@@ -71,8 +71,8 @@ _JUDGED = {
 }
 #: The reason with which earlier versions removed a bullet from its project.
 PROMOTED = "promoted"
-_SOURCES = f.several(f.NAME, MAX_SOURCES, "names of bullets")
-_UNDO = "undo it with `reflector undo`, or change the rule with `reflector edit`"
+_SOURCES = f.several(f.NAME, MAX_SOURCES, "names of rules")
+_UNDO = "undo this change with `reflector undo`, or change the rule with `reflector edit`"
 _CAUSE = Target("the proposal that was approved, or the change that this event undoes")
 
 
@@ -108,7 +108,7 @@ def _restored(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
 
 def _count(data: Any) -> str:
     count = len(data.get("bullets", ()))
-    return f"{count} bullet{'' if count == 1 else 's'} from a file ({data.get('format')})"
+    return f"{count} rule{'' if count == 1 else 's'} from a file ({data.get('format')})"
 
 
 def _removal(data: Any) -> str:
@@ -164,7 +164,7 @@ def _setting(kind: ChangeKind) -> EventType:
 TYPES = (
     EventType(
         name=ev.PLAYBOOK_IMPORTED,
-        meaning="Bullets were imported from a file, with their counters.",
+        meaning="Rules were imported from a file, with their counters.",
         fields={"bullets": f.needed(f.within(_BULLET, several=True))},
         effect=AddsBullets(lambda data: list(data.get("bullets", ()))),
         summary=_count,
@@ -174,7 +174,7 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_PROPOSED,
-        meaning="The agent proposed a bullet. Newer versions write `change.proposed`.",
+        meaning="The agent proposed a rule. Newer versions record `change.proposed` instead.",
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
         effect=ChangesNothing(
             "the approval appends a `bullet.added` event that points to the proposal"
@@ -187,7 +187,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_ADDED,
-        meaning="A bullet was added, by you or by the approval of a proposal.",
+        meaning="A rule was added, by you or by the approval of a proposal.",
         # `watched`: judged, but neither in the playbook nor shown. `heading`: above it in your
         # file.
         fields={**_BULLET, "watched": f.FLAG, "heading": f.PROSE},
@@ -198,7 +198,7 @@ TYPES = (
     *(_setting(kind) for kind in KINDS.values() if kind.meaning),
     _changed(
         name=ev.BULLET_REMOVED,
-        meaning="A bullet was removed, or merged into another one. No new bullet gets its name.",
+        meaning="A rule was removed, or merged into another rule. No new rule gets its name.",
         # A merge of ledgers sets `follows`: whether the evidence also counts for `into`, as after a
         # `bullet.merged`.
         fields={
@@ -212,7 +212,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_RESTORED,
-        meaning="A removed bullet was restored.",
+        meaning="A removed rule was restored.",
         since=6,
         fields={**_NAMED, "watched": f.FLAG},
         effect=ChangesBullet(_restored),
@@ -220,7 +220,7 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_MERGED,
-        meaning="Bullets were merged into a new one. Their evidence also counts for the new one.",
+        meaning="Rules were merged into a new rule. Their evidence also counts for the new rule.",
         since=6,
         fields={**_NAMED, **_SECTION, **_ADVICE, "sources": f.needed(_SOURCES)},
         effect=MergesBullets(_without_baseline),
@@ -229,7 +229,10 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_UNMERGED,
-        meaning="A merge was undone: its sources are live again, and the merged bullet is removed.",
+        meaning=(
+            "A merge was undone. The old rules are in the playbook again, and the merged rule is "
+            "removed."
+        ),
         since=6,
         fields=_NAMED,
         effect=UndoesMerge(),
@@ -237,7 +240,10 @@ TYPES = (
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
-        meaning="You set a bullet's counters by hand (a new baseline), or undid such a change.",
+        meaning=(
+            "You set a rule's counters by hand, or undid such a change. Later verdicts add to "
+            "these counters."
+        ),
         # `into`: git gave the name to other advice, and this bullet has the earlier counts.
         # `since`: of an undo, the event whose baseline and later tags count again; earlier versions
         # use the counters of that time.
@@ -255,24 +261,26 @@ TYPES = (
             "after": f.needed(f.TEXT),
             "rules": _NUMBER,
         },
-        effect=ChangesNothing("the events of the same append change the playbook"),
+        effect=ChangesNothing(
+            "the events that were appended together with this event change the playbook"
+        ),
         summary=as_line("{rules} rules of {file}"),
         no_retraction="undo the move with `reflector undo`",
         target=Target("the move that this event undoes"),
     ),
     EventType(
         name=ev.BULLET_ASSERTED,
-        meaning="A bullet's present counters were recorded, for `verify`.",
+        meaning="The current counters of a rule were recorded, so that `verify` can compare them.",
         fields={**_NAMED, "helpful": _NUMBER, "harmful": _NUMBER},
         effect=ChangesNothing("`verify` compares the events with these counters"),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),
         merge=Merge.LOCAL,
-        no_retraction="name a session, a reflection, a tag or a retraction",
+        no_retraction="name a session, a reflection, a verdict or a retraction",
         checked=True,
     ),
     EventType(
         name=ev.BULLET_TAGGED,
-        meaning="A judge gave a bullet a tag, such as helpful.",
+        meaning="A judge gave a verdict on a rule, such as helpful.",
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of(*_DISPOSITIONS)))},
         effect=TagsBullet(),
         summary=_tag,
@@ -280,15 +288,18 @@ TYPES = (
     ),
     EventType(
         name=ev.BULLET_CHECKED,
-        meaning="In a question of `check`, a judge found the bullet relevant in the window.",
+        meaning=(
+            "For `check`, a judge found that a rule was relevant in a part of a session, and "
+            "judged the rule."
+        ),
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(
-            "`check` counts the answer; the bullet's counters include the answer only if "
-            "`checked_counts` contains its tag"
+            "`check` counts this answer; the rule's counters include it only if the setting "
+            "`checked_counts` contains its verdict"
         ),
         summary=_tag,
         no_retraction="",
-        target=Target("the window", required=True),
+        target=Target("the recorded part of the session", required=True),
     ),
 )

@@ -12,22 +12,29 @@ from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import EventType, Target
 
+_WORDS_OF_COUNTS = {
+    "run": "run",
+    "written": "written",
+    "said": "repeated by you",
+    "came_up": "came up",
+}
+
 
 def _summary(facts: Any) -> str:
     rules = facts.get("counted") or []
     numbers = [
-        f"{name.replace('_', ' ')} {sum(bool(rule.get(name)) for rule in rules)}"
-        for name in ("run", "written", "said", "came_up")
+        f"{sum(bool(rule.get(name)) for rule in rules)} {words}"
+        for name, words in _WORDS_OF_COUNTS.items()
     ]
-    return f"{', '.join(numbers)} of {len(f.unpack_keys(facts.get('rules') or ''))} rules"
+    return f"{len(f.unpack_keys(facts.get('rules') or ''))} rules: {', '.join(numbers)}"
 
 
 TYPES = (
     EventType(
         name=ev.RULE_COUNTED,
         meaning=(
-            "The rules whose words the agent ran or wrote in a window, that you repeated, or that "
-            "came up."
+            "Counts for the rules in a part of a session: the agent ran or wrote their words, you "
+            "repeated them, or they came up."
         ),
         since=10,
         fields={
@@ -53,8 +60,8 @@ TYPES = (
         },
         effect=ChangesNothing("`check` computes its numbers from these events"),
         summary=_summary,
-        no_retraction="to remove this count, retract the session's window instead",
-        target=Target("the window", required=True),
+        no_retraction="to remove this count, undo the session instead",
+        target=Target("the recorded part of the session", required=True),
         checked=True,
     ),
 )

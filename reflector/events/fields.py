@@ -88,7 +88,7 @@ def _keys_fault(value: Any) -> str | None:
     try:
         unpack_keys(value)
     except (ValueError, TypeError) as error:
-        return f"must be packed record keys ({error})"
+        return f"must contain packed keys of transcript records ({error})"
     return None
 
 
@@ -106,7 +106,7 @@ def _is_merged(entry: Any) -> bool:
 def _renames_fault(value: Any) -> str | None:
     if isinstance(value, dict) and all(map(is_name, (*value, *value.values()))):
         return None
-    return "must map each old rule name to a new one"
+    return "must map each old rule name to a new name"
 
 
 def _any(_: object) -> bool:
@@ -199,9 +199,7 @@ ADVICE = Field(text_fault, prose=_any, shape=_text)
 #: The name of a bullet of this playbook.
 NAME = Field(_name, names=True, shape=_stored)
 NAME_OR_NULL = Field(_or_null(_name), names=True, shape=_or_null(_stored))
-NAMES = Field(
-    list_of(_name, "names of bullets"), names=True, shape=_or_null(list_of(_text, "names"))
-)
+NAMES = Field(list_of(_name, "names of rules"), names=True, shape=_or_null(list_of(_text, "names")))
 COUNTING = Field(_must_be("a counting policy", is_counting), shape=_text)
 RECORD_KEYS = Field(_keys_fault)
 MERGED_EVENTS = Field(list_of(_must_be("", _is_merged), "merged events"))

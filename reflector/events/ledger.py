@@ -10,7 +10,10 @@ from reflector.events.sessions import reason
 TYPES = (
     EventType(
         name=ev.EVENT_REDACTED,
-        meaning="The text of the target was erased. `kept` is the rest of the target's data.",
+        meaning=(
+            "The text of another event, the target, was erased. `kept` is the rest of the target's "
+            "data."
+        ),
         # `kept` contains prose of the redacted event, whose type shows which fields are prose.
         fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
         effect=ChangesNothing("from then on, `kept` replaces the data of the target"),
@@ -29,7 +32,7 @@ TYPES = (
         effect=AdoptsPolicy(),
         summary=as_line("counting {counting}"),
         no_retraction="choose another policy with `reflector ledger policy`",
-        target=Target("the adoption that this event takes back"),
+        target=Target("the earlier `policy.adopted` that this event takes back"),
     ),
     EventType(
         name=ev.LEDGER_MERGED,
@@ -49,17 +52,17 @@ TYPES = (
         },
         effect=ChangesNothing("this event only records the origin of the merged events"),
         summary=lambda facts: (
-            f"{facts.get('playbook')} of {str(facts.get('origin'))[:8]}, up to position "
-            f"{facts.get('position')}"
+            f"playbook {facts.get('playbook')} of ledger {str(facts.get('origin'))[:8]}, up to "
+            f"position {facts.get('position')}"
         ),
-        no_retraction="name a session, a reflection, a tag or a retraction",
+        no_retraction="name a session, a reflection, a verdict or a retraction",
         checked=True,
     ),
     EventType(
         name=ev.LEDGER_MOVED,
         meaning=(
-            "The playbook moved to another ledger. Its history ends here, and continues there "
-            "after a `ledger.arrived`."
+            "The playbook moved to another ledger. Its history continues there, with a "
+            "`ledger.arrived`."
         ),
         since=7,
         fields={"to": f.needed(f.TEXT)},

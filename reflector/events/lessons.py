@@ -85,8 +85,8 @@ TYPES = (
     _type(
         name=ev.TRAJECTORY_RECORDED,
         meaning=(
-            "The agent worked once on a task with a known answer. The event has the question, "
-            "the answer and the used rules."
+            "The agent worked once on a task with a known answer. The event contains the question, "
+            "the agent's answer and the rules that it used."
         ),
         fields={
             "query": _NEEDED_EVIDENCE,
@@ -106,7 +106,10 @@ TYPES = (
     ),
     _type(
         name=ev.LESSON_RECORDED,
-        meaning="A lesson: an insight, a reflection, a mistake with its correction, or a summary.",
+        meaning=(
+            "A lesson was recorded: an insight, a reflection, a mistake with its correction, or a "
+            "summary."
+        ),
         fields={
             "kind": f.needed(f.one_of("insight", "reflection", "mistake", "summary")),
             "text": f.needed(f.bounded(MAX_LESSON)),
@@ -136,13 +139,15 @@ TYPES = (
             "ts": f.WORD_OR_PROSE,
             "embed": f.FLAG,
         },
-        effect=ChangesNothing("the lesson's worth is computed from its outcomes"),
+        effect=ChangesNothing(
+            "reflector computes the worth of a lesson from the lesson's outcomes"
+        ),
         summary=as_line("{kind}: {text}"),
-        target=Target("the window that it was learned from"),
+        target=Target("the recorded session or task that taught the lesson"),
     ),
     _type(
         name=ev.OUTCOME_OBSERVED,
-        meaning="A lesson was applied, and it helped or misled.",
+        meaning="A lesson was applied, and helped or misled the agent.",
         fields={
             "kind": f.needed(f.one_of(*POLARITY)),
             "source": f.needed(f.WORD),
@@ -150,13 +155,13 @@ TYPES = (
             # The window whose tests show it. A retraction of the window also retracts the outcome.
             "window": f.EVENT_ID,
         },
-        effect=ChangesNothing("the worth of its lesson is computed from its outcomes"),
+        effect=ChangesNothing("reflector computes the worth of the lesson from this outcome"),
         summary=_outcome,
         target=Target("the lesson", required=True),
     ),
     _type(
         name=ev.ADVICE_TOLD,
-        meaning="Lessons and bullets were shown to a session or a task.",
+        meaning="Lessons and rules were shown to an agent, in a session or for a task.",
         fields={
             # A query, the text at a start, the lessons of a task, or a file that the client loads.
             "via": f.needed(f.one_of("recall", "injection", "retrieval", "file")),
@@ -175,11 +180,11 @@ TYPES = (
         effect=Tells("a rule that was not shown is not evaluated"),
         summary=_told,
         no_retraction="the text was already shown",
-        target=Target("the window, if texts were shown at a session's start"),
+        target=Target("the recorded part of the session, if it began with these texts"),
     ),
     _type(
         name=ev.GATE_DECIDED,
-        meaning="A gate decided whether to reflect on a turn or a step.",
+        meaning="reflector's gate decided whether a turn or step of the agent needs a reflection.",
         fields={
             "policy": f.needed(f.WORD),
             "reflects": f.needed(f.FLAG),
@@ -192,16 +197,16 @@ TYPES = (
             "turn": f.NUMBER,
             "step": f.NUMBER,
         },
-        effect=ChangesNothing("another policy is compared with it"),
+        effect=ChangesNothing("programs compare other policies with this decision"),
         summary=_decision,
         no_retraction="a decision does not count",
-        target=Target("the window"),
+        target=Target("the recorded session or task"),
     ),
     _type(
         name=ev.REVISION_ATTEMPTED,
         meaning=(
-            "The agent revised an answer once, after it reflected on the answer. The event has the "
-            "scores before and after."
+            "The agent revised an answer once, after it reflected on the answer. The event "
+            "contains the scores before and after this revision."
         ),
         fields={
             "initial": f.needed(f.UNIT),
@@ -210,8 +215,8 @@ TYPES = (
             "mode": f.WORD,
             "reason": _WHY,
         },
-        effect=ChangesNothing("the confidence in the lesson is computed from this event"),
+        effect=ChangesNothing("reflector computes the confidence in the lesson from this event"),
         summary=_revision,
-        target=Target("the lesson or the window", required=True),
+        target=Target("the lesson, or the recorded session or task", required=True),
     ),
 )

@@ -66,7 +66,7 @@ def _summary(facts: Any) -> str:
 TYPES = (
     EventType(
         name=ev.MEMORY_CHANGED,
-        meaning="A file that an agent loads was changed: memory or rules.",
+        meaning="A memory file or a rules file of an agent was changed.",
         since=11,
         fields={
             # Below the project; of the user's ledger from the home folder, `~/.claude/CLAUDE.md`.

@@ -70,7 +70,7 @@ TYPES = (
             # changed since, the proposal is stale.
             "basis": f.within({"name": f.needed(f.NAME), "digest": f.needed(f.TEXT)}, several=True),
         },
-        effect=ChangesNothing("the events that its approval appends change the playbook"),
+        effect=ChangesNothing("the events of an approval change the playbook"),
         summary=_change,
         no_retraction="decide on the proposal with `reflector review`",
         target=Target(
@@ -86,9 +86,9 @@ TYPES = (
             "inverse": f.within(CHANGE, several=True),
             "edited": f.needed(f.FLAG),
         },
-        effect=ChangesNothing("the events that follow it change the playbook"),
+        effect=ChangesNothing("the events after this event change the playbook"),
         summary=_change,
-        no_retraction="undo it with `reflector undo`",
+        no_retraction="undo the change with `reflector undo`",
         target=Target("the proposal", required=True, once=True),
     ),
     _type(
@@ -107,21 +107,25 @@ TYPES = (
     ),
     _type(
         name=ev.CHANGE_MEASURED,
-        meaning="The result of an applied change, after enough sessions have seen the change.",
+        meaning=(
+            "The effect of an approved change was measured, after enough sessions with this change."
+        ),
         fields={
             "verdict": f.needed(f.one_of("kept", "revert")),
             "told": f.needed(f.NUMBER),
             "figures": f.OBJECT,
             "reason": f.PROSE,
         },
-        effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
+        effect=ChangesNothing("if a change did harm, reflector proposes to revert the change"),
         summary=as_line("{verdict} after {told} sessions that were shown the change"),
         no_retraction="a measurement does not count",
-        target=Target("the approval, or the change by hand", required=True, once=True),
+        target=Target(
+            "the approval, or the change that you made by hand", required=True, once=True
+        ),
     ),
     _type(
         name=ev.WISH_HEARD,
-        meaning="In a session, you asked for something that should always apply.",
+        meaning="In a session, you asked for something that may become a rule.",
         fields={
             # A correction is proposed when it occurs in a second session.
             "kind": f.needed(f.one_of("standing", "correction")),
@@ -130,9 +134,11 @@ TYPES = (
             "text": f.needed(f.bounded(MAX_QUOTE)),
             "quote": f.needed(f.bounded(MAX_QUOTE)),
         },
-        effect=ChangesNothing("you decide on the proposal that follows from it"),
+        effect=ChangesNothing(
+            "reflector can propose a rule for this wish, and you decide on the proposal"
+        ),
         summary=as_line("{kind}: {text}"),
         no_retraction="a wish does not count; decide on its proposal with `reflector review`",
-        target=Target("the window", required=True),
+        target=Target("the recorded part of the session", required=True),
     ),
 )

@@ -23,8 +23,8 @@ from reflector.events.effects import (
 )
 from reflector.events.kinds import EventType, Target, as_line
 
-_WINDOW = Target("the window")
-_NAME_IT = "name its reflection, or the session"
+_WINDOW = Target("the recorded part of the session, or the task")
+_NAME_IT = "name the reflection or the session instead"
 #: The key for queued messages that were not delivered: without a tag, their speaker is unknown.
 QUEUED = "(queued)"
 _trial = partial(EventType, since=9, checked=True)
@@ -123,7 +123,7 @@ def _entry_of(completed: Any, tag: Any) -> Any:
 TYPES = (
     EventType(
         name=ev.SESSION_RECORDED,
-        meaning="New records of a transcript (a window), with the cited bullets.",
+        meaning="A new part of a transcript was recorded, with the rules that it cites.",
         fields={
             "agent_id": f.needed(f.TEXT_OR_NULL),
             "trigger": f.needed(f.TEXT),
@@ -152,17 +152,17 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_SKIPPED,
-        meaning="A window was not judged, for the given reason.",
+        meaning="A part of a session was not judged. `reason` shows why.",
         fields={"reason": f.needed(f.PROSE)},
         effect=MovesWindow("skipped"),
         summary=reason,
-        no_retraction="a skipped window does not count",
+        no_retraction="a skipped part of a session does not count",
         target=_WINDOW,
         all_prose=True,
     ),
     EventType(
         name=ev.REFLECTION_ANSWERED,
-        meaning="A judge's answer, before reflector has read it.",
+        meaning="A judge answered. reflector has not read this answer yet.",
         fields={
             "answer": f.needed(f.PROSE),
             "iteration": f.NUMBER,
@@ -185,7 +185,10 @@ TYPES = (
     ),
     EventType(
         name=ev.REFLECTION_COMPLETED,
-        meaning="The analysis in a judge's answer. Its tags follow as `bullet.tagged`.",
+        meaning=(
+            "reflector read a judge's answer. The event contains the analysis. Each verdict "
+            "follows as a `bullet.tagged`."
+        ),
         fields={
             "analysis": f.needed(f.PROSE),
             "rationales": f.within({"rationale": f.PROSE, "quote": f.PROSE}, several=True),
@@ -198,12 +201,12 @@ TYPES = (
         effect=CompletesReflection("completed"),
         summary=lambda facts: str(facts.get("analysis") or ""),
         no_retraction="",
-        target=Target("the window", required=True),
+        target=Target("the recorded part of the session, or the task", required=True),
         all_prose=True,
     ),
     EventType(
         name=ev.REFLECTION_FAILED,
-        meaning="A window could not be judged. `attempts` shows how often this was tried.",
+        meaning="A part of a session could not be judged. `attempts` is the number of attempts.",
         fields={"stage": f.needed(f.TEXT), "message": f.needed(f.PROSE), "attempts": f.NUMBER},
         effect=MovesWindow("failed", final="given_up", attempts=1),
         summary=as_line("{stage}: {message}"),
@@ -213,8 +216,8 @@ TYPES = (
     EventType(
         name=ev.EVIDENCE_RETRACTED,
         meaning=(
-            "The target no longer counts: a window, a reflection or a tag. If the target is a "
-            "retraction, the retracted evidence counts again."
+            "A part of a session, a reflection or a verdict no longer counts. If the target is a "
+            "retraction, the evidence counts again."
         ),
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),
@@ -231,16 +234,16 @@ TYPES = (
         ),
         since=9,
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
-        effect=ChangesNothing("`stats --doubles` lists which sessions begin with copies"),
+        effect=ChangesNothing("`stats --doubles` lists the sessions that begin with copies"),
         summary=as_line("{records} records are copies of session {of}"),
         no_retraction="copies do not count",
-        target=Target("the first window of the other session", required=True),
+        target=Target("the first recorded part of the other session", required=True),
         checked=True,
     ),
     _trial(
         name=ev.SESSION_OUTCOME,
         meaning=(
-            "The outcome of a session's window: corrections, results of tests and builds, and "
+            "The outcome of a part of a session: corrections, results of tests and builds, and "
             "effort."
         ),
         fields={
@@ -256,12 +259,15 @@ TYPES = (
         },
         effect=ChangesNothing("`trial status` compares sessions by their outcomes"),
         summary=_outcome,
-        no_retraction="to remove this outcome, retract the session's verdicts instead",
-        target=Target("the window", required=True),
+        no_retraction="to remove this outcome, undo the session's verdicts instead",
+        target=Target("the recorded part of the session", required=True),
     ),
     _trial(
         name=ev.TRIAL_OPENED,
-        meaning="A trial started: some sessions do not get the playbook, or some of its bullets.",
+        meaning=(
+            "A trial started. Some sessions are not shown the playbook, or not shown some of its "
+            "rules."
+        ),
         fields={
             # The withheld bullets; none if the whole playbook is withheld.
             "bullets": f.needed(f.NAMES),
@@ -278,7 +284,7 @@ TYPES = (
         },
         effect=ChangesNothing("the hook withholds rules during the trial, but no count changes"),
         summary=_trial_line,
-        no_retraction="end it with `reflector trial stop`",
+        no_retraction="end the trial with `reflector trial stop`",
     ),
     _trial(
         name=ev.TRIAL_CLOSED,

@@ -94,7 +94,7 @@ def _fault(value: str) -> str | None:
     if not 0 < len(value) <= _MAX_FIELD or "\n" in value or "\0" in value:
         return f"must be 1 to {_MAX_FIELD} characters without newline or NUL"
     if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-        return "contains a lone surrogate (half of a character); replace it before you append"
+        return "contains half of a character (a lone surrogate); correct the value"
     return None
 
 
@@ -156,9 +156,9 @@ def just_after(time: str) -> str:
         return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
-            f"the time of the head is {time!r}, after which no event can be appended; run "
-            "`reflector verify`. If only the head is wrong, run `reflector rebuild --fix`; "
-            "otherwise restore a backup"
+            f"the ledger's last event has the time {time!r}, and no event can have a later time; "
+            "run `reflector verify`. If `verify` reports only the head, run `reflector rebuild "
+            "--fix`. Otherwise restore a backup"
         ) from error
 
 
@@ -237,8 +237,8 @@ def append(
     """
     if not CHAIN.fullmatch(writing.chain):
         raise LedgerCorrupt(
-            f"the head's chain {writing.chain[:80]!r} is not a hash, so nothing was "
-            "appended; run `reflector verify`, then `reflector rebuild --fix`"
+            f"the head of the ledger contains {writing.chain[:80]!r} instead of a hash, so nothing "
+            "was appended; run `reflector verify`, then `reflector rebuild --fix`"
         )
     known = writing.known
     position = writing.position
@@ -288,8 +288,8 @@ def _refuse_other_data(sound: Prepared, first: tuple[int, str], end: int) -> Non
     )
     if position <= end:
         reason = (
-            f"already exists at position {position} with other data, so nothing was "
-            f"appended. To see it, run `reflector show {event.event_id}`"
+            f"already exists at position {position} with other data, so nothing was appended. To "
+            f"see the existing event, run `reflector show {event.event_id}`"
         )
     raise Conflict(f"event {event.event_id} ({event.type}) {reason}", event.event_id, position)
 
@@ -338,8 +338,9 @@ def assert_counters(
         raise NoSuchTarget(f"{name!r} is not a rule; see `reflector list --removed`")
     if tuple(row) != (helpful, harmful):
         raise LedgerError(
-            f"the counters of {name} are {row[0]}/{row[1]}, not {helpful}/{harmful}, so nothing "
-            f"was appended. To see why, run `reflector blame {name}`"
+            f"the counters of {name} are {row[0]} helpful, {row[1]} harmful, not {helpful} "
+            f"helpful, {harmful} harmful, so nothing was appended. To see why, run `reflector "
+            f"blame {name}`"
         )
     data = {"name": name, "helpful": helpful, "harmful": harmful}
     event_id = identity(BULLET_ASSERTED, name, writing.position)
@@ -362,9 +363,8 @@ def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     for event, name in new:
         if name in taken:
             message = (
-                f"the rule {name} has existed since position {taken[name]}, and names are "
-                "never reused, so nothing was appended. Add the rule under a name that was "
-                "never used"
+                f"a rule got the name {name} at position {taken[name]}. A name is never used "
+                "again, so nothing was appended. Give the new rule a name that was never used"
             )
             raise Conflict(message, event.event_id, taken[name])
         taken[name] = event.position

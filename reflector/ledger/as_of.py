@@ -93,9 +93,8 @@ class Past:
         """
         if name not in self.entries:
             raise LedgerCorrupt(
-                f"a table contains the rule {name!r}, but no event added it; run `reflector "
-                "verify`, then "
-                "`reflector rebuild`"
+                f"a table of the ledger contains the rule {name!r}, but no event added this rule; "
+                "run `reflector verify`, then `reflector rebuild`"
             )
         return self._book.family(name)
 

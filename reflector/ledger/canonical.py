@@ -56,8 +56,8 @@ def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
         return text, sha256(text.encode()).hexdigest()
     except UnicodeEncodeError as error:
         raise NotCanonical(
-            f"a text contains a lone surrogate ({error.object[error.start]!r}, half of a "
-            "character); replace it"
+            "a text contains half of a character (the lone surrogate "
+            f"{error.object[error.start]!r}); correct the text"
         ) from error
 
 
@@ -76,10 +76,12 @@ def _plain(value: Any, path: str, depth: int) -> Any:
         raise NotCanonical(f"{path or 'value'}: the integer {value} is beyond 2**53 - 1")
     if kind is float:
         if not math.isfinite(value):
-            raise NotCanonical(f"{path or 'value'}: {value} has no canonical form")
+            raise NotCanonical(
+                f"{path or 'value'}: the ledger cannot store {value}; use a finite number"
+            )
         return f"{value + 0.0:.6f}".replace("-0.000000", "0.000000")
     if depth >= MAX_DEPTH:
-        raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
+        raise NotCanonical(f"{path}: nested more than {MAX_DEPTH} levels deep")
     if kind is dict or isinstance(value, Mapping):
         changed = _changed_members(value, path, depth)
         if not changed and kind is dict:
@@ -87,7 +89,9 @@ def _plain(value: Any, path: str, depth: int) -> Any:
         return {**value, **changed}
     if kind is list or isinstance(value, list | tuple):
         return [_plain(part, f"{path}[{index}]", depth + 1) for index, part in enumerate(value)]
-    raise NotCanonical(f"{path or 'value'}: {kind.__name__} has no canonical form")
+    raise NotCanonical(
+        f"{path or 'value'}: the ledger cannot store a value of type {kind.__name__}"
+    )
 
 
 def _changed_members(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:

@@ -266,8 +266,8 @@ def _make_write_ahead(connection: Any, where: str) -> None:
     mode = _write_ahead(cursor)
     if mode.lower() not in {"wal", "memory"}:
         raise LedgerUnavailable(
-            f"the ledger {where} cannot use write-ahead logging (journal mode {mode}); "
-            "put it on a local disk, not on a network file system"
+            f"the ledger {where} cannot use write-ahead logging (journal mode {mode}); move the "
+            "ledger from a network file system to a local disk"
         )
 
 
@@ -335,9 +335,9 @@ def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
         encoding = connection.info.parameter_status("server_encoding")
         if encoding not in {"UTF8", None}:  # None: the pooler does not forward it
             raise LedgerUnavailable(
-                f"the database {of.shown} stores its text in {encoding}, but a ledger needs "
-                "UTF8; create another database with `createdb --encoding=UTF8 "
-                "--template=template0 NAME` and name it in the URL"
+                f"the database {of.shown} stores its text in {encoding}, but a ledger needs UTF8; "
+                "create another database with `createdb --encoding=UTF8 --template=template0 NAME` "
+                "and write its name in the ledger URL"
             )
         # A pooler sends each transaction to any of its connections, so a setting must not outlive
         # the transaction. With a pooler, the process id of the connection is not that of the
@@ -360,8 +360,9 @@ def _threshold(asked: str) -> int | None:
     """Return the number of uses after which a statement is prepared (None: never), from the URL."""
     if asked != "none" and not asked.isdecimal():
         raise LedgerUnavailable(
-            f"prepare_threshold={asked} in the ledger URL is not a number; remove it, or write "
-            f"prepare_threshold=none for a pooler without prepared statements"
+            f"prepare_threshold={asked} in the ledger URL is not a number; remove this option from "
+            "the URL. If your pooler does not support prepared statements, write "
+            "prepare_threshold=none"
         )
     return None if asked == "none" else int(asked)
 
@@ -418,8 +419,9 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
                 yield connection
                 if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                     raise LedgerCorrupt(
-                        f"a row of {broken[0]} in {engine.url.database} points to a {broken[2]} "
-                        f"that does not exist; the schema was not changed. Restore a backup"
+                        f"in {engine.url.database}, a row of the table {broken[0]} points to a row "
+                        f"of {broken[2]} that does not exist, so the ledger was not upgraded; "
+                        "restore a backup"
                     )
         finally:
             pragma.execute("PRAGMA foreign_keys=ON")
@@ -439,6 +441,6 @@ def rewrite_file(engine: Engine) -> None:
     if busy:
         raise LedgerLocked(
             f"another process reads {engine.url.database}, so the file still contains the erased "
-            "text. The ledger does not show it any more. End that process, then run the same "
+            "text. The ledger no longer shows this text. End that process, then run the same "
             "command again"
         )

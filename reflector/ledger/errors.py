@@ -142,7 +142,7 @@ def _meant(code: str, text: str, where: str) -> LedgerError:
     for pattern, kind, says in _MEANINGS:
         if re.match(pattern, f"{code} {text}", re.IGNORECASE):
             return kind(says.format(where=f"the ledger {where}", text=text, code=code))
-    raise AssertionError("the last pattern fits everything")
+    raise AssertionError("the last pattern matches every error")
 
 
 #: The codes of a refused row: SQLite's code of constraints and triggers, and PostgreSQL's codes.
@@ -150,9 +150,9 @@ _REFUSED = "(?:19 |P0001|23...).*"
 #: The codes used for a failed connection, because the driver gives none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
 HEAD_MISPLACED = (
-    "the head of the playbook in {where} is not the playbook's last event, so nothing was "
-    "appended. Find out who moved the head with `reflector verify`, then run `reflector rebuild "
-    "--fix`"
+    "the head of the playbook in {where} does not point to the playbook's last event, so nothing "
+    "was appended. Run `reflector verify` and find out who moved the head. Then run `reflector "
+    "rebuild --fix`"
 )
 #: The errors for codes and texts; the first pattern that fits is used. SQLite's primary result
 #: codes have at most two digits, and its texts are always English. A server has SQLSTATEs
@@ -171,8 +171,9 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         f"{_REFUSED}(?:event_target_once|this target is taken)",
         AlreadyRetracted,
         (
-            "the target of this event is already retracted or redacted, so nothing was appended. "
-            "To undo a retraction, retract the retraction"
+            "an earlier event already retracted or redacted the target of this event, so nothing "
+            "was appended. To undo a retraction, run `reflector undo` with the retraction's "
+            "position"
         ),
     ),
     (
@@ -224,9 +225,9 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         "8 |14 ",
         LedgerUnavailable,
-        "{where} cannot be opened or written ({text}). Check that its folder exists and "
-        "belongs to you. You need permission to write to the folder, to the file and to its "
-        "-wal and -shm files. If the file system is read-only, copy the ledger to another one",
+        "{where} cannot be opened or written ({text}). Check that its folder exists and belongs "
+        "to you. You need permission to write to the folder, to the file and to its -wal and -shm "
+        "files. If the file system is read-only, copy the ledger to another file system",
     ),
     (
         f"{_NOT_LET_IN}|28|3D000|3F000",
@@ -246,9 +247,9 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         "42501",
         LedgerUnavailable,
-        "{where} refuses the user ({text}); ask the ledger's owner to run the command. If "
-        "this user should append events, grant it the rights that `reflector ledger grants "
-        "writer` prints",
+        "{where} does not allow you to do this ({text}); ask the ledger's owner to run the "
+        "command. To append events yourself, ask the owner for the rights that `reflector ledger "
+        "grants writer` prints",
     ),
     (
         "",

@@ -80,9 +80,9 @@ class HostEngine(Engine):
         checks_keys = self._host.exec_driver_sql("PRAGMA foreign_keys").scalar_one()
         if not checks_keys:
             raise LedgerMisused(
-                "the connection does not check foreign keys, so a retraction could name a "
-                "missing event; run PRAGMA foreign_keys=ON on each new connection "
-                "(docs/embedding.md has the listener)"
+                "the connection does not check foreign keys, so a retraction could name a missing "
+                "event; run PRAGMA foreign_keys=ON on each new connection (docs/embedding.md shows "
+                "the code)"
             )
         self._host.exec_driver_sql(_TAKE_LOCK)
         if not self._driver.in_transaction:
@@ -101,9 +101,9 @@ class HostEngine(Engine):
         has_listener = bool(self._host.engine.dispatch.begin)
         if self._host.in_nested_transaction() and not (begins or has_listener):
             raise LedgerMisused(
-                "the connection is in a savepoint, which the driver may commit early; "
-                "append before `begin_nested`, or make the engine emit BEGIN "
-                "(docs/embedding.md shows the listener)"
+                "the connection is in a savepoint, which the driver may commit early; append "
+                "before `begin_nested`, or make the engine emit BEGIN (docs/embedding.md shows the "
+                "code)"
             )
 
     def _check_server(self) -> None:

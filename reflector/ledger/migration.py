@@ -133,9 +133,9 @@ def _refuse_taken_names(engine: Engine, driver: Any, *, is_new: bool) -> None:
     there = driver.execute(_NAMES[engine.dialect]).fetchall()
     if taken := {name for name, is_table in there if is_table or is_new} & {*VIEWS}:
         raise LedgerCorrupt(
-            f"{engine.url.shown} already has {', '.join(sorted(taken))}, but the ledger needs this "
-            "name for a view; nothing was changed. Rename it, or set REFLECTOR_LEDGER_URL to "
-            "another database"
+            f"{engine.url.shown} already uses names that the ledger needs for its views "
+            f"({', '.join(sorted(taken))}), so nothing was changed; rename your table or view, or "
+            "set REFLECTOR_LEDGER_URL to another database"
         )
 
 
@@ -146,7 +146,9 @@ VERSION = (
     "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
-_NO_LEDGER = "{where} does not contain a ledger; the first use creates one"
+_NO_LEDGER = (
+    "{where} does not contain a ledger yet; the first command that uses the ledger creates it"
+)
 _MAKES_VERSION = re.compile(r"CREATE TABLE alembic_version .*?;", re.DOTALL)
 #: The first script upgrades a ledger of any earlier revision to this one.
 _FIRST_SCRIPT = "0009"

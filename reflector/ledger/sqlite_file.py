@@ -71,9 +71,9 @@ def refuse_journal(path: Path) -> None:
         journal = _stat(folder, f"{path.name}-journal")
     if journal is not None and journal.st_size:
         raise LedgerUnavailable(
-            f"next to the ledger is {path}-journal, a file that reflector never writes: "
-            "If both files came with an archive, remove this file. If another program changed the "
-            "ledger, restore a backup with `reflector ledger restore FILE`"
+            f"next to the ledger is {path}-journal, a file that reflector never writes. If both "
+            "files came with an archive, remove this file. If another program changed the ledger, "
+            "restore a backup with `reflector ledger restore FILE`"
         )
 
 
@@ -92,8 +92,8 @@ def claim_file(path: Path) -> None:
             state = "missing" if there is None else "empty"
             raise LedgerGone(
                 f"the ledger {path} is {state}, but {path.name}.lock shows that it existed; "
-                f"restore a backup with `reflector ledger restore FILE`, or remove {path}* to "
-                "start a new ledger with the rules and counters of playbook.json"
+                "restore a backup with `reflector ledger restore FILE`. To start a new ledger with "
+                f"the rules and counters of playbook.json, remove {path}*"
             )
         _make(folder, path)
 
@@ -136,8 +136,8 @@ def _refuse_irregular(there: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(there.st_mode):
         what = "a link" if stat.S_ISLNK(there.st_mode) else "not a regular file"
         raise LedgerUnavailable(
-            f"the ledger {path} is {what}; replace it by the file itself, remove it to start a "
-            f"new ledger, or name another project with --project"
+            f"the ledger {path} is {what}; put the ledger's file there, or name another project "
+            f"with --project. To start a new ledger, remove {path}"
         )
 
 
@@ -185,7 +185,8 @@ def copy_of(path: Path, folder: Path) -> Path:
                     return folder / path.name
             if time.monotonic() >= until:
                 raise LedgerLocked(
-                    f"other processes keep writing to {path}, so it was not copied; try again later"
+                    f"other processes keep writing to {path}, so reflector did not copy this "
+                    "ledger; try again later"
                 )
 
 
@@ -269,8 +270,8 @@ def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
     way_out = "check that its folder exists and that you may write there"
     if error.errno in NO_LOCKS:
         way_out = (
-            "its file system cannot lock files: name a ledger on a local disk "
-            "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+            "its file system cannot lock files: set `ledger_url` to a ledger on a local disk "
+            "(sqlite:////path/to/ledger.db) or on a PostgreSQL server"
         )
     elif error.errno in {errno.EMFILE, errno.ENFILE}:
         way_out = "close programs or raise the limit (`ulimit -n`), then run the same command again"

@@ -136,7 +136,8 @@ class Ledger(Reader):
             copy = self._copy_before_rebuild()
         if is_older and copy is None and keeps_copy:
             reflector.ledger.tell(
-                f"rebuilding the tables of {self.engine.url.shown}, once after an upgrade"
+                f"reflector was upgraded, and now rebuilds the tables of {self.engine.url.shown} "
+                "once"
             )
         if is_older:
             self.rebuild()
@@ -247,18 +248,17 @@ class Ledger(Reader):
         except OSError as error:
             folder.cleanup()
             raise LedgerUnavailable(
-                f"the ledger {path} cannot be written, and reflector could not make a copy to "
-                f"read instead ({error.filename}: {error.strerror}). Make the ledger readable, or "
-                "name another folder for the copy with TMPDIR"
+                f"the ledger {path} is read-only, so reflector reads a copy, but could not make "
+                f"this copy ({error.filename}: {error.strerror}). Make the ledger readable, or set "
+                "TMPDIR to another folder for the copy"
             ) from error
         except BaseException:
             folder.cleanup()
             raise
         ledger._copy = folder
         ledger.only_reads = (
-            f"the ledger {path} is read-only; to write to it, check the permissions of "
-            "its folder, or copy "
-            "the project to a file system that can be written"
+            f"the ledger {path} is read-only; to change the ledger, check the permissions of its "
+            "folder, or copy the project to a file system on which you can write"
         )
         return ledger
 
@@ -444,10 +444,10 @@ def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:
     if code_version is None or code_version <= CODE_VERSION:
         return
     raise LedgerTooNew(
-        f"a newer reflector wrote the tables of playbook {playbook!r} (version "
-        f"{code_version}; this one knows {CODE_VERSION}), so the ledger was not changed; "
-        "upgrade reflector. If you cannot, ask the ledger's owner to run `reflector rebuild "
-        "--fix`"
+        f"a newer reflector wrote the tables of the playbook {playbook!r} in version "
+        f"{code_version}, but this reflector only knows version {CODE_VERSION}. The ledger was not "
+        "changed; upgrade reflector. If you cannot upgrade, ask the ledger's owner to run "
+        "`reflector rebuild --fix`"
     )
 
 
@@ -472,9 +472,8 @@ def _playbook(engine: Engine, name: str) -> _Known:
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new playbook could get the number of the missing one, and thus its events.
             raise LedgerCorrupt(
-                f"{engine.url.shown} contains events of the playbook {name!r}, but lacks the "
-                "playbook itself, so nothing was created; run `reflector verify`, and restore a "
-                "backup"
+                f"{engine.url.shown} contains events, but lacks the record of their playbook "
+                f"{name!r}, so nothing was created; run `reflector verify`, and restore a backup"
             )
         # The database gives the number. On a server, a second process waits for the first only if
         # both create the same name.
@@ -487,8 +486,8 @@ def _playbook(engine: Engine, name: str) -> _Known:
         known = _find_playbook(sql, name)
         if known is None:
             raise LedgerUnavailable(
-                f"{engine.url.shown} does not show the playbook {name!r} to this user; grant the "
-                "user access, or name another playbook with `playbook`"
+                f"{engine.url.shown} does not let you read the playbook {name!r}; ask the ledger's "
+                "owner for access, or choose another playbook with the setting `playbook`"
             )
         if inserted:
             sql.id = known.playbook_id

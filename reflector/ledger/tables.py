@@ -42,7 +42,7 @@ def _small(doc: str = "") -> Column[int]:
 
 def _counter(name: str) -> Column[int]:
     is_possible = sa.CheckConstraint(f"{name} >= 0", name=f"{name}_not_negative")
-    doc = f"the baseline and the {name} tags that count"
+    doc = f"the start value plus the {name} verdicts that count"
     return Column(_BIG, is_possible, nullable=False, doc=doc)
 
 
@@ -69,7 +69,7 @@ def _belongs() -> sa.ForeignKeyConstraint:
 class PlaybookColumns(TypedColumns):
     id = Column(sa.Integer, sa.Identity(), primary_key=True)
     name = _text()
-    origin = _text("random, to tell apart two ledgers of the same name")
+    origin = _text("a random number that distinguishes ledgers of the same name")
     position = _whole("of the last event")
     chain = _text("hash of the last event and of all before it")
     recorded_at = _text("time of the last event")
@@ -85,7 +85,7 @@ class EventColumns(TypedColumns):
     recorded_at = _text("when it was appended, later than the event before")
     actor = _text("who caused it: human, agent, a judge")
     session_id = _text_or_null("the agent's session")
-    reflection_id = _text_or_null("the judgement that the event belongs to")
+    reflection_id = _text_or_null("the reflection that the event belongs to")
     target_id = _text_or_null("the event that this event is about")
     data = _text_or_null("JSON; null if it was redacted")
     data_hash = _text("SHA-256 of `data`, kept when `data` is redacted")
@@ -101,10 +101,10 @@ class BulletColumns(TypedColumns):
     section = _text("pat, mis, pref, ctx or oth")
     text = _text()
     status = _text("live, removed, merged or watched")
-    reason = _text_or_null("why the bullet was removed")
-    removed_into = _text_or_null("the bullet that this bullet was merged into")
-    position = _whole("of the event that added the bullet")
-    recounted_at = _whole("of the last recount; earlier tags do not count")
+    reason = _text_or_null("why the rule was removed")
+    removed_into = _text_or_null("the rule into which this rule was merged")
+    position = _whole("of the event that added the rule")
+    recounted_at = _whole("of the last recount; earlier verdicts do not count")
     baseline_helpful = _whole("the count that the rule began with, or that was set by hand")
     baseline_harmful = _whole("the count that the rule began with, or that was set by hand")
     helpful = _counter("helpful")
@@ -115,8 +115,8 @@ class TagColumns(TypedColumns):
     playbook_id = _of_playbook()
     position = _position("of the tag's event")
     name = _text("of the bullet")
-    tag = _small("1 helpful, -1 harmful, 0 if the tag can never count")
-    active = _small("1 while the tag counts")
+    tag = _small("1 helpful, -1 harmful, 0 if the verdict can never count")
+    active = _small("1 while the verdict counts")
     session_id = _text_or_null()
     reflection_id = _text_or_null()
 
@@ -128,7 +128,7 @@ class SessionWindowColumns(TypedColumns):
     session_id = _text_or_null()
     state = _text("pending, answered, failed, completed, skipped or given_up")
     attempts = _small()
-    changed_at = _text("time of the last event about the window")
+    changed_at = _text("time of the last event about this part of the session")
 
 
 class RetractionColumns(TypedColumns):
@@ -156,7 +156,7 @@ class ProjectionColumns(TypedColumns):
     policy_id = _text("the counting policy")
     position = _whole("of the last event in it")
     state_hash = _text("for tables, the digest of triggers and views; for a file, its SHA-256")
-    updated_at = _text_or_null("when a bullet or a count last changed")
+    updated_at = _text_or_null("when a rule or a count last changed")
 
 
 class CachedUsageColumns(TypedColumns):

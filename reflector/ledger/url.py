@@ -139,9 +139,9 @@ def url_of(text: str) -> Url:
         # Neither the URL nor the parser's message is shown, because the part that cannot be parsed
         # may be a password.
         raise LedgerUnavailable(
-            f"the ledger URL, which begins with {text.split(':')[0][:20]!r}, cannot be used; "
-            "write sqlite:////path/to/ledger.db or postgresql://user@host/name, and "
-            "percent-encode a password"
+            f"the ledger URL, which begins with {text.split(':')[0][:20]!r}, cannot be used; write "
+            "sqlite:////path/to/ledger.db or postgresql://user@host/name, and percent-encode the "
+            "special characters of a password"
         ) from None
     dialect = _DRIVERS.get(parsed.drivername)
     if dialect is None:

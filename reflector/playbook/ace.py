@@ -36,7 +36,9 @@ def in_our_form(document: Any, notes: list[str]) -> Any:
         if title not in sections:
             sections[title] = []
         if (deprecated := _deprecated(entry)) is not None:
-            notes.append(f"{title}: {deprecated} is deprecated and was omitted")
+            notes.append(
+                f"{title}: reflector omitted {deprecated}, which the file calls deprecated"
+            )
             continue
         sections[title].append(_in_our_words(entry))
     rest = {key: value for key, value in document.items() if key not in ("bullets", "skills")}

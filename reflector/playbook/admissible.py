@@ -44,7 +44,7 @@ def text_fault(text: object) -> str | None:
     if len(text) > MAX_TEXT:
         return f"the text has {len(text):,} characters, more than {MAX_TEXT:,}"
     if refused := re.search(_REFUSED, text):
-        return f"the text contains the character U+{ord(refused[0]):04X} at {refused.start()}"
+        return f"the text contains the character U+{ord(refused[0]):04X} at index {refused.start()}"
     return None
 
 
@@ -52,7 +52,7 @@ def hidden_fault(text: str) -> str | None:
     """Return a message about the first invisible character of a new text; None if it has none."""
     if not text.isascii() and (hidden := re.search(_HIDDEN, text)):
         before = text[: hidden.start()][-20:]
-        where = f"at {hidden.start()}, after {before!r}" if before else "at 0"
+        where = f"at index {hidden.start()}, after {before!r}" if before else "at index 0"
         return f"the text contains the invisible character U+{ord(hidden[0][0]):04X} {where}"
     return None
 

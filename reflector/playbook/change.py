@@ -124,7 +124,10 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
             f"undo {heir}`"
         )
     into = f" into {heir}" if heir else ""
-    return f"{name} was removed ({bullet.reason}{into}); bring it back with `reflector undo {name}`"
+    return (
+        f"{name} was removed ({bullet.reason}{into}); to restore this rule, run `reflector undo "
+        f"{name}`"
+    )
 
 
 def sources_of(bullets: Bullets, name: str) -> list[str]:
@@ -159,7 +162,7 @@ def _restore_fault(bullets: Bullets, change: Change) -> str | None:
     bullet = bullets.get(change.name or "")
     if bullet is None or bullet.status == "merged":
         return _not_live(bullets, change)
-    return f"{bullet.name} is in the playbook" if bullet.status == "live" else None
+    return f"{bullet.name} is already in the playbook" if bullet.status == "live" else None
 
 
 def _watch_fault(bullets: Bullets, change: Change) -> str | None:
@@ -268,7 +271,7 @@ _ALL = (
     ChangeKind(
         name="revise",
         event="bullet.revised",
-        meaning="The text of a bullet was changed.",
+        meaning="The text of a rule was changed.",
         log_line="{name}: {text}",
         undo_order=2,
         fields=("text",),
@@ -277,7 +280,7 @@ _ALL = (
     ChangeKind(
         name="move",
         event="bullet.moved",
-        meaning="A bullet was moved to another section.",
+        meaning="A rule was moved to another section.",
         log_line="{name} to {section}",
         undo_order=3,
         fields=("section",),
@@ -324,7 +327,7 @@ _ALL = (
         undo_order=5,
         fields=("helpful", "harmful"),
         fault=_recount_fault,
-        already="{name} is already at {helpful}/{harmful}",
+        already="{name} already has {helpful} helpful, {harmful} harmful",
     ),
     # The bullet is only watched again, as `check` watches a line of a file.
     ChangeKind(

@@ -45,11 +45,11 @@ REBUILD = f"{CORRECT}, or write the file again from the ledger with `reflector r
 _IMPORT = "correct it there and import the file again"
 _FORM = 'write {"name", "text", "helpful", "harmful"}, or the text alone'
 _NAMES = (
-    "name it like pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or omit the name to "
-    "get one"
+    "write a name such as pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or omit the "
+    "name to get a new one"
 )
-_TWICE = "remove one of the two, or omit its name to get a new one"
-_SHAPES = "reflector reads rules from `sections` and `key_points`; move this entry there"
+_TWICE = "remove one of these rules, or omit its name to get a new name"
+_SHAPES = "reflector reads rules only from `sections` and `key_points`; move your rules there"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID. It names advice and is
 #: not advice itself.
 _IDENTIFIER = lazy_pattern(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
@@ -163,10 +163,15 @@ def load(
     if parser.is_foreign and parser.problems:
         return parser.loaded("foreign")
     if (version := document.get("version", VERSION)) != VERSION:
-        parser.notes.append(f"version {brief(version)} was read as {VERSION}")
+        parser.notes.append(
+            f"reflector read the file as version {VERSION}, although the file has version "
+            f"{brief(version)}"
+        )
     updated = document.get("last_updated")
     if updated is not None and not _may_be_time(updated):
-        parser.notes.append(f"last_updated {brief(updated)} is not a time")
+        parser.notes.append(
+            f"reflector ignored last_updated, because {brief(updated)} is not a time"
+        )
         updated = None
     return parser.loaded(shape, updated)
 
@@ -249,17 +254,17 @@ class Parser:
                 "the file",
                 "is too large",
                 f"{len(raw):,} bytes",
-                f"a playbook has at most {MAX_BYTES:,}",
+                f"make the file smaller; a playbook has at most {MAX_BYTES:,} bytes",
             )
             return None
         if isinstance(raw, bytes) and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            self.problem("the file", "is UTF-16", "", "save it as UTF-8")
+            self.problem("the file", "is UTF-16", "", "save the file as UTF-8")
             return None
         try:
             text = (raw.decode("utf-8") if isinstance(raw, bytes) else raw).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            byte = f"byte 0x{error.object[error.start]:02x} at {error.start}"
+            byte = f"byte 0x{error.object[error.start]:02x} at offset {error.start}"
             self.problem(
                 f"line {line}", "is not UTF-8", byte, (f"save the file as UTF-8, or {self.remedy}")
             )
@@ -283,7 +288,7 @@ class Parser:
             near = text[max(line_start, error.pos - 40) : error.pos + 20].split("\n")[0]
             is_at_end = not text[error.pos : error.pos + 1000].strip()
             is_cut_off = is_at_end or error.msg.startswith("Unterminated")
-            at_end = " (the file ends there: it was cut off)" if is_cut_off else ""
+            at_end = " (the file ends there, so it was cut off)" if is_cut_off else ""
             where = f"line {error.lineno}, column {error.colno}"
             self.is_foreign = not may_be_playbook(text)
             self.problem(where, f"is not JSON: {error.msg}{at_end}", brief(near), self.remedy)
@@ -302,7 +307,9 @@ class Parser:
 
     def duplicates(self, where: str, value: dict[str, Any]) -> None:
         for key in value.twice if isinstance(value, _Duplicates) else ():
-            self.problem(where, "contains a key twice", brief(key), "keep one of the two")
+            self.problem(
+                where, "contains the same key twice", brief(key), "remove one of these keys"
+            )
 
     def sections(self, sections: object) -> None:
         """Read the sections. Titles may be in any case. Bullets under an unknown title go to
@@ -327,7 +334,8 @@ class Parser:
                 continue
             if slug is None and entries:
                 self.notes.append(
-                    f"{shown} is not a section; its {len(entries)} rules go to OTHERS"
+                    f"{shown} is not a known section, so reflector puts its {len(entries)} rules "
+                    "into OTHERS"
                 )
             for index, entry in enumerate(entries):
                 self.entry(f"{shown}[{index}]", slug or "oth", entry)
@@ -337,7 +345,9 @@ class Parser:
         or a score.
         """
         if not isinstance(points, list):
-            self.problem("key_points", "is not a list", brief(points), "write [] for none")
+            self.problem(
+                "key_points", "is not a list", brief(points), "write [] if there are no rules"
+            )
             return
         self.unnamed_are_kpt = True
         for index, entry in enumerate(points):
@@ -347,8 +357,8 @@ class Parser:
         """Read an entry of a section, or note its fault."""
         if isinstance(entry, str):
             if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
-                way_out = "write the text of that id"
-                self.problem(where, "is an id, not text", brief(entry), way_out)
+                way_out = "write the text of the rule that has this id"
+                self.problem(where, "is an id, not a rule's text", brief(entry), way_out)
                 return
             entry = {"text": entry}
         if isinstance(entry, dict):
@@ -370,7 +380,8 @@ class Parser:
         unknown = sorted(brief(key) for key in entry if key not in _ENTRY_KEYS)
         if unknown:
             self.notes.append(
-                f"{where}: {', '.join(unknown[:5])} is not part of the format and was omitted"
+                f"{where}: reflector omitted {', '.join(unknown[:5])}, which is not part of the "
+                "format"
             )
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):
             self.notes.append(

@@ -91,7 +91,7 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
         raise NoAnchor(
-            "it does not contain a head; a head is POSITION:CHAIN, as `reflector ledger "
+            "it does not contain a head; a head has the form POSITION:CHAIN, as `reflector ledger "
             "head` prints it"
         )
     return tuple(_anchor(line) for line in heads)
@@ -134,9 +134,9 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and git cannot look it up: {error}") from error
     raise NoAnchor(
-        f"{_NEITHER}, and git does not know such a file here. Name a file as REV:PATH (`git "
-        "ls-tree -r --name-only REV`), or a branch, tag or commit (`git branch -a`) that has one "
-        f"of {', '.join(USUAL_PATHS)}"
+        f"{_NEITHER}, and git does not find such a file here. Name a file as REV:PATH; `git "
+        "ls-tree -r --name-only REV` lists the paths. Or name a branch, tag or commit that "
+        f"contains one of {', '.join(USUAL_PATHS)}"
     )
 
 
@@ -164,9 +164,9 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
     if is_moved and put_aside and not why:
         first = put_aside[0]
         raise LedgerError(
-            f"the head of {place} was not changed. The {first.type} at position "
-            f"{first.position} must be set aside first. `reflector rebuild --fix --why REASON` "
-            "does both"
+            f"the head of {place} was not changed, because the {first.type} at position "
+            f"{first.position} must be excluded first. To do both, run `reflector rebuild --fix "
+            "--why REASON`"
         )
     repairs = []
     if is_moved:
@@ -174,7 +174,7 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
     if put_aside and why:
         ledger.append(_putting_aside(ledger, put_aside, why))
         for event in put_aside:
-            repairs.append(f"the {event.type} at position {event.position} is set aside")
+            repairs.append(f"the {event.type} at position {event.position} no longer has an effect")
     return repairs
 
 
@@ -250,6 +250,6 @@ def _set_head(ledger: Ledger) -> str:
         make_triggers_and_views(driver, ledger.engine.dialect)
     ledger.rebuild()
     return (
-        f"the head was at {moved_head.position:,} ({moved_head.recorded_at}); now it is at the "
-        f"last event, {last[0]:,}"
+        f"the head was at position {moved_head.position:,} ({moved_head.recorded_at}), and is now "
+        f"at the last event, position {last[0]:,}"
     )

@@ -13,11 +13,12 @@ from typing import Any
 from reflector.ledger.statements import Statements
 
 #: The remedies of findings.
-RESTORE = "restore a backup, or compare with an export from before the change"
+RESTORE = "restore a backup, or compare the ledger with an export from before the change"
 REBUILD = "run `reflector rebuild`"
 MEND_HEAD = "find out who moved the head, then run `reflector rebuild --fix`"
 SET_ASIDE = (
-    "find out who appended the event, then set it aside with `reflector rebuild --fix --why REASON`"
+    "find out who appended the event, then exclude the event with `reflector rebuild --fix --why "
+    "REASON`"
 )
 _BATCH = 1000
 _numbers = count()

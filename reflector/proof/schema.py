@@ -22,7 +22,7 @@ from reflector.proof.reading import savepoint
 
 #: The fault of an object that another program created.
 _STRANGE = "does not belong to the ledger"
-_MEND = "find out who changed it, then run `reflector rebuild --fix`"
+_MEND = "find out who changed this, then run `reflector rebuild --fix`"
 
 
 def schema_findings(sql: Statements) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
             remedy = f"find out who created this trigger, then drop it: DROP TRIGGER {which}"
             yield Finding("trigger", None, f"the trigger {name} {what}", remedy)
         else:
-            refused = "so the database itself no longer refuses changes"
+            refused = "so the database no longer refuses changes of events"
             yield Finding("trigger", None, f"the trigger {name} {what}, {refused}", _MEND)
     yield from _server_findings(sql) if sql.postgres else _sqlite_findings(sql)
     rows = sql.execute("SELECT version_num FROM alembic_version").fetchall()
@@ -46,12 +46,12 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
         yield _changed(
             "table",
             "alembic_version",
-            f"has {versions!r} instead of one row with {migration.HEAD_REVISION}",
+            f"contains the revisions {versions!r} instead of only {migration.HEAD_REVISION}",
         )
 
 
 def _changed(kind: str, name: str, what: str) -> Finding:
-    remedy = _MEND if kind == "view" else "find out who changed it, then restore a backup"
+    remedy = _MEND if kind == "view" else "find out who changed this, then restore a backup"
     return Finding("schema", None, f"the {kind} {name} {what}", remedy)
 
 
@@ -93,7 +93,7 @@ def _differing_triggers(
         elif one.settings != settings:
             # A table of the same name elsewhere on the search path would be used instead of the
             # ledger's.
-            wrong[name] = f"searches its tables in more schemas than {schema}", one.table
+            wrong[name] = f"looks for its tables in other schemas than {schema}, too", one.table
     return wrong | {
         name: (_STRANGE, standing[name].table) for name in standing.keys() - ours.keys()
     }
@@ -238,7 +238,7 @@ def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
     secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
     for (table,) in sql.execute(secured).fetchall():
         if table in tables:
-            yield _changed("table", table, "hides rows (row level security)")
+            yield _changed("table", table, "hides rows, because row level security is on")
     invalid = (
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"  # noqa: S608
         f" WHERE c.{ours} AND NOT (i.indisvalid AND i.indisready)"

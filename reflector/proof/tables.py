@@ -132,16 +132,16 @@ class Rebuilt:
             return Finding(
                 "assertion",
                 position,
-                f"counters were recorded for {name}, a rule that does not exist",
-                "look at `reflector log`",
+                f"this event records counters of {name}, but this rule does not exist",
+                "see `reflector log`",
             )
         if tuple(row) == wanted:
             return None
         what = (
-            f"the counters of {name} were recorded as {wanted[0]}/{wanted[1]}, but the events "
-            f"give {row[0]}/{row[1]}"
+            f"this event records {wanted[0]} helpful, {wanted[1]} harmful for {name}, but the "
+            f"earlier events give {row[0]} helpful, {row[1]} harmful"
         )
-        return Finding("assertion", position, what, f"look at `reflector blame {name}`")
+        return Finding("assertion", position, what, f"see `reflector blame {name}`")
 
     def findings(self, ledger: Statements) -> Iterator[Finding]:
         """Yield the rows in which the ledger's tables differ from these."""
@@ -184,7 +184,7 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
         yield Finding(
             "projection",
             None,
-            f"the checkpoint {name!r} was not written by reflector",
+            f"another program wrote the checkpoint {name!r} of the ledger's tables",
             REBUILD,
         )
     if not is_row_sound(sql):

@@ -100,7 +100,10 @@ def _other_playbooks(sql: Statements, but: int) -> Iterator[Finding]:
     for table in LEDGER_TABLES[1:]:
         if sql.execute(OWNERLESS.format(table=table)).fetchone() is not None:
             yield Finding(
-                "reference", None, f"a row of {table} does not belong to a playbook", RESTORE
+                "reference",
+                None,
+                f"the table {table} contains a row that does not belong to a playbook",
+                RESTORE,
             )
 
 
@@ -124,8 +127,8 @@ def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | No
         chain = next_chain(begin, first[:10], first.data_hash, digest(first.meta))
         if chain != first.chain:
             message = (
-                f"{playbook} did not begin with this name and origin: it was renamed, or its "
-                "first event was changed"
+                f"{playbook} began with another name or origin: someone renamed the playbook or "
+                "changed its first event"
             )
             return Finding("head", None, message, RESTORE)
     return None
@@ -199,7 +202,9 @@ def _damage(engine: Engine) -> list[Finding]:
                     message = f"SQLite reports damage: {line}"
                     findings.append(Finding("database", None, message, _RESTORE_FILE))
             for row in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
-                message = f"a row of {row[0]} points to a {row[2]} that does not exist"
+                message = (
+                    f"a row of the table {row[0]} points to a row of {row[2]} that does not exist"
+                )
                 findings.append(Finding("reference", None, message, _RESTORE_FILE))
         except Exception as error:
             if not unreadable(error):
@@ -255,7 +260,7 @@ class Walk:
         """
         row = self.sql.run(_HEAD).fetchone()
         if row is None:
-            yield Finding("head", None, "the playbook's row is missing", RESTORE)
+            yield Finding("head", None, "the ledger lacks the record of this playbook", RESTORE)
             return
         head = Head(*row)
         self._begin(head)
@@ -302,7 +307,7 @@ class Walk:
         self.position = event.position
         if event.position == before + 1:
             return None
-        message = f"position {before} is followed by position {event.position}"
+        message = f"the events between position {before} and position {event.position} are missing"
         return Finding("order", event.position, message, RESTORE)
 
     def _check_move(self, event: Stored) -> Finding | None:
@@ -319,16 +324,16 @@ class Walk:
         if event.data is not None:
             if not is_redacted:
                 return None
-            message = f"this {event.type} was redacted, but its text is there again"
+            message = f"the text of this {event.type} was erased, but the ledger contains it again"
             return Finding("redaction", event.position, message, _AGAIN)
         if not is_redacted:
-            message = "the data was erased, but no event.redacted records it"
+            message = "the data of this event was erased, but no event.redacted records the erasure"
             return Finding("redaction", event.position, message, RESTORE)
         if event.type in EVENT_TYPES and EVENT_TYPES[event.type].all_prose:
             return None
         if kept_of(self.sql, [event.event_id])[event.event_id] is not None:
             return None
-        message = f"the facts of this {event.type} were erased together with its text"
+        message = f"not only the text of this {event.type} was erased, but also its facts"
         return Finding("redaction", event.position, message, RESTORE)
 
     def _check_data(self, event: Stored) -> Finding | None:
@@ -365,7 +370,9 @@ class Walk:
         self._recorded_at = event.recorded_at
         if event.recorded_at >= before or event.event_id in self._set_aside:
             return None
-        message = f"recorded at {event.recorded_at}, before the previous event ({before})"
+        message = (
+            f"this event was recorded at {event.recorded_at}, before the previous event ({before})"
+        )
         return Finding("order", event.position, message, SET_ASIDE)
 
     def _fold(self, stored: Stored, tables: Rebuilt) -> Iterator[Finding]:
@@ -388,20 +395,23 @@ class Walk:
 
     def _check_head(self, head: Head) -> Iterator[Finding]:
         if self.position != head.position:
-            message = f"the events end at {self.position}, but the head is at {head.position}"
+            message = (
+                f"the events end at position {self.position}, but the head is at position "
+                f"{head.position}"
+            )
             yield Finding("head", self.position, message, MEND_HEAD)
             return
         is_other_time = self.position and self._recorded_at != head.recorded_at
         if self._chain != head.chain or is_other_time:
-            message = "the head's chain or time differs from the last event's"
+            message = "the head has another hash or time than the last event"
             yield Finding("head", self.position, message, MEND_HEAD)
 
     def _check_anchors(self) -> Iterator[Finding]:
         for anchor in dict.fromkeys(self.anchors):
             if anchor not in self._passed:
                 message = (
-                    f"the published head {anchor.position} is not in this history, which "
-                    f"ends at position {self.position}"
+                    "the ledger does not contain the published head at position "
+                    f"{anchor.position}; its events end at position {self.position}"
                 )
                 yield Finding("anchor", anchor.position, message, RESTORE)
 
@@ -426,7 +436,7 @@ def _bytes_of(chain: str) -> bytes:
     return bytes.fromhex(chain.removeprefix(PREFIX))
 
 
-_AGAIN = "find out who restored the text; then restore a backup from after the redaction"
+_AGAIN = "find out who restored the text, then restore a backup from after the erasure"
 
 
 @lru_cache(maxsize=8192)
