@@ -1,6 +1,6 @@
 -- generated from reflector/ledger/tables.py by `make docs`
 
---   origin: random, to tell apart two ledgers of the same name
+--   origin: a random number that distinguishes ledgers of the same name
 --   position: of the last event
 --   chain: hash of the last event and of all before it
 --   recorded_at: time of the last event
@@ -24,7 +24,7 @@ CREATE TABLE playbook (
 --   recorded_at: when it was appended, later than the event before
 --   actor: who caused it: human, agent, a judge
 --   session_id: the agent's session
---   reflection_id: the judgement that the event belongs to
+--   reflection_id: the reflection that the event belongs to
 --   target_id: the event that this event is about
 --   data: JSON; null if it was redacted
 --   data_hash: SHA-256 of `data`, kept when `data` is redacted
@@ -68,14 +68,14 @@ CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id) WH
 --   ordinal: 1, 2, 3 … in order of creation
 --   section: pat, mis, pref, ctx or oth
 --   status: live, removed, merged or watched
---   reason: why the bullet was removed
---   removed_into: the bullet that this bullet was merged into
---   position: of the event that added the bullet
---   recounted_at: of the last recount; earlier tags do not count
+--   reason: why the rule was removed
+--   removed_into: the rule into which this rule was merged
+--   position: of the event that added the rule
+--   recounted_at: of the last recount; earlier verdicts do not count
 --   baseline_helpful: the count that the rule began with, or that was set by hand
 --   baseline_harmful: the count that the rule began with, or that was set by hand
---   helpful: the baseline and the helpful tags that count
---   harmful: the baseline and the harmful tags that count
+--   helpful: the start value plus the helpful verdicts that count
+--   harmful: the start value plus the harmful verdicts that count
 CREATE TABLE bullet (
     playbook_id INTEGER NOT NULL,
     name TEXT NOT NULL,
@@ -101,8 +101,8 @@ CREATE INDEX bullet_merged ON bullet (playbook_id, removed_into) WHERE status = 
 
 --   position: of the tag's event
 --   name: of the bullet
---   tag: 1 helpful, -1 harmful, 0 if the tag can never count
---   active: 1 while the tag counts
+--   tag: 1 helpful, -1 harmful, 0 if the verdict can never count
+--   active: 1 while the verdict counts
 CREATE TABLE tag (
     playbook_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -121,7 +121,7 @@ CREATE INDEX tag_count ON tag (playbook_id, name, active, tag);
 
 --   position: of the recording event
 --   state: pending, answered, failed, completed, skipped or given_up
---   changed_at: time of the last event about the window
+--   changed_at: time of the last event about this part of the session
 CREATE TABLE session_window (
     playbook_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -168,7 +168,7 @@ CREATE TABLE record (
 --   policy_id: the counting policy
 --   position: of the last event in it
 --   state_hash: for tables, the digest of triggers and views; for a file, its SHA-256
---   updated_at: when a bullet or a count last changed
+--   updated_at: when a rule or a count last changed
 CREATE TABLE projection (
     playbook_id INTEGER NOT NULL,
     name TEXT NOT NULL,

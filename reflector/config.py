@@ -118,7 +118,7 @@ class Config:
     #: maximum automatic attempts at a judgement that failed; outages do not count
     max_attempts: int = 5
     #: the model that the API asks; empty: the environment's model, else the API's own choice. With
-    #: `judge_client`, the model that this agent asks; empty: its cheapest
+    #: `judge_client`, the model that this agent asks; empty: the agent's cheapest model
     model: str = ""
     #: the address of the API
     base_url: str = ""
@@ -130,26 +130,27 @@ class Config:
     #: maximum tokens in a calendar month, all your projects together; 0: no limit
     monthly_tokens: int = 5_000_000
     #: maximum US dollars in a calendar month by list prices, all your projects together; 0: no
-    #: limit. For automatic questions, the environment can only lower it
+    #: limit. For automatic questions, the environment can only lower this limit
     monthly_dollars: int = 0
     #: maximum automatic requests to your agents in a day (UTC), all your projects together; 0: no
-    #: limit. If you set it, it also limits the requests to an API. The environment can only lower
-    #: it
+    #: limit. If you set this limit, it also applies to requests to an API. The environment can only
+    #: lower this limit
     daily_requests: int = 20
     #: the agent that judges with `agent`, such as `claude`; empty: the agent of the session
     judge_client: str = ""
-    #: longest wait for an answer in seconds, with all retries
+    #: maximum seconds to wait for an answer, including all retries
     deadline_seconds: int = 110
     #: whether a model also judges sessions that cite nothing
     uncited: bool = True
     #: the percentage of a model's verdicts that must be right for a word of `judge_measured` to
     #: count; the built-in rules ignore it
     judgement_precision: int = 85
-    #: the percentage of your model's verdicts that are right, by [how
-    #: sure](judging.md#evidence-for-a-models-verdict) it is: `"sure=95 likely=80"`; empty: `sure`
-    #: counts, and `likely` of [a measured model](judging.md#which-words-count). Also the
-    #: percentage of helpful and harmful cases that it finds, `"helpful=36 harmful=73"`, which
-    #: [corrects shares](counting.md#missed-help-and-harm)
+    #: the percentage of your model's verdicts that are right, for each word for its
+    #: [certainty](judging.md#evidence-for-a-models-verdict), such as `"sure=95 likely=80"`; empty:
+    #: verdicts with `sure` count, and those with `likely` if we [measured the
+    #: model](judging.md#which-words-count). You can add the percentages of helpful and harmful
+    #: cases that the model finds, such as `"helpful=36 harmful=73"`, to [correct
+    #: shares](counting.md#missed-help-and-harm)
     judge_measured: str = ""
     #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful;
     #: otherwise it only prevents a helpful verdict
@@ -162,7 +163,8 @@ class Config:
     proposals: str = "ask"
     #: rules that are shown first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()
-    #: `"propose"`: `review find` [proposes removals](counting.md#prune); `"apply"`: it makes them
+    #: `"propose"`: `review find` [proposes removals](counting.md#prune); `"apply"`: `review find`
+    #: removes these rules
     prune: str = "propose"
     #: `review find` lists a rule if this number of sessions was shown the rule and none cited it;
     #: 0: never
@@ -182,26 +184,26 @@ class Config:
     #: SHA-256 of each project's own `reflector.txt` whose answers count [without a
     #: quote](judging.md#a-template-of-your-own); `doctor` shows the SHA-256
     templates: tuple[str, ...] = ()
-    #: the file with the answers of `fixtures`
+    #: the file with the answers of the judge `fixtures`
     fixtures: str = ""
     #: readers of [other packages](extending.md) that may be loaded, by the names of their entry
     #: points
     readers: tuple[str, ...] = ()
     #: judges of [other packages](extending.md) that may be loaded; `backend` chooses one of them
     judges: tuple[str, ...] = ()
-    #: the ledger that counts the sessions of a linked git worktree: `"main"` for the main
-    #: checkout's, `"own"` for the worktree's own
+    #: the ledger that counts the sessions of a linked git worktree: `"main"` for the ledger of the
+    #: main checkout, `"own"` for the worktree's own ledger
     worktrees: str = "main"
     #: whether your agent shows [a line](reference.md#a-line-on-the-screen) about the playbook at a
     #: session's start
     start_message: bool = True
-    #: whether hooks record sessions and show rules; a repository's file may only set `false`, and
-    #: the start line then shows that
+    #: whether hooks record sessions and show rules; a repository's file may only set `false`, which
+    #: the start line then shows
     enabled: bool = True
     #: folders of projects whose hooks record and show nothing; commands still work
     off: tuple[str, ...] = ()
     #: whether changes of the files that agents load are [recorded](memory.md): `"on"`, `"off"`, or
-    #: `"tell"`, with which the next start also reports them
+    #: `"tell"`, which also reports these changes at the next start
     memory: str = "on"
     #: whether reflector also records changes of your own files, such as `~/.claude/CLAUDE.md` and
     #: memory folders
@@ -461,7 +463,7 @@ def read_toml(
         return {}
     except (OSError, UnicodeDecodeError) as error:
         is_text_broken = isinstance(error, UnicodeDecodeError)
-        way_out = "correct or remove it" if is_text_broken else "see its permissions"
+        way_out = "correct the file or remove it" if is_text_broken else "check its permissions"
         raise ConfigError(f"{path} cannot be read ({error_words(error)}); {way_out}") from error
     try:
         return parse_toml(text)
@@ -596,8 +598,9 @@ def _measured_fault(value: str) -> str:
     found = [word for word in _FOUND if word in measured]
     if _MEASURED.sub("", value).strip():
         return (
-            "write the percentage of right verdicts for each confidence, such as 'sure=95 "
-            "likely=80', and the percentage of cases found, such as 'helpful=36 harmful=73'"
+            "write the percentage of right verdicts for each word, such as 'sure=95 likely=80'. "
+            "You can add the percentage of cases that the judge finds, such as 'helpful=36 "
+            "harmful=73'"
         )
     if len(measured) < len(_MEASURED.findall(value)):
         return "write each word only once"
@@ -627,8 +630,10 @@ _EXTENSION_NAME = lazy_pattern(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
 def _check_extension(name: str, where: str) -> None:
     if len(name) > 40 or _EXTENSION_NAME.fullmatch(name) is None:
         raise ConfigError(
-            f"{where} has {name!r}; a name here has 1 to 40 small letters, digits, '-' and '_', "
-            "such as 'heron'"
+            f"{where} has {name!r}; the name of an extension has 1 to 40 lower-case letters, "
+            "digits, '-' and '_', such as 'heron'"
         )
     if name in _OWN_NAMES:
-        raise ConfigError(f"{where} has {name!r}, a name that reflector uses itself; remove it")
+        raise ConfigError(
+            f"{where} has {name!r}, a name that reflector uses itself; remove this name"
+        )

@@ -118,8 +118,8 @@ def find_extension(kind: Kind, name: str) -> Extension:
     if len(allowed) > 1:
         distributions = ", ".join(extension.distribution for extension in allowed)
         raise ExtensionError(
-            f"several packages offer {name!r} of the setting {kind}: {distributions}; "
-            f"uninstall all but one"
+            f"several packages offer {name!r} for the setting {kind}: {distributions}; uninstall "
+            "all but one of them"
         )
     return allowed[0]
 

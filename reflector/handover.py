@@ -290,7 +290,9 @@ def open_person() -> str:
     """
     folder = person_folder()
     if not folder:
-        raise FileNotFoundError(2, "you do not have a home folder, so nothing is kept there")
+        raise FileNotFoundError(
+            2, ("you do not have a home folder, so reflector stores nothing there")
+        )
     # $HOME exists; each folder below it is created in turn.
     for end in range(folder.index("/.local/") + len("/.local"), len(folder) + 1):
         if folder[end : end + 1] in ("/", ""):

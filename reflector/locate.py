@@ -355,7 +355,7 @@ def parse_toml(text: str) -> "dict[str, Any]":
     except ValueError:  # Python's own limit for numbers
         raise ValueError("a number has thousands of digits") from None
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("the file is nested too deeply") from None
 
 
 def _kind(path: str) -> int:

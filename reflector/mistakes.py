@@ -81,7 +81,7 @@ def check_whole(name: str, value: object, least: int = 0) -> None:
     Raises: Mistake.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise Mistake(f"{name} is {_shown(value)}; it must be a whole number from {least}")
+        raise Mistake(f"{name} is {_shown(value)}; it must be a whole number of at least {least}")
 
 
 def _shown(value: object) -> str:

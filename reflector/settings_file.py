@@ -40,7 +40,7 @@ def store_setting(project: Path, key: str, value: object, *, for_all: bool) -> S
     except FileNotFoundError:
         document = tomlkit.document()
     except (ParseError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}; correct it in an editor") from error
+        raise ConfigError(f"{path} is not TOML: {error}; correct the file in an editor") from error
     stored = Stored(path, key in document)
     if value is not None:
         document[key] = value

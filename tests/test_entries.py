@@ -290,7 +290,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     program = [sys.executable, "-I", "-B", "-m", "reflector"]
     err = agent.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=few_blocks).err
     assert "Check the disk, its free space" in err
-    assert "move it away" not in err
+    assert "move this file away" not in err
 
 
 @pytest.mark.parametrize("inode", first_fast(1, ["another", "the same"]))

@@ -207,7 +207,7 @@ def test_missing_judge_is_named_once(agent: Agent) -> None:
         ("raise RuntimeError('no')", "cannot be loaded: RuntimeError: no"),
         ("raise SystemExit(3)", "cannot be loaded: SystemExit: 3"),
         ("Odd = 1", "is not a subclass of Conversation"),
-        ("Odd.agent = 'codex'", "has the name of Codex CLI"),
+        ("Odd.agent = 'codex'", "has the same name as the built-in reader Codex CLI"),
         ("del Odd.name", "lacks `agent` or `name`"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_reader_that_fails_loses_only_its_file(
     list_names(agent, readers="odd")
     ours = Claude().cites("pat-001").write(tmp_path / "claude.jsonl")
     ran = agent.call("ingest", odd_file(tmp_path), ours, code=1)
-    assert "the reader odd of an extension failed: ZeroDivisionError" in ran.err
+    assert "the reader odd, which is an extension, failed: ZeroDivisionError" in ran.err
     assert len(agent.events("session.recorded")) == 1
     agent.call("list")
 

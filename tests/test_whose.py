@@ -419,7 +419,7 @@ def test_full_disk_does_not_advise_moving_the_ledger(mine: Agent, *, has_log: bo
     # -B: a compiled module that is cut at the limit would break every later start.
     program = [sys.executable, "-I", "-B", "-m", "reflector"]
     refused = mine.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=limit).err
-    assert "move it away" not in refused
+    assert "move this file away" not in refused
     assert "space" in refused
 
 

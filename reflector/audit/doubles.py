@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 CLASSES = {
-    "D1": "the same tag twice in one reflection",
-    "D2": "helpful and harmful together in one reflection",
-    "D3": "the same list of tags applied twice",
-    "D4": "one session reflected on more than once",
+    "D1": "the same verdict twice in one reflection",
+    "D2": "helpful and harmful in one reflection",
+    "D3": "the same list of verdicts counted twice",
+    "D4": "one session judged more than once",
     "D5": "records of one transcript under two session ids",
     "D6": "overlapping parts of one session",
 }

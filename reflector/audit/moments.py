@@ -66,7 +66,7 @@ def session_named(ledger: Ledger, session_id: str) -> str:
 def _several(beginning: str, sessions: Sequence[str]) -> UnknownReference:
     return UnknownReference(
         f"{beginning!r:.80} matches several sessions: {', '.join(sessions[:5])}; write more "
-        "characters"
+        "characters of the id"
     )
 
 
@@ -111,7 +111,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
             return Target("event", events[0].event_id, events)
         if len(text) < _ID_CHARACTERS:
             raise UnknownReference(
-                f"{text} is not a position of this ledger, whose last one is "
+                f"{text} is not a position of this ledger, which ends at position "
                 f"{ledger.head().position}; see `reflector log`"
             )
     candidates = _candidates(ledger, text)
@@ -122,7 +122,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
         )
     if len(candidates) > 1:
         could = ", ".join(f"{kind} {id}" for kind, id in candidates[:_MAX_CANDIDATES])
-        raise UnknownReference(f"{text[:80]!r} matches {could}; write more characters")
+        raise UnknownReference(f"{text[:80]!r} matches {could}; write more characters of the id")
     kind, id = candidates[0]
     if kind == "session":
         windows = list(ledger.events(types=WINDOW_TYPES, session_id=id))
@@ -281,7 +281,7 @@ def _position(ledger: Ledger, text: str) -> int:
         return _in_session(ledger, text, "max")
     except UnknownReference:
         raise UnknownReference(
-            f"position {text[:40]} is not in the ledger, which ends at {head}; {_WAYS}"
+            f"position {text[:40]} is not in the ledger, which ends at position {head}; {_WAYS}"
         ) from None
 
 
@@ -291,7 +291,7 @@ def _in_session(ledger: Ledger, text: str, which: Literal["min", "max"]) -> int:
     if len(sessions) > 1:
         raise _several(text, sessions)
     if not sessions:
-        raise UnknownReference(f"{text!r:.80} is not a moment; {_WAYS}")
+        raise UnknownReference(f"{text!r:.80} is not a date, a position or a session; {_WAYS}")
     where = "playbook_id = ? AND session_id = ?"
     with ledger.asking() as sql:
         query = f"SELECT {which}(position) FROM event WHERE {where}"  # noqa: S608

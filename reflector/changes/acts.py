@@ -33,7 +33,7 @@ _UNDOING = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
 _READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
 _NOTHING = (
     "you do not have a change left to undo here; `reflector log` lists all changes of rules, and "
-    "`reflector log --memory` those of files"
+    "`reflector log --memory` lists all changes of files"
 )
 _NO_HOME = (
     "this user does not have a home folder, so reflector cannot recognise your changes; name a "
@@ -181,7 +181,7 @@ def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
     """Return the reason why bare `undo` takes back nothing, with the command that does."""
     if acts.is_import(act):
         return (
-            f"your newest change is the import at position {act.position}; undo it with "
+            f"your newest change is the import at position {act.position}; to undo the import, run "
             f"`reflector undo {_import_positions(act, standing)}`"
         )
     own_changes = [event for event in standing if not acts.is_import(event)]

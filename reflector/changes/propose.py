@@ -239,7 +239,11 @@ def find_proposal(ledger: Ledger, beginning: str) -> Proposal:
     matching = [proposal for proposal in known if proposal.id.startswith(beginning)]
     if len(matching) != 1:
         count = len(matching)
-        which = f"{count} proposals' ids begin" if matching else "no proposal's id begins"
+        which = (
+            f"the ids of {count} proposals begin"
+            if matching
+            else ("no proposal has an id that begins")
+        )
         raise ProposalRefused(f"{which} with {beginning!r}; see `reflector review list`")
     return matching[0]
 
@@ -303,8 +307,8 @@ def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bo
     _check_waits(ledger, proposal)
     if keep and proposal.change.kind != "merge":
         raise ProposalRefused(
-            f"proposal {proposal.id[:8]} is not a merge, so `review keep` does not apply; "
-            "decline the proposal with `reflector review reject`"
+            f"proposal {proposal.id[:8]} is not a merge, so `review keep` does not apply; reject "
+            "the proposal with `reflector review reject`"
         )
     apart = proposal.change.names if keep else ()
     how = "kept" if keep else "rejected"

@@ -78,16 +78,14 @@ def put_back_evidence(ledger: Ledger, targets: Sequence[Event], why: str) -> lis
     out = [line[-1] for line in lines if _counts(line) == (line[0].type == ev.EVIDENCE_RETRACTED)]
     if not out:
         target, *retractions = lines[0]
-        since = ""
+        state = "counts"
         if retractions:
             last = retractions[-1]
-            since = f" since position {last.position}{_reason_words(last)}"
-        state = (
-            "has been undone" if target.type == ev.EVIDENCE_RETRACTED else "has not been retracted"
-        )
+            is_retraction = target.type == ev.EVIDENCE_RETRACTED
+            verb = "was already undone at" if is_retraction else "has counted again since"
+            state = f"{verb} position {last.position}{_reason_words(last)}"
         raise RetractionRefused(
-            f"{_event_words(target)} {state}{since}, so there is nothing to undo. See "
-            "`reflector log`"
+            f"{_event_words(target)} {state}, so there is nothing to undo; see `reflector log`"
         )
     for target in targets:
         replaced = _replaced_lines(ledger, target, verdicts_out=1)

@@ -64,7 +64,7 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
     if not dots:
         return None
     if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-        raise Mistake(f"{text!r} is not a range of positions; write it like 41..43")
+        raise Mistake(f"{text!r} is not a range of positions; write a range such as 41..43")
     after = int(first) - 1
     upto = int(last)
     changes = list(ledger.events(after=after, upto=upto, types=CHANGING))

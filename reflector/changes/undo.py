@@ -281,8 +281,8 @@ def _no_change_left(ledger: Ledger, events: Sequence[Event]) -> str:
         return f"nothing to undo at {span}; see `reflector log`"
     again = f"{places[0]}..{places[-1]}" if len(places) > 1 else f"{places[0]}"
     return (
-        f"nothing to undo at {span}, because it is already undone. To make the change again: "
-        f"`reflector undo {again}`"
+        f"nothing to undo at {span}, because this change was already undone. To make the change "
+        f"again: `reflector undo {again}`"
     )
 
 
@@ -464,7 +464,7 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:
         return (
-            f"{name} no longer matches the result of that change, so nothing was undone; see "
+            f"{name} now differs from the result of that change, so nothing was undone; see "
             f"`reflector show {name}`"
         )
     event = later[-1]

@@ -55,7 +55,7 @@ from reflector.text.secrets import quote
 _MAX_TASK_CHARACTERS = 200
 _ACTOR = "engine"
 _MAX_ANSWER_CHARACTERS = 200_000
-_UNREADABLE = "the answer holds neither a quality score nor a clear word"
+_UNREADABLE = "the answer contains neither a quality score nor a clear verdict"
 
 
 @dataclass(slots=True)

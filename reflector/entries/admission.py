@@ -246,8 +246,8 @@ def _accept_or_restore(place: Place, entry: Entry, *, accepts_newer: bool) -> bo
         copies.keep_lost_copy(place, end)
     elif position > end.position:
         ledgers.tell(
-            f"{place.file} was replaced; the new file has your {end.position:,} events and "
-            f"{position - end.position:,} more"
+            f"{place.file} was replaced; the new file contains your {end.position:,} events and "
+            f"{position - end.position:,} new events"
         )
     _accept(place, origin, entry, accepts_newer=accepts_newer)
     return True
@@ -281,7 +281,8 @@ def _restore_over(place: Place, entry: Entry, origin: str, fault: str) -> bool:
     if not _restore(place, entry, kept_as):
         return False
     ledgers.tell(
-        f"another file was in the place of your ledger ({fault}); that file is kept as {kept_as}"
+        f"another file was in the place of your ledger ({fault}); reflector renamed that file to "
+        f"{kept_as}"
     )
     return True
 
@@ -312,7 +313,7 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
         raise LedgerGone(
             f"the ledger {place.file} {state}, and the ledger's copy "
             f"{own_folder(entry.root)}/{notes.COPY} is damaged ({error}); to restore a backup "
-            "instead, run `reflector ledger restore`. To begin a new ledger, remove the copy "
+            "instead, run `reflector ledger restore FILE`. To begin a new ledger, remove the copy "
             f"with `reflector ledger forget {quote(entry.root)}`"
         ) from error
     if is_back:
@@ -402,7 +403,7 @@ def _strange(place: Place) -> LedgerStrange:
     seen = inspect_file(place.file, place.playbook)
     return LedgerStrange(
         f"reflector does not recognise {place.file} as your ledger: it came with the project, or "
-        f"you have not used it on this machine. Its events are of {seen.first[:10]} to "
-        f"{seen.last[:10]}, and the last one has the number {seen.position:,}. To use this "
-        "ledger, run `reflector ledger take`. To start your own ledger, move this file away"
+        f"you have not used it on this machine. It contains {seen.position:,} events, from "
+        f"{seen.first[:10]} to {seen.last[:10]}. To use this ledger, run `reflector ledger take`. "
+        "To start your own ledger, move this file away"
     )

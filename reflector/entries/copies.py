@@ -246,7 +246,7 @@ def _missing_events(export: Path, position: int) -> Finding:
         "head",
         None,
         f"the ledger lacks events that you had here before, up to position {position}",
-        (f"to bring them back, run `reflector import --rename {quote(str(export))}`"),
+        (f"to restore these events, run `reflector import --rename {quote(str(export))}`"),
     )
 
 

@@ -155,7 +155,8 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
             )
             if kinds != {"event": "table", "playbook": "table"}:
                 raise LedgerStrange(
-                    f"{file} is not a ledger of reflector; move it away to start a ledger"
+                    f"{file} is not a ledger of reflector; to start a new ledger, move this file "
+                    "away"
                 )
             yield Look(connection, playbook)
     # The errors of a damaged or forged file.
@@ -166,8 +167,8 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
                 "free space and the limits of this process, then run the same command again"
             ) from error
         raise LedgerUnavailable(
-            f"{file} cannot be read ({error}); move it away: the next command then restores "
-            "your ledger from its copy. Without a copy, it starts a new ledger"
+            f"{file} cannot be read ({error}); move this file away. The next command then restores "
+            "your ledger from its copy, or starts a new ledger if there is no copy"
         ) from error
 
 

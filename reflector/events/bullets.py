@@ -34,7 +34,7 @@ DROPPED = {
     "not_asked": "the judge was not asked about this rule",
     "not_followed": "the agent did not follow the rule, or the rule is not about this session",
     "no_quote": "the verdict does not quote at least 12 characters of the session",
-    "misquoted": "the quote is not in the message that the judge named",
+    "misquoted": "the quote is not at the place that the judge named",
     "too_early": "the quote does not come after the citation",
     "no_proof": "the quote is neither your words nor a command's output that supports the verdict",
     "few_cases": "reflector has too few measured cases to trust this kind of evidence",

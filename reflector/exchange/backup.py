@@ -67,7 +67,7 @@ def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
     """
     source = ledger_file(ledger.engine.url)
     if to.exists() or to.is_symlink():
-        raise LedgerUnavailable(f"{to} already exists and is not overwritten; name another file")
+        raise LedgerUnavailable(f"{to} already exists, so nothing was written; name another file")
     head = ledger.head()
     with named_folder(to.parent), _staged(to) as staged:
         copy_database(source, staged)
@@ -126,8 +126,8 @@ def restore_ledger(
             lost = "" if force else _lost_events(present, staged, readable=readable)
             if lost:
                 raise LedgerError(
-                    f"the ledger {present} {lost} {backup_file} lacks; to restore the backup "
-                    "anyway, add --force, which keeps the old ledger next to the new one"
+                    f"{backup_file} lacks events that the ledger {present} {lost}; to restore the "
+                    "backup anyway, add --force. The old ledger then stays next to the new one"
                 )
             replaced = _keep(present, readable=readable)
             if readable:
@@ -143,12 +143,12 @@ def _lost_events(present: Path, staged: Path, *, readable: bool) -> str:
     """Return a text about the events of a ledger that its backup lacks; "" for none."""
     if not readable:
         is_empty = not present.exists() or not present.stat().st_size
-        return "" if is_empty else "cannot be read, and may have events that"
+        return "" if is_empty else "may have, because this ledger cannot be read"
     with open_database(staged) as backup, open_database(present) as ledger:
         for name, origin, position, chain in ledger.execute(_PLAYBOOKS).fetchall():
             backup_chain = backup.execute(_CHAIN_AT, (name, origin, position)).fetchone()
             if position and backup_chain != (chain,):
-                return f"has events of the playbook {name!r} up to position {position} that"
+                return f"has in the playbook {name!r}, up to position {position}"
     return ""
 
 
@@ -183,13 +183,13 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
             findings = list(verify(ledger, *(anchors if name == playbook else ())))
         if findings:
             first = findings[0]
-            rest = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+            rest = f", and {len(findings) - 1} more faults" if len(findings) > 1 else ""
             raise LedgerCorrupt(f"{refusal}: {first.message} [{first.code}]{rest}; {first.remedy}")
     if playbook not in ends:
         names = ", ".join(ends) or "none"
         raise LedgerUnavailable(
-            f"the file does not contain the playbook {playbook!r}; set `playbook` to one that it "
-            f"contains: {names}"
+            f"the backup does not contain the playbook {playbook!r}; set `playbook` to a playbook "
+            f"of the backup: {names}"
         )
     return ends[playbook]
 

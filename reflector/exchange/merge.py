@@ -77,8 +77,8 @@ def _collision_error(collisions: list[Collision]) -> LedgerError:
     count = len(collisions)
     means = "1 name means different rules" if count == 1 else f"{count} names mean different rules"
     lines = [
-        f"{means} here and in the file, so nothing was merged. With --rename, the rules of the "
-        "file get the next free names:"
+        f"{means} here and in the file, so nothing was merged. To merge anyway, add --rename, "
+        "which gives new names to these rules of the file:"
     ]
     for collision in collisions[:_MAX_SHOWN]:
         our_text = collision.our_text[:_MAX_SHOWN_CHARACTERS]
@@ -463,7 +463,7 @@ class _Merging:
         if is_out:
             self.done.otherwise += 1
             if self.done.otherwise <= _MAX_SHOWN:
-                place = f"{line.stored.type} at {line.stored.position} of the file"
+                place = f"{line.stored.type} at position {line.stored.position} of the file"
                 self.done.differing.append(place)
             return None
         if is_taken:

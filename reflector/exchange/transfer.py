@@ -165,7 +165,7 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
     source = attributes.get("source")
     if source != _SOURCE + origin:
         raise LedgerError(
-            f"source is {_shown(source)}, but the header's ledger is {_SOURCE + origin}"
+            f"source is {_shown(source)}, but the header of the file names {_SOURCE + origin}"
         )
     facts = attributes.get("data")
     if "data" in attributes and not isinstance(facts, dict):
@@ -174,8 +174,8 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
     version = stored.schema_version
     if stored.type not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
         raise LedgerError(
-            f"this version does not support {stored.type[:60]!r} of version {version}; upgrade "
-            f"reflector"
+            f"this reflector does not know events of the type {stored.type[:60]!r} in version "
+            f"{version}; upgrade reflector"
         )
     if not _is_time(stored.recorded_at):
         raise LedgerError(
@@ -268,7 +268,7 @@ class WrongLine(LedgerError):
     """
 
     def __init__(self, number: int, fault: str) -> None:
-        super().__init__(f"line {number}: {fault}. Nothing of the file was imported")
+        super().__init__(f"line {number}: {fault}. Nothing was imported from the file")
         self.number = number
 
 
@@ -345,8 +345,8 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
         try:
             if history.position == header.position:
                 raise LedgerError(
-                    f"the header names {header.position} as the last position, but this line "
-                    "comes after it"
+                    f"the header names {header.position} as the last position, but this line comes "
+                    "after that position"
                 )
             line = history.take(_sealed(number, parse_event_line(text, header.origin)))
         except (NotCanonical, LedgerError) as error:
@@ -401,8 +401,8 @@ class _ProvedHistory:
         """Check an event's position, its time, and its chain against the computed one."""
         if stored.position != self.position + 1:
             raise LedgerError(
-                f"this line has position {stored.position}, but position {self.position + 1} must "
-                f"follow {self.position}"
+                f"this line has position {stored.position}, but must have position "
+                f"{self.position + 1}"
             )
         if stored.chain != chain:
             raise LedgerError(
@@ -423,8 +423,8 @@ class _ProvedHistory:
         if self.position != self.header.position:
             raise WrongLine(
                 self.number,
-                f"the file was cut off: the file ends here, at position {self.position}, but the "
-                f"header names position {self.header.position}",
+                f"the file was cut off: its last event has position {self.position}, but the "
+                f"header names {self.header.position} as the last position",
             )
         if self.chain != self.header.chain:
             raise WrongLine(
@@ -437,7 +437,7 @@ class _ProvedHistory:
                 line.number,
                 f"the data of this {line.stored.type} was erased, but the file lacks the "
                 "event.redacted that records the erasure. If you exported with --as-of, export "
-                "again as of a position after the erasure",
+                "again up to a position after the erasure",
             )
 
 
@@ -484,16 +484,17 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes], *, own: bool = Fal
     header, checked = checked_lines(lines)
     if header.playbook != ledger.name:
         raise LedgerError(
-            f"the file has the playbook {header.playbook!r}, but your playbook is "
-            f"{ledger.name!r}; for this command, set REFLECTOR_PLAYBOOK={header.playbook}"
+            f"the file has the playbook {header.playbook!r}, but your playbook is {ledger.name!r}; "
+            f"to load the file, set REFLECTOR_PLAYBOOK={header.playbook} for this command"
         )
     with ledger.writing() as writing:
         sql = writing.sql
         if writing.position:
             raise LedgerError(
                 f"{ledger.engine.url.shown} already has {writing.position:,} events of the "
-                f"playbook {ledger.name!r} and was not changed; name an empty ledger. To add "
-                "events to a ledger that has some, export them and run `reflector import FILE`"
+                f"playbook {ledger.name!r} and was not changed; name an empty ledger. To add the "
+                "events to this ledger instead, export them to a file, then run `reflector import "
+                "FILE`"
             )
         last = insert_lines(sql, checked if own else until_now(checked))
         recorded_at = writing.recorded_at
@@ -540,7 +541,10 @@ def _of_the_future(time: str, position: int) -> str:
     if position == 1:
         return fault
     earlier = f"reflector export --format ndjson --as-of {position - 1}"
-    return f"{fault}. If the other clock was ahead, import the events before it: `{earlier}`"
+    return (
+        f"{fault}. If the other clock was ahead, import only the events before this event: "
+        f"`{earlier}`"
+    )
 
 
 def copy_ledger(source: Reader, url: str) -> Head:

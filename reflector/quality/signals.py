@@ -91,8 +91,8 @@ def quality_signals_for_response(
     for result in tool_results:
         if (status := result.get("status")) not in STATUSES:
             raise ValueError(
-                f"tool result {result.get('name')!r}: status is {status!r}, not "
-                f"{', '.join(STATUSES)}"
+                f"the status of the tool result {result.get('name')!r} is {status!r}; it must be "
+                f"one of {', '.join(STATUSES)}"
             )
     errors = sum(result["status"] == "error" for result in tool_results)
     detectors = (

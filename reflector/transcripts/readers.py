@@ -105,7 +105,9 @@ def load_reader(extension: Extension) -> Reader:
         raise extensions.broken(extension, f"lacks {lacking}")
     for own in built_in_readers():
         if reader.agent == own.agent or option_of(reader) == option_of(own):
-            raise extensions.broken(extension, f"has the name of {own.name}")
+            raise extensions.broken(
+                extension, (f"has the same name as the built-in reader {own.name}")
+            )
     return reader
 
 

@@ -580,8 +580,8 @@ def _faults_of(reader: Reader) -> Iterator[None]:
     except Exception as error:
         if reader in built_in_readers():
             raise
-        fault = f"the reader {reader.agent} of an extension failed: {error_of(error)}"
-        raise UnknownTranscript(f"is not read: {fault}") from error
+        fault = f"the reader {reader.agent}, which is an extension, failed: {error_of(error)}"
+        raise UnknownTranscript(f"cannot be read, because {fault}") from error
 
 
 def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
@@ -596,8 +596,8 @@ def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
     size = max(size, len(content))
     if size > DOCUMENT_LIMIT:
         raise UnknownTranscript(
-            f"{str(file.name)!r} is a single JSON document of {size} bytes, which must fit "
-            f"into memory; at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read"
+            f"{str(file.name)!r} is a single JSON document of {size:,} bytes, which must fit into "
+            f"memory; reflector reads at most {DOCUMENT_LIMIT // 1024 // 1024} MB"
         )
     tally.lines += 1
     values = [record.value for record in parse_line(content.strip(), tally)]

@@ -127,7 +127,8 @@ def text_of(path: Path, content: bytes) -> str:
         raise Mistake(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
         raise Mistake(
-            f"{path} contains a NUL character, which cannot be passed to a command; remove it"
+            f"{path} contains a NUL character, which cannot be passed to a command; remove this "
+            "character"
         )
     return text
 

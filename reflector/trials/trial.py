@@ -88,9 +88,9 @@ _STOP_OF_ALL = {
 _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 
 #: The remedy for a trial that was manipulated.
-_ANOTHER = "do not rely on this trial; start another"
+_ANOTHER = "do not rely on this trial; start another trial"
 #: The words for a trial that is open elsewhere.
-ELSEWHERE = "open in another ledger, and without effect here"
+ELSEWHERE = "open in another ledger; no effect here"
 
 #: The arms, each with its mark in the digest of the sessions.
 ArmName = Literal["told", "without", "placebo"]
@@ -508,24 +508,27 @@ def _sentence(verdict: Verdict, n: int, difference: float, low: float, high: flo
     low = round(100 * low)
     high = round(100 * high)
     if verdict == "early":
-        return f"{n} of the first {LEAST} sessions: no result yet"
+        return f"no result yet: {n} of the {LEAST} sessions that a result needs"
     if verdict in ("helps", "harms"):
         least, most = sorted((abs(low), abs(high)))
-        return f"{verdict} by {round(100 * abs(difference))} points (between {least} and {most})"
+        return (
+            f"{verdict} by {round(100 * abs(difference))} percentage points (between {least} and "
+            f"{most})"
+        )
     if verdict == "no-difference":
-        return f"no difference of more than {max(-low, high)} points"
+        return f"no difference of more than {max(-low, high)} percentage points"
     return f"no result yet: between {_points(low)} and {_points(high)}"
 
 
 def _points(change: int) -> str:
-    return f"{abs(change)} points {'worse' if change < 0 else 'better'}"
+    return f"{abs(change)} percentage points {'worse' if change < 0 else 'better'}"
 
 
 def _length_words(weeks: int | None) -> str:
     rest = "would not end within a year"
     if weeks:
         rest = f"end in about {counted(weeks, 'more week')}"
-    return f"; half of such trials {rest}"
+    return f"; half of the trials with this difference {rest}"
 
 
 def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime) -> int | None:
@@ -609,7 +612,9 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
             "another ledger: stop the trial there, then import that ledger again"
         )
     if trial is None:
-        raise Mistake("no trial is running; `reflector trial plan` shows how long one would take")
+        raise Mistake(
+            "no trial is running; `reflector trial plan` shows how long a trial would take"
+        )
     with ledger.writing() as writing:
         now = later_than(ledger.head().recorded_at)
         status = trial_status(ledger, trial, at=time_of(now))
@@ -709,8 +714,8 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
     closed = trial.closed
     if not trial.origin and trial.data["key"] != _key_before(ledger, opened):
         message = (
-            "the trial's key is not the chain of the event before it, so the draw may be "
-            "manipulated"
+            "the trial's key does not match the event before the trial, so someone may have chosen "
+            "which sessions get the playbook"
         )
         yield Finding("trial", opened.position, message, _ANOTHER)
     if closed is None or closed.data is None or first_origin(closed.meta):
@@ -719,8 +724,8 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
         yield Finding(
             "trial",
             closed.position,
-            f"{stray} sessions got the placebo although they drew another text, so the texts "
-            "of this trial were exchanged",
+            f"{stray} sessions got the placebo although the draw gave them another text, so "
+            "someone exchanged the texts of this trial",
             _ANOTHER,
         )
     # a later version may decide otherwise

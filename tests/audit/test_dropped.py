@@ -11,4 +11,4 @@ def test_neutral_verdicts_do_not_displace_a_dropped_one(ledger: Ledger) -> None:
     judged = reflected("r1", session, ("pat-001", "harmful", "unsure"), *neutral)
     ledger.append([added("pat-001"), session, *judged])
     verdicts = [(verdict.tag, verdict.why) for verdict in dropped(ledger, "2000-01-01T00:00:00Z")]
-    assert verdicts == [("harmful", "the judge is not sure enough of this verdict")]
+    assert verdicts == [("harmful", "the judge was not sure enough of this verdict")]

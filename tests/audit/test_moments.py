@@ -158,16 +158,16 @@ def test_day_of_25_hours_ends_after_25_hours(monkeypatch: pytest.MonkeyPatch) ->
     ("moment", "wanted"),
     [
         *(
-            ("8", "ends at 7"),
-            ("9" * 40, "ends at 7"),
+            ("8", "ends at position 7"),
+            ("9" * 40, "ends at position 7"),
             ("abcd", "abcd-1, abcd-2"),
-            ("zzz", "'zzz' is not a moment"),
+            ("zzz", "'zzz' is not a date, a position or a session"),
         ),
         *((time, "not a time") for time in ("2026-02-30", "2026-11-20T25:00", "9999-12-31")),
         *(
             ("2026-11-20T10:00:00.1234567Z", "not a time"),
-            ("", "is not a moment"),
-            ("\x1b[31m", "is not a moment"),
+            ("", "is not a date, a position or a session"),
+            ("\x1b[31m", "is not a date, a position or a session"),
             ("31.02.2026", "not a time"),
             ("yesterday 25:00", "not a time"),
             ("9999 years ago", "not a time"),

@@ -114,10 +114,7 @@ def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
 def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
     with pytest.raises(
         RetractionRefused,
-        match=(
-            r"session\.recorded at position 3 has not been "
-            r"retracted"
-        ),
+        match=(r"session\.recorded at position 3 counts, so there is nothing to undo"),
     ):
         put_back_evidence(told, [told.event(FIRST.event_id)], "x")
     with pytest.raises(RetractionRefused, match=r"reason is empty.*--why"):

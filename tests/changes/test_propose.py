@@ -104,8 +104,8 @@ def test_only_approval_changes_bullets(
         (new(" "), "the text is empty"),
         (new("x", "habits"), "'habits' is not a section"),
         (new(f"Log in with {TOKEN}"), "seems to contain a secret"),
-        (new("Run\u200b it."), r"the invisible character U\+200B at 3, after 'Run'"),
-        (new("Run \u202eti."), r"the character U\+202E at 4"),
+        (new("Run\u200b it."), r"the invisible character U\+200B at index 3, after 'Run'"),
+        (new("Run \u202eti."), r"the character U\+202E at index 4"),
         (new("long " * 200), "at most 500"),
         (Change("revise", "pat-009", text="x"), "no rule 'pat-009'"),
         (
@@ -113,7 +113,7 @@ def test_only_approval_changes_bullets(
             "already has exactly this text",
         ),
         (Change("move", "pat-001", section="pat"), "is already in PATTERNS & APPROACHES"),
-        (Change("restore", "pat-001"), "pat-001 is in the playbook"),
+        (Change("restore", "pat-001"), "pat-001 is already in the playbook"),
         (Change("unmerge", "pat-001"), "is not a merged rule"),
         (
             Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"),
@@ -123,7 +123,7 @@ def test_only_approval_changes_bullets(
             Change("merge", names=("pat-008", "pat-001"), text="x"),
             "no rule 'pat-008'",
         ),
-        (Change("recount", "pat-001", helpful=0, harmful=0), "is already at 0/0"),
+        (Change("recount", "pat-001", helpful=0, harmful=0), "already has 0 helpful, 0 harmful"),
     ],
     ids=str,
 )
@@ -140,8 +140,8 @@ def test_text_that_was_removed_is_not_proposed(told: Ledger) -> None:
     with pytest.raises(
         ProposalRefused,
         match=(
-            r"an earlier rule had this text: mis-001 was removed \(deleted\); bring it back with "
-            r"`reflector"
+            r"an earlier rule had this text: mis-001 was removed \(deleted\); to restore this "
+            r"rule, run `reflector"
         ),
     ):
         proposed(told, new("NO", "oth"))
@@ -216,7 +216,7 @@ def test_proposal_is_stale_once_its_bullet_changed(told: Ledger) -> None:
         one.id: ("stale", "pat-001 has changed since the proposal"),
         other.id: (
             "stale",
-            "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`",
+            "mis-001 was removed (deleted); to restore this rule, run `reflector undo mis-001`",
         ),
     }
     assert sweep_proposals(told)[1] == []

@@ -381,7 +381,7 @@ def test_named_command_is_for_the_same_playbook(agent: Agent) -> None:
         ("review find", 0, "reflector --user review"),
         ("undo 4000..4001", 1, "reflector --user log"),
         ("remove pat-9002", 0, "reflector --user undo"),
-        ("edit pat-9002 Other.", 1, "bring it back with `reflector --user undo pat-9002`"),
+        ("edit pat-9002 Other.", 1, "to restore this rule, run `reflector --user undo pat-9002`"),
     ):
         told = agent.call("--user", *asked.split(), code=code)
         assert named in told.out + told.err, asked

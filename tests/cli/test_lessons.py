@@ -55,7 +55,7 @@ def test_outcome_moves_the_worth_until_its_retraction(agent: Agent, ids: list[st
     assert "worth 0.544 → 0.68" in told.out
     assert "No counter moved" not in told.out + told.err
     assert agent.json("show", ids[0])["effectiveness"] == 0.68
-    assert ("no lesson's id begins with 'zz'") in agent.call(
+    assert ("no lesson has an id that begins with 'zz'") in agent.call(
         "lessons", "outcome", "zz", "good", "--why", "x", code=2
     ).err
 

@@ -210,7 +210,7 @@ def test_the_agent_says_whether_a_lesson_helped(agent: Agent) -> None:
         )
     answer = ask(agent, "lesson_outcome", lesson=id[:8], outcome="good", why="the test passes")
     assert answer == {"lesson": id[:8], "effectiveness": 0.6, "confidence": 0.74, "state": "active"}
-    assert ("no lesson's id begins with 'zz'") in refused(
+    assert ("no lesson has an id that begins with 'zz'") in refused(
         agent, "lesson_outcome", lesson="zz", outcome="bad", why="x"
     )
 

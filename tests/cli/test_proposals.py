@@ -242,7 +242,7 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     assert told.out == (
         "[oth-001] helpful=0 harmful=0 :: Advice 0.\n[oth-002] helpful=0 harmful=0 :: Advice 1.\n"
     )
-    assert "no proposal's id begins with 'zz'; see `reflector review list`" in told.err
+    assert "no proposal has an id that begins with 'zz'; see `reflector review list`" in told.err
     agent.call("undo", "oth-001")
     agent.call("review", "edit", ids[2], "Better advice.")
     agent.call("review", "reject", ids[3], "--why", "it is wrong")

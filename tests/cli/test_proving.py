@@ -68,7 +68,7 @@ def test_unknown_ref_is_named_and_never_executed(
     for ref, told in (
         *dict.fromkeys(
             ("v9.9", "v9.9:x", "docs", "v1.2:gone.txt", "v1.2:docs", "", "a\nb", ":docs/gone"),
-            "git does not know such a file here. Name a file as REV:PATH",
+            "git does not find such a file here. Name a file as REV:PATH",
         ).items(),
         ("v1.2:.claude/playbook.json", "--anchor"),
         ("HEAD:large.txt", "bytes, but a file of heads has at most"),
@@ -178,7 +178,7 @@ def test_rebuild_fix_opens_a_forged_ledger_again(agent: Agent) -> None:
         "--why",
         "Eve appended it, api_key=sk-ant-api03-abcdefghijklmnopqrstuvwx",
     )
-    assert f"the ledger.moved at position {end} is set aside" in told.err
+    assert f"the ledger.moved at position {end} no longer has an effect" in told.err
     agent.call("add", "pat", "It goes on.")
     assert "Eve appended it" in (log := agent.call("log").out)
     assert "abcdefgh" not in log

@@ -197,7 +197,7 @@ def test_lost_ledger_is_named_and_begins_again(agent: Agent, tmp_path: Path) -> 
     agent.ledger.unlink()
     agent.loses_its_copy()
     assert "is missing" in assert_told(agent, "list", about=agent.ledger)
-    assert f"remove {agent.ledger}* to start a new ledger" in agent.call("status", code=1).out
+    assert f"playbook.json, remove {agent.ledger}*" in agent.call("status", code=1).out
     for path in agent.state.glob("ledger.db*"):
         path.unlink()
     agent.call("drain")

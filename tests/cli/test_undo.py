@@ -115,7 +115,7 @@ def test_import_by_hand_has_to_be_named(agent: Agent, tmp_path: Path) -> None:
     before = live(agent)
     said = agent.call("undo", code=2)
     assert (
-        "your newest change is the import at position 3; undo it with `reflector undo 3`"
+        "your newest change is the import at position 3; to undo the import, run `reflector undo 3`"
         in said.err
     )
     assert live(agent) == before

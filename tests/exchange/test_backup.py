@@ -118,7 +118,7 @@ def test_restore_works_under_open_processes(path: Path, tmp_path: Path) -> None:
         before = _content(path)
         other.append([added("oth-009")])
         now = _content(path)
-        with pytest.raises(LedgerError, match=f"up to position {end.position + 1} that .* lacks"):
+        with pytest.raises(LedgerError, match=f"b.db lacks .*, up to position {end.position + 1};"):
             restore_ledger(tmp_path / "b.db", path, "default")
         assert _content(path) == now
         with ledger.asking() as reading:  # who reads meanwhile reads on in the old state
@@ -145,7 +145,7 @@ def test_contained_history_is_replaced_without_force(path: Path, tmp_path: Path)
     restore_ledger(tmp_path / "old.db", path, "default", force=True)
     assert restore_ledger(tmp_path / "new.db", path, "default")[0].position == len(history()) + 1
     with pytest.raises(
-        LedgerError, match=r"\'default\' up to position \d+ .*stranger\.db.*--force"
+        LedgerError, match=r"stranger\.db lacks .*'default', up to position \d+; .*--force"
     ):
         restore_ledger(tmp_path / "stranger.db", path, "default")
     with pytest.raises(

@@ -307,8 +307,8 @@ def test_one_fact_in_other_words_is_one_fact(one: Ledger, two: Ledger) -> None:
     merged = taken(one, two)
     assert (merged.added, merged.known, merged.otherwise) == (0, 5, 2)
     assert merged.differing == [
-        "session.recorded at 2 of the file",
-        "evidence.retracted at 5 of the file",
+        "session.recorded at position 2 of the file",
+        "evidence.retracted at position 5 of the file",
     ]
     two.append([added("ctx-001")])
     assert taken(one, two).otherwise == 2

@@ -169,7 +169,7 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (lambda lines: lines[:-1], 20, "cut off"),
     (lambda lines: [*lines[:-1], lines[-1][:50]], 21, "cut off"),
     (lambda lines: [*lines, lines[-1]], 22, "names 20 as the last position"),
-    (lambda lines: [*lines[:4], *lines[5:]], 5, "4 must follow 3"),
+    (lambda lines: [*lines[:4], *lines[5:]], 5, "but must have position 4"),
     (lambda lines: [*lines[:9], "", *lines[9:]], 10, "not JSON"),
     (_edited(3, data={"name": "pat-001"}), 3, "section is missing"),
     (

@@ -51,7 +51,7 @@ REFUSED: list[tuple[NewEvent, str]] = [
     (replace(added(), target_id="a\0b"), "target_id .* must be"),
     (replace(added(), session_id="\ud800"), "session_id .* lone surrogate"),
     (added(text=""), "text is '': the text is empty"),
-    (added(text="a\0b"), "the text contains the character U\\+0000 at 1"),
+    (added(text="a\0b"), "the text contains the character U\\+0000 at index 1"),
     (added(text="a" * (MAX_TEXT + 1)), "text is 'aaa"),
     (added("pat-1]"), "name is 'pat-1]'"),
     (added(helpful=-1), "helpful is -1: must be a whole number from 0"),
@@ -94,7 +94,7 @@ REFUSED: list[tuple[NewEvent, str]] = [
     (told(lesson(), via="rumour"), "via is 'rumour'"),
     (trajectory(status="done"), "status is 'done': must be one of success, failure"),
     (trajectory(query="x" * 4_000_001), "must be a text of at most 4,000,000 characters"),
-    (trajectory(cited=["../x"]), "must be a list of names of bullets"),
+    (trajectory(cited=["../x"]), "must be a list of names of rules"),
 ]
 
 

@@ -134,7 +134,7 @@ def test_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool) -
         [added("pat-001")],
         [added("pat-002"), imported(("pat-002", 0, 0), digest="1" * 64)],
     ):
-        with pytest.raises(Conflict, match="names are never reused, so nothing was appended"):
+        with pytest.raises(Conflict, match="A name is never used again, so nothing was appended"):
             ledger.append(batch)
     assert ledger.head().position == position
     assert [(row.name, row.helpful, row.harmful) for row in ledger.rows()] == [("pat-001", 7, 2)]
@@ -175,7 +175,10 @@ def test_seen_keys_are_exact_to_the_last_bit(ledger: Ledger) -> None:
 
 def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
     ledger.append([added("pat-001", helpful=7, harmful=2)])
-    with pytest.raises(LedgerError, match="the counters of pat-001 are 7/2, not 7/3"):
+    with pytest.raises(
+        LedgerError,
+        match="the counters of pat-001 are 7 helpful, 2 harmful, not 7 helpful, 3 harmful",
+    ):
         ledger.assert_counters("pat-001", 7, 3, actor="human")
     with pytest.raises(NoSuchTarget, match="'x' is not a rule"):
         ledger.assert_counters("x", 0, 0, actor="human")

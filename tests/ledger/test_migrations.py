@@ -197,10 +197,7 @@ def test_taken_view_name_is_refused_and_changes_nothing(postgres: Postgres, kind
             )
         with pytest.raises(
             LedgerCorrupt,
-            match=(
-                r"already has tags, but the ledger needs this name for "
-                r"a view; nothing"
-            ),
+            match=r"already uses names that the ledger needs for its views \(tags\), so nothing",
         ):
             Ledger.open(url)
         tables = sa.inspect(engine.alchemy()).get_table_names()

@@ -93,9 +93,7 @@ _ENDLESS = (
     "ALTER TABLE projection RENAME TO other; CREATE VIEW projection AS WITH RECURSIVE n(x) AS"
     " (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT other.* FROM other, n WHERE n.x < 0"
 )
-_LOCK = (
-    "ledger.db.lock shows that it existed; restore a backup .* or remove .* to start a new ledger"
-)
+_LOCK = "ledger.db.lock shows that it existed; restore a backup .* To start a new ledger .*, remove"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +106,7 @@ _LOCK = (
             LedgerCorrupt,
             "image is malformed",
         ),
-        (_folder, LedgerUnavailable, "is not a regular file; replace it by the file itself"),
+        (_folder, LedgerUnavailable, "is not a regular file; put the ledger's file there"),
         (
             lambda path: Path(f"{path}-journal").write_bytes(b"x"),
             LedgerUnavailable,

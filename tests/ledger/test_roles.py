@@ -172,13 +172,13 @@ def test_writer_gets_its_file_but_no_owners_command(
     assert ("write the file again from the ledger with `reflector rebuild`") in agent.run(
         "doctor", code=None
     ).out
-    way_out = "run the command. If this user should append events, grant it the rights that"
+    way_out = "run the command. To append events yourself, ask the owner for the rights that"
     for command, more in (
         ("rebuild", "could not be read, so reflector wrote a new one; the old file is kept as"),
         ("rebuild --fix", ""),
     ):
         told = agent.call(*command.split(), code=1)
-        assert "refuses the user (" in told.err
+        assert "does not allow you to do this (" in told.err
         assert way_out in told.err
         assert more in told.err
         assert told.out == ""

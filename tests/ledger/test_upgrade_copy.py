@@ -209,7 +209,7 @@ def test_full_disk_stops_the_upgrade(tmp_path: Path) -> None:
     # -B: a compiled module that is cut at the limit would break every later start.
     program = [sys.executable, "-I", "-B", "-m", "reflector"]
     ran = agent.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=no_space)
-    assert "did not upgrade this ledger, because copying it first failed" in ran.err
+    assert "reflector could not copy this ledger (" in ran.err
     assert "Free " in ran.err
     assert revision_of(agent.ledger) == revision
     assert not [name for name in beside(agent.ledger) if "revision" in name]

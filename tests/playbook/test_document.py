@@ -134,15 +134,15 @@ def test_byte_order_mark_and_empty_playbook_are_fine() -> None:
         (b'{"sections": {"OTHERS": {}}}', "sections['OTHERS']: is not a list ({})"),
         (b'{"key_points": {}}', "key_points: is not a list ({})"),
         (b'{"a": 1,\n "b": }', "line 2, column 7: is not JSON: Expecting value"),
-        (b'{"sections": {"OTHERS": [', "the file ends there: it was cut off"),
+        (b'{"sections": {"OTHERS": [', "the file ends there, so it was cut off"),
         (b'{"sections": {"OTHERS": ["\x01"]}}', "Invalid control character"),
-        (b'{"sections": {\n"OTHERS": ["\xff"]}}', "line 2: is not UTF-8 (byte 0xff at 27)"),
-        ('{"sections": {}}'.encode("utf-16"), "the file: is UTF-16; save it as UTF-8"),
+        (b'{"sections": {\n"OTHERS": ["\xff"]}}', "line 2: is not UTF-8 (byte 0xff at offset 27)"),
+        ('{"sections": {}}'.encode("utf-16"), "the file: is UTF-16; save the file as UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"sections": {}, "sections": {}}', "the file: contains a key twice ('sections')"),
+        (b'{"sections": {}, "sections": {}}', "the file: contains the same key twice ('sections')"),
         (
             b'{"sections": {"OTHERS": [], "OTHERS": []}}',
-            "sections: contains a key twice ('OTHERS')",
+            "sections: contains the same key twice ('OTHERS')",
         ),
     ],
 )
@@ -181,14 +181,17 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
             {"name": "oth-001", "text": "a" * (MAX_TEXT + 1)},
             "the text has 10,001 characters, more than 10,000",
         ),
-        ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text contains the character U+001B at 1"),
+        (
+            {"name": "oth-001", "text": "a\x1b[2Jb"},
+            "the text contains the character U+001B at index 1",
+        ),
         (
             {"name": "oth-001", "text": "a\U000e0041"},
-            "the text contains the character U+E0041 at 1",
+            "the text contains the character U+E0041 at index 1",
         ),
         (
             {"name": "shr-00001", "text": "t"},
-            "the name is not valid ('shr-00001'); name it like pat-001",
+            "the name is not valid ('shr-00001'); write a name such as pat-001",
         ),
         ({"name": "pat-٣", "text": "t"}, "the name is not valid"),
         ({"name": "pat-\x1b[2J", "text": "t"}, r"the name is not valid ('pat-\x1b[2J')"),
@@ -207,7 +210,8 @@ def test_a_name_in_two_sections_is_a_problem() -> None:
     raw = document(pat=[ENTRY], oth=[ENTRY])
     assert "already exists (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
     twice = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
-    assert "sections['OTHERS'][0] 'oth-001': contains a key twice ('text')" in only_problem(twice)
+    problem = only_problem(twice)
+    assert "sections['OTHERS'][0] 'oth-001': contains the same key twice ('text')" in problem
 
 
 def test_a_huge_integer_costs_nothing() -> None:
@@ -279,7 +283,7 @@ def test_foreign_id_is_never_a_text() -> None:
         "OTHERS": ["Ask."],
     }
     loaded = load(json.dumps({"sections": sections}))
-    assert [problem.message for problem in loaded.problems] == ["is an id, not text"] * 3
+    assert [problem.message for problem in loaded.problems] == ["is an id, not a rule's text"] * 3
 
 
 @pytest.mark.parametrize(

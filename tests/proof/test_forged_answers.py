@@ -185,11 +185,11 @@ _EXTRA = (
 @pytest.mark.parametrize(
     ("statement", "questions", "said"),
     [
-        (_EXTRA, ["stats --doubles"], "the rule 'pat-777', but no event added it"),
+        (_EXTRA, ["stats --doubles"], "the rule 'pat-777', but no event added this rule"),
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
-            "but lacks the playbook itself, so nothing was created",
+            "so nothing was created",
         ),
     ],
 )

@@ -285,7 +285,11 @@ def test_unfounded_assertion_is_found_in_its_place(
     last = told.head().position
     assert _codes(told) == {("assertion", last - 1), ("assertion", last)}
     messages = [finding.message for finding in verify(told)]
-    assert messages[0] == "the counters of pat-001 were recorded as 5/2, but the events give 4/2"
+    assert (
+        messages[0]
+        == "this event records 5 helpful, 2 harmful for pat-001, but the earlier events give 4 "
+        "helpful, 2 harmful"
+    )
 
 
 _DROPPED, _CHANGED = "is missing or disabled", "was changed"
@@ -356,7 +360,7 @@ def test_renamed_playbook_is_found_from_its_successor(
 ) -> None:
     sql.forge(told, "UPDATE playbook SET name = 'mine'")
     (finding,) = verify(open_ledger())
-    assert "'mine' did not begin with this name" in finding.message
+    assert "'mine' began with another name" in finding.message
     assert ("chain", 1) in _codes(open_ledger("mine"))
 
 
@@ -448,7 +452,7 @@ def test_questions_with_a_lost_head_name_the_remedy(told: Ledger) -> None:
         with pytest.raises(
             LedgerCorrupt,
             match=(
-                r"is not the playbook's last event.*rebuild "
+                r"does not point to the playbook's last event.*rebuild "
                 r"--fix"
             ),
         ):
@@ -481,7 +485,7 @@ def test_time_at_the_end_of_all_is_named(tmp_path: Path) -> None:
     ):
         patched.setattr("reflector.ledger.append.utc_now", lambda: _LATEST)
         ledger.append([added("pat-001")])
-        with pytest.raises(LedgerCorrupt, match="no event can be appended"):
+        with pytest.raises(LedgerCorrupt, match="no event can have a later time"):
             ledger.append([added("pat-002")])
 
 

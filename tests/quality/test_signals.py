@@ -129,7 +129,9 @@ def test_skipped_calls_are_not_errors() -> None:
     assert quality_signals_for_response(" \n", [], 1, 10, was_truncated=True) == signals(
         0, 1, 10, "trunc", "empty"
     )
-    with pytest.raises(ValueError, match="'read': status is 'ok', not success, error, skipped"):
+    with pytest.raises(
+        ValueError, match="'read' is 'ok'; it must be one of success, error, skipped"
+    ):
         quality_signals_for_response("x", [{"name": "read", "status": "ok"}], 1, 1)
 
 
@@ -208,7 +210,8 @@ def test_period_0_and_no_triggers_close_the_gate() -> None:
 )
 def test_impossible_sign_or_policy_is_refused(values: dict[str, Any], of: Any) -> None:
     with pytest.raises(
-        ValueError, match=(f"{[*values][-1]} is .*; it must be a (whole )?number from 0")
+        ValueError,
+        match=(f"{[*values][-1]} is .*; it must be a (whole )?number (from|of at least) 0"),
     ):
         of(**values)
 

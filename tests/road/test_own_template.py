@@ -21,7 +21,8 @@ Answer with {{"analysis": "...",
 """
 QUOTING = ACE.replace('"tag"', '"turn": 1, "quote": "...", "sure": "sure", "tag"')
 ENTRY = {"name": "pat-001", "tag": "helpful", "rationale": "The person was happy."}
-NO_QUOTE = "pat-001 helpful, not counted: the verdict does not quote 12 characters of a turn"
+TOO_SHORT = "the verdict does not quote at least 12 characters of the session"
+NO_QUOTE = f"pat-001 helpful, not counted: {TOO_SHORT}"
 
 
 @pytest.fixture
@@ -102,22 +103,16 @@ def test_a_project_cannot_allow_its_own_template(agent: Agent) -> None:
 def test_what_was_not_followed_counts_in_no_form(agent: Agent, api: Api) -> None:
     users(agent, ACE)
     api.else_ = sound(answered(ENTRY | {"tag": "harmful", "followed": "no"}))
-    assert "pat-001 harmful, not counted: the rule was not followed" in ingested(agent)
+    assert "pat-001 harmful, not counted: the agent did not follow the rule" in ingested(agent)
     assert agent.counters()["pat-001"] == (0, 0)
 
 
 def test_a_dropped_verdict_is_never_called_neutral(agent: Agent) -> None:
     ingested(agent)
     (one,) = agent.json("review")["citations"]
-    assert (one["verdict"], one["uncounted"]) == (
-        "helpful",
-        "the verdict does not quote 12 characters of a turn",
-    )
+    assert (one["verdict"], one["uncounted"]) == ("helpful", TOO_SHORT)
     shown = agent.call("review", keys="q").out
-    assert (
-        "anthropic: helpful, not counted: the verdict does not quote 12 characters of a turn"
-        in shown
-    )
+    assert f"anthropic: helpful, not counted: {TOO_SHORT}" in shown
     status = agent.call("status").out
     assert "pat-001 helpful in session s-1, not counted: the verdict does not quote" in status
     assert [(one["name"], one["tag"]) for one in agent.json("status")["dropped"]] == [

@@ -130,7 +130,7 @@ def test_session_end_counts_rules_of_files(agent: Agent) -> None:
     agent.hands("SessionEnd", transcript, drain=True)
     with agent.open_ledger() as ledger:
         assert _counts(ledger)["s-1"].marks[LINT.key].run == 1
-    assert "run 1, written 0, said 1, came up 1" in agent.call("log", "-n", "0").out
+    assert "1 run, 0 written, 1 repeated by you, 1 came up" in agent.call("log", "-n", "0").out
 
 
 def test_changed_file_gives_other_rules(agent: Agent) -> None:

@@ -384,7 +384,7 @@ def test_oversized_document_is_refused_unread(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(b'{\n "messages": [\n')
         file.truncate(DOCUMENT_LIMIT + 1)
-    with pytest.raises(UnknownTranscript, match="at most 128 MB are read"):
+    with pytest.raises(UnknownTranscript, match="reflector reads at most 128 MB"):
         scan(path)
 
 

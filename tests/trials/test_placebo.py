@@ -171,7 +171,7 @@ def test_a_closed_trial_has_three_arms(agent: Agent, settle: Callable[[], None])
     assert [closed["data"][name] for name in ("told", "without")] == [arm, arm]
     assert closed["data"]["placebo"].items() >= {**arm, "verdict": "early"}.items()
     status = agent.call("trial", "status").out
-    assert "compared with the placebo: 4 of the first 40 sessions" in status
+    assert "compared with the placebo: no result yet: 4 of the 40 sessions" in status
     assert re.search(r"^placebo +2 sessions, 50% correction-free$", status, re.M)
     assert agent.call("verify").out == ""
 
@@ -185,7 +185,7 @@ def test_a_placebo_in_another_arm_is_found(agent: Agent, settle: Callable[[], No
     ended(agent, drawn["told"][0])
     settle()
     agent.call("trial", "stop")
-    assert "although they drew another text" in agent.call("verify", code=1).out
+    assert "although the draw gave them another text" in agent.call("verify", code=1).out
 
 
 def test_a_trial_without_a_placebo_records_none(agent: Agent) -> None:

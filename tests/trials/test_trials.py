@@ -162,7 +162,7 @@ def test_start_line_is_equal_in_both_arms(agent: Agent) -> None:
     assert ("a trial runs: 50% of sessions do not get the playbook") in agent.call(
         "doctor", code=None
     ).out
-    assert "trial     0 of the first 40 sessions" in agent.call("status").out
+    assert "trial     no result yet: 0 of the 40 sessions" in agent.call("status").out
 
 
 def test_stale_note_is_removed_and_broken_withholds_nothing(agent: Agent) -> None:
@@ -244,8 +244,8 @@ def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str
     assert not withholds(other, arms)
     assert withholds(agent, arms)
     assert other.json("trial", "status")["state"] == "elsewhere"
-    assert "in another ledger, and without effect here" in other.call("trial", "status").out
-    assert "in another ledger, and without effect here" in other.call("status").out
+    assert "in another ledger; no effect here" in other.call("trial", "status").out
+    assert "in another ledger; no effect here" in other.call("status").out
     assert "a trial runs" not in other.call("doctor", code=None).out
     assert id[:8] in other.call("trial", "stop", code=2).err
     assert other.call("verify").out == ""
@@ -386,7 +386,7 @@ def test_trial_compares_drawn_sessions_in_a_sentence(
     # s-1 and its fork are one
     assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1
     assert (found.verdict, (found.low or 0) > 0) == ("helps", True)
-    assert re.fullmatch(r"helps by \d+ points \(between \d+ and \d+\)", found.sentence)
+    assert re.fullmatch(r"helps by \d+ percentage points \(between \d+ and \d+\)", found.sentence)
     closed = stop(ledger)
     assert (closed, closed.state, closed.sentence) == (standing(ledger), "closed", found.sentence)
     assert trial_findings(ledger) == []
@@ -497,7 +497,7 @@ def test_chosen_key_and_unfounded_result_are_found(
     assert [one.message.partition(",")[0] for one in trial_findings(ledger)] == [
         "the recorded result of the trial differs from the result that its key and its sessions "
         "give",
-        "the trial's key is not the chain of the event before it",
+        "the trial's key does not match the event before the trial",
     ]
 
 

@@ -230,7 +230,7 @@ def _answered_summary(adapter: Any, prompt: str, tokens: int) -> str:
         raise TypeError(f"the adapter answered with {type(answer).__name__}, not with text")
     summary = _clipped(answer, tokens)
     if not summary:
-        raise FixtureMissingError(f"the answer to the prompt {prompt_sha256(prompt)} has no words")
+        raise FixtureMissingError(f"the answer to the prompt {prompt_sha256(prompt)} is empty")
     return summary
 
 

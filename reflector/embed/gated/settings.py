@@ -127,7 +127,7 @@ def read_flag(
     """
     word = str(value).strip().lower() if isinstance(value, bool | int | str) else ""
     if word not in true and word not in false:
-        raise ValueError("takes true or false")
+        raise ValueError("must be true or false")
     return word in true
 
 
@@ -137,9 +137,9 @@ def _from(least: int) -> Callable[[Any], int]:
         try:
             number = math.floor(float(number_or_text))
         except (TypeError, ValueError, OverflowError):
-            raise ValueError("takes a whole number") from None
+            raise ValueError("must be a whole number") from None
         if number < least:
-            raise ValueError(f"must be >= {least}")
+            raise ValueError(f"must be at least {least}")
         return number
 
     return whole
@@ -190,7 +190,7 @@ def read_config(path: Path | str) -> GatedConfig:
         text = read_bounded(path, 1 << 20).decode("utf-8-sig")
         mapping = json.loads(text) if path.suffix.lower() == ".json" else parse_toml(text)
         if not isinstance(mapping, dict):
-            raise ConfigError("the settings are not a table")
+            raise ConfigError("the file does not contain a table of settings")
         config = load_config(mapping)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror})") from error

@@ -256,7 +256,11 @@ class LessonBook:
         prefix = beginning.strip().lower()
         ids = [id_ for id_ in self.lessons if beginning and id_.startswith(prefix)]
         if len(ids) != 1:
-            count = f"the ids of {len(ids)} lessons begin" if ids else "no lesson's id begins"
+            count = (
+                f"the ids of {len(ids)} lessons begin"
+                if ids
+                else ("no lesson has an id that begins")
+            )
             raise Mistake(f"{count} with {beginning[:80]!r}; see `reflector lessons`")
         return self.lessons[ids[0]]
 

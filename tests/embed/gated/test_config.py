@@ -74,16 +74,16 @@ def test_settings_are_read_from_the_host() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("t3.reflection.summary_tokens", -1, " is -1; it must be >= 0"),
+        ("t3.reflection.summary_tokens", -1, " is -1; it must be at least 0"),
         ("t3.reflection.surprise", 1, ": unknown key"),
         ("t3.reflection.sumary_token", 1, ": unknown key (did you mean 'summary_tokens')"),
         ("t3.reflection.backend", "nope", " is 'nope'; it must be one of rulebased, llm"),
-        ("scheduler.budgets.ops_reflection", -0.5, " is -0.5; it must be >= 0"),
-        ("scheduler.budgets.time_ms_reflection", 0, " is 0; it must be >= 1"),
+        ("scheduler.budgets.ops_reflection", -0.5, " is -0.5; it must be at least 0"),
+        ("scheduler.budgets.time_ms_reflection", 0, " is 0; it must be at least 1"),
         ("t3.llm.fixtures.path", "  ", " is '  '; it must be a non-empty string"),
-        ("t3.reflection.log", "maybe", " is 'maybe'; it takes true or false"),
-        ("t3.reflection.summary_tokens", "abc", " is 'abc'; it takes a whole number"),
-        ("t3.reflection.summary_tokens", True, " is True; it takes a whole number"),
+        ("t3.reflection.log", "maybe", " is 'maybe'; it must be true or false"),
+        ("t3.reflection.summary_tokens", "abc", " is 'abc'; it must be a whole number"),
+        ("t3.reflection.summary_tokens", True, " is True; it must be a whole number"),
         ("t3.reflection", [1], " is [1]; it must be a mapping"),
     ],
 )

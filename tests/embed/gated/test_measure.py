@@ -81,7 +81,7 @@ def test_settings_come_from_toml_and_json(name: str, content: str, tmp_path: Pat
     ("name", "content", "words"),
     [
         ("missing.toml", None, "missing.toml cannot be read (No such file or directory)"),
-        ("c.json", "[1]", "c.json: the settings are not a table"),
+        ("c.json", "[1]", "c.json: the file does not contain a table of settings"),
         (
             "c.YML",
             "t3:\n  allow_reflection: true\n",

@@ -291,7 +291,7 @@ def refuse(_: str) -> str:
     [
         (refuse, 1, "", "RuntimeError", "away"),
         (lambda _: None, 1, "", "TypeError", "answered with NoneType"),
-        (lambda _: " \n ", 1, "", "FixtureMissingError", "has no words"),
+        (lambda _: " \n ", 1, "", "FixtureMissingError", "is empty"),
         (
             lambda _: "said",
             "seven",

@@ -228,7 +228,7 @@ def test_lesson_is_named_by_a_unique_prefix(ledger: Ledger) -> None:
     (one,) = book
     assert book.named(one.id[:6]) is one
     for wrong in ("", "zz", "%"):
-        with pytest.raises(Mistake, match="no lesson's id begins with"):
+        with pytest.raises(Mistake, match="no lesson has an id that begins with"):
             book.named(wrong)
     assert (one.improvement, one.confidence, one.times_applied) == (0.6, 0.88, 1)
     assert book.best() == [one]
