@@ -26,8 +26,8 @@ NO_FOLLOW, NO_WAIT = system.O_NOFOLLOW, system.O_NONBLOCK
 FOLDER = system.O_RDONLY | system.O_DIRECTORY
 NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL
 NOT_OURS = (
-    "is a symbolic link, or a file instead of a folder; replace it by a folder, or name the "
-    "project that the link leads to with --project"
+    "is a symbolic link, or a file instead of a folder; replace it by a folder, or use --project "
+    "to name the project that the link leads to"
 )
 _NOT_REGULAR = "is not a regular file; replace it by a regular file, or remove it"
 _NOT_COPIED = (

@@ -115,8 +115,8 @@ class Project:
         outer = cls.at(root.absolute(), flags=flags)
         if outer.config.ledger_url and outer.config.playbook == dataset:
             raise Mistake(
-                f"the dataset {dataset!r} has the name of the project's own playbook, and "
-                f"ledger_url puts both into one ledger; choose another name for the dataset"
+                f"the dataset {dataset!r} has the same name as the project's own playbook, and "
+                "ledger_url puts both into one ledger; choose another name for the dataset"
             )
         config = replace(load_config(outer.root, flags=flags), playbook=dataset)
         layers: Mapping[str, Layer] = {**config.layers, "playbook": "default"}

@@ -65,7 +65,7 @@ def holder_of(handle: int, path: str) -> str:
         go_on = f"kill -CONT {number}"
         end = f"kill -KILL {number}"
         return f"{name}, which is suspended: `{go_on}` resumes it, `{end}` stops it"
-    return f"{name}: wait until it finishes, or stop it with `kill {number}`"
+    return f"{name}: wait until this process ends, or stop it with `kill {number}`"
 
 
 def holder(handle: int) -> Holder | None:

@@ -440,7 +440,7 @@ def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
 def _check_is_not_approved(ledger: Ledger, proposal: Proposal) -> None:
     if proposal.state != "approved":
         return
-    decision = f"proposal {proposal.id[:8]} was already approved, as {proposal.name}"
+    decision = f"proposal {proposal.id[:8]} about {proposal.name} was already approved"
     undone_at = undone(ledger).get(proposal.approval or "")
     if undone_at is None:
         raise ProposalRefused(f"{decision}; see `reflector show {proposal.name}`")

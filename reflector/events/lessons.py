@@ -64,7 +64,7 @@ def _outcome(facts: Any) -> str:
 
 def _told(facts: Any) -> str:
     advice = [*facts.get("bullets", ()), *(lesson[:12] for lesson in facts.get("lessons", ()))]
-    return f"{f.first_of(advice) or 'nothing'}, by {facts.get('via')}"
+    return f"{f.first_of(advice) or 'nothing'}, shown by {facts.get('via')}"
 
 
 def _decision(facts: Any) -> str:
@@ -75,7 +75,7 @@ def _decision(facts: Any) -> str:
 
 def _revision(facts: Any) -> str:
     change = "improved" if facts.get("improved") else "did not improve"
-    return f"{change}, from {facts.get('initial')} to {facts.get('retried')}"
+    return f"{change}, score from {facts.get('initial')} to {facts.get('retried')}"
 
 
 #: The type of an event about lessons. It can be retracted unless it gives a reason why not.

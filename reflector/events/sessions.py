@@ -42,7 +42,8 @@ def tells_more(outcome: Mapping[str, Any]) -> bool:
 
 
 def _window(facts: Any) -> str:
-    parts = [f"{facts.get('window', {}).get('records')} records by {facts.get('trigger')}"]
+    records = facts.get("window", {}).get("records")
+    parts = [f"{records} new records, read by {facts.get('trigger')}"]
     parts += [
         f"{key} {f.first_of(facts[key])}"
         for key in ("cited", "retired", "unknown")
@@ -52,8 +53,8 @@ def _window(facts: Any) -> str:
 
 
 def _outcome(facts: Any) -> str:
-    parts = [f"{facts.get('corrections')} of {facts.get('turns')} turns corrected"]
-    parts += [f"{key} {facts[key]}" for key in ("tests", "build") if facts.get(key)]
+    parts = [f"you corrected {facts.get('corrections')} of {facts.get('turns')} turns"]
+    parts += [f"{key}: {facts[key]}" for key in ("tests", "build") if facts.get(key)]
     return "; ".join(parts)
 
 

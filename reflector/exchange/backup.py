@@ -188,8 +188,8 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
     if playbook not in ends:
         names = ", ".join(ends) or "none"
         raise LedgerUnavailable(
-            f"the backup does not contain the playbook {playbook!r}; set `playbook` to a playbook "
-            f"of the backup: {names}"
+            f"the backup does not contain the playbook {playbook!r}; set the setting `playbook` to "
+            f"a playbook of the backup: {names}"
         )
     return ends[playbook]
 

@@ -179,8 +179,8 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
         )
     if not _is_time(stored.recorded_at):
         raise LedgerError(
-            f"time is {stored.recorded_at[:40]!r}; write it as 2026-01-02T03:04:05.000000Z, and "
-            f"before the year {_END_OF_TIME}"
+            f"time is {stored.recorded_at[:40]!r}; it must have the form "
+            f"2026-01-02T03:04:05.000000Z and be before the year {_END_OF_TIME}"
         )
     return ParsedLine(stored, facts, _meta(stored.meta))
 

@@ -335,7 +335,9 @@ def assert_counters(
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
     row = writing.sql.run(query, name).fetchone()
     if row is None:
-        raise NoSuchTarget(f"{name!r} is not a rule; see `reflector list --removed`")
+        raise NoSuchTarget(
+            f"the rule {name!r} does not exist; to list all rules, run `reflector list --removed`"
+        )
     if tuple(row) != (helpful, harmful):
         raise LedgerError(
             f"the counters of {name} are {row[0]} helpful, {row[1]} harmful, not {helpful} "

@@ -91,8 +91,8 @@ class Asker:
             code = getattr(error, "sqlstate", None)
             if code == "57014":
                 raise LedgerError(
-                    "the query took too long, so the server stopped it (statement_timeout); "
-                    "make the query smaller"
+                    "the query took too long, so the server stopped it (statement_timeout); select "
+                    "fewer rows"
                 ) from error
             if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
                 raise
@@ -139,8 +139,7 @@ def _allows(action: int, name: str | None, *_: str | None) -> int:
 def _refused(engine: str, text: str) -> NotAQuestion:
     """Return the ledger's error for an engine's error about a query."""
     return NotAQuestion(
-        f"{engine} refuses the query: {text}. `reflector sql` runs one statement that only "
-        f"reads. Without a statement, it lists the views. To change the ledger, use "
-        f"`reflector add`, `undo`, `redact` or "
-        "`ledger policy`"
+        f"{engine} refuses the query: {text}. `reflector sql` runs one statement that only reads. "
+        "To list the views, run it without a statement. To change the ledger, use `reflector add`, "
+        "`undo`, `redact` or `ledger policy`"
     )

@@ -118,8 +118,8 @@ def object_in(text: str) -> tuple[dict[str, Any], str]:
         if "\\ud" in text or "\\uD" in text:  # half a character cannot be stored or shown
             json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
-        return {}, f"it does not contain JSON ({error})"
-    return (found, "") if isinstance(found, dict) else ({}, "it does not contain a JSON object")
+        return {}, f"the text is not JSON ({error})"
+    return (found, "") if isinstance(found, dict) else ({}, "the text is not a JSON object")
 
 
 class Stored(NamedTuple):

@@ -191,8 +191,8 @@ class Ledger(Reader):
             known = _find_playbook(statements, playbook)
         if known is None:
             raise LedgerUnavailable(
-                f"{engine.url.shown} does not have a playbook {playbook!r}; create it with "
-                f"`Ledger.open(engine, {playbook!r})`"
+                f"{engine.url.shown} does not have a playbook {playbook!r}; create this playbook "
+                f"with `Ledger.open(engine, {playbook!r})`"
             )
         _refuse_newer_tables(playbook, known.code_version)
         if known.code_version != CODE_VERSION or known.has_earlier_triggers(engine):

@@ -109,7 +109,9 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
     """Return the reason why a bullet is not live, with the next step; None for a live bullet."""
     bullet = bullets.get(name)
     if bullet is None:
-        return f"no rule {name!r}; see `reflector list --removed`"
+        return (
+            f"the rule {name!r} does not exist; to list all rules, run `reflector list --removed`"
+        )
     if bullet.status == "live":
         return None
     if bullet.status == "watched":

@@ -40,9 +40,9 @@ from .versions import edits_between
 VERSION = "1.0"
 MAX_BYTES = 64 * 1024 * 1024
 
-CORRECT = "correct it there"
-REBUILD = f"{CORRECT}, or write the file again from the ledger with `reflector rebuild`"
-_IMPORT = "correct it there and import the file again"
+CORRECT = "correct the file"
+REBUILD = f"{CORRECT}, or write it again from the ledger with `reflector rebuild`"
+_IMPORT = "correct the file, and import it again"
 _FORM = 'write {"name", "text", "helpful", "harmful"}, or the text alone'
 _NAMES = (
     "write a name such as pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or omit the "

@@ -93,7 +93,7 @@ def _differing_triggers(
         elif one.settings != settings:
             # A table of the same name elsewhere on the search path would be used instead of the
             # ledger's.
-            wrong[name] = f"looks for its tables in other schemas than {schema}, too", one.table
+            wrong[name] = f"also looks for its tables in schemas other than {schema}", one.table
     return wrong | {
         name: (_STRANGE, standing[name].table) for name in standing.keys() - ours.keys()
     }

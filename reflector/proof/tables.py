@@ -162,7 +162,7 @@ class Rebuilt:
                 yield Finding(
                     "projection",
                     None,
-                    f"{more} more rows of {table} differ from the events",
+                    f"{more} more rows of the table {table} differ from the events",
                     REBUILD,
                 )
 

@@ -625,7 +625,7 @@ def _refusal(beginning: _Beginning) -> str:
             "try again later"
         )
     writers = (reader.writers or reader.name for reader in readers())
-    looked_for = "; ".join([f"reflector looked for records of {', '.join(writers)}", *faults()])
+    looked_for = "; ".join([f"reflector can read the records of {', '.join(writers)}", *faults()])
     if tally.records:
         return (
             f"is not a known transcript: its first {tally.records} records are unknown; "

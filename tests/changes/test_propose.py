@@ -107,7 +107,7 @@ def test_only_approval_changes_bullets(
         (new("Run\u200b it."), r"the invisible character U\+200B at index 3, after 'Run'"),
         (new("Run \u202eti."), r"the character U\+202E at index 4"),
         (new("long " * 200), "at most 500"),
-        (Change("revise", "pat-009", text="x"), "no rule 'pat-009'"),
+        (Change("revise", "pat-009", text="x"), "the rule 'pat-009' does not exist"),
         (
             Change("revise", "pat-001", text="Read the error first."),
             "already has exactly this text",
@@ -121,7 +121,7 @@ def test_only_approval_changes_bullets(
         ),
         (
             Change("merge", names=("pat-008", "pat-001"), text="x"),
-            "no rule 'pat-008'",
+            "the rule 'pat-008' does not exist",
         ),
         (Change("recount", "pat-001", helpful=0, harmful=0), "already has 0 helpful, 0 harmful"),
     ],

@@ -180,7 +180,7 @@ def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
         match="the counters of pat-001 are 7 helpful, 2 harmful, not 7 helpful, 3 harmful",
     ):
         ledger.assert_counters("pat-001", 7, 3, actor="human")
-    with pytest.raises(NoSuchTarget, match="'x' is not a rule"):
+    with pytest.raises(NoSuchTarget, match="the rule 'x' does not exist"):
         ledger.assert_counters("x", 0, 0, actor="human")
     assert ledger.head().position == 1
     positions = [ledger.assert_counters("pat-001", 7, 2, actor="human").position for _ in range(2)]

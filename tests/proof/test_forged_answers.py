@@ -211,9 +211,9 @@ def test_what_no_ledger_holds_is_named(
 
 
 _UNREADABLE = {
-    "data = 'x' WHERE type = 'bullet.tagged'": "does not contain JSON",
+    "data = 'x' WHERE type = 'bullet.tagged'": "the text is not JSON",
     "data = json_set(data, '$.sources', 5) WHERE type = 'bullet.merged'": "sources is 5: must be",
-    "data = '[]' WHERE type = 'bullet.moved'": "does not contain a JSON object",
+    "data = '[]' WHERE type = 'bullet.moved'": "the text is not a JSON object",
     "data = json_set(data, '$.cited', json('[1]')) WHERE type = 'session.recorded'": "cited is [1]",
     "recorded_at = 'x' WHERE type = 'reflection.failed'": "recorded at 'x', which is not a time",
 }

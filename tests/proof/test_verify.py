@@ -390,7 +390,7 @@ def test_emptied_tag_table_gives_few_findings(told: Ledger) -> None:
     sql.run(told, "DELETE FROM tag")
     findings = [finding for finding in verify(told) if "tag" in finding.message]
     assert len(findings) < 30
-    assert "more rows of tag" in findings[20].message
+    assert "more rows of the table tag" in findings[20].message
     told.rebuild()
     assert list(verify(told)) == []
 
