@@ -81,7 +81,7 @@ def test_unknown_ref_is_named_and_never_executed(
     assert list(in_git.project.rglob("pwned*")) == []
     git(in_git.project, "rm", "-q", "--cached", ".claude/playbook.head.json")
     commit(in_git.project)
-    assert "that has one of .claude/playbook.head.json" in verify(in_git, "main", code=2).err
+    assert "that contains one of .claude/playbook.head.json" in verify(in_git, "main", code=2).err
 
 
 def test_project_below_the_repository_finds_its_heads(in_git: Agent, tmp_path: Path) -> None:

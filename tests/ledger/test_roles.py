@@ -169,7 +169,7 @@ def test_writer_gets_its_file_but_no_owners_command(
     agent.call("drain")
     assert agent.playbook.read_bytes() == whole
     agent.playbook.write_bytes(whole[:-20])
-    assert ("write the file again from the ledger with `reflector rebuild`") in agent.run(
+    assert ("write it again from the ledger with `reflector rebuild`") in agent.run(
         "doctor", code=None
     ).out
     way_out = "run the command. To append events yourself, ask the owner for the rights that"
