@@ -15,9 +15,9 @@ from dataclasses import dataclass
 class Finding:
     """One fault.
 
-    code      its kind, for programs
-    position  in the ledger (None for all of it), or a place in a file
-    value     the value that was found there, "" if it is not shown
+    code      the kind of the fault, for programs
+    position  a position in the ledger (None for the whole ledger), or a place in a file
+    value     the wrong value; "" if it is not shown
     """
 
     code: str

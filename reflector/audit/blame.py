@@ -36,8 +36,8 @@ class UnknownBullet(LookupError):
 # at each start.
 @dataclass
 class Cause:
-    """The event because of which a tag does not count: a retraction, a recount, or the tag that
-    counts instead.
+    """The event because of which a verdict does not count: a retraction, a recount, or the verdict
+    that counts instead.
     """
 
     position: int
@@ -49,11 +49,11 @@ class Cause:
 
 @dataclass
 class Evidence:
-    """The places of a tag's evidence.
+    """The places of a verdict's evidence.
 
-    window      the position of the window
+    window      the position of the event that recorded this part of the session
     answer      the position of the judge's answer
-    transcript  the transcript of the window
+    transcript  the transcript of the session
     """
 
     window: int | None
@@ -63,28 +63,27 @@ class Evidence:
 
 @dataclass(kw_only=True)
 class Step:
-    """One event that set or changed a bullet's counters, or failed to change them.
+    """One event that set or changed a rule's counters, or would have changed them.
 
-    name        the bullet that the event is about: this one, or one that was merged into it
-    tag         helpful, harmful, neutral, or None for a baseline (imported, added with counts,
-                recounted)
-    counted     whether it counts today
-    followed    whether the agent followed the bullet: yes, no, unclear; None if no judge answered
-    words       the source of the judge's quote: person, run; of a dropped verdict also words that
-                prove nothing
+    name        the rule that the event is about: this rule, or a rule that was merged into it
+    tag         the verdict: helpful, harmful or neutral; None if the event set the counters
+    counted     whether the event counts now
+    followed    whether the agent followed the rule: yes, no, unclear; None if no judge answered
+    words       the source of the judge's quote: person or run; if the verdict does not count, the
+                source may be another one
     turn        the number of the quoted turn among the turns that the judge was shown
-    sure        the judge's word for how sure it is
-    unquoted    whether it counts without a quote, because the user's own template does not ask
-                for one
+    sure        the judge's own word for its certainty
+    unquoted    whether the verdict counts without a quote, because the user's own template does not
+                ask for a quote
     disposition  counted, neutral, unknown_bullet, … as in the event; checked for a finding of
-                `reflector check` that does not count; retracted, recounted or double for a counted
-                tag that does not count today; baseline for a start value, undone for an undone
-                start value, undo for the change that undid it
+                `reflector check` that does not count; retracted, recounted or double for a verdict
+                that no longer counts; baseline for a start value, undone for an undone start value,
+                undo for the change that undid this start value
     helpful, harmful   the totals after this step
-    prompt_sha256, template_sha256   of the judge's question; None if the judge has no prompt
-    uncounted_by       None for a tag that counts and for one that never could
-    said_wrong  the agent's reason for calling the bullet wrong in that window; "" without a reason,
-                None if the agent did not call it wrong
+    prompt_sha256, template_sha256   of the judge's question; None if the judge did not use a prompt
+    uncounted_by       the event because of which a verdict no longer counts; None for any other
+    said_wrong  the agent's reason why it called the rule wrong in this part of the session; ""
+                without a reason, None if the agent did not call the rule wrong
     """
 
     position: int

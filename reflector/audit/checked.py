@@ -55,13 +55,14 @@ _HIGH_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The numbers of sessions that answered one question with yes and with no.
+    """The numbers of sessions in which the answer to a question was yes, and in which it was no.
 
-    share      of yes; null without an answer. The share of help is corrected for the cases that the
-               judge misses, if that was measured
+    share      the share of yes; null without an answer. The share of helpful sessions is corrected
+               for the cases that the judge misses, if these were measured
     low        the lower end of the share's 90 % interval, corrected in the same way
-    high       the upper end of that interval
-    evidence   how much more likely these answers are than at even chances; a result from 50 on
+    high       the upper end of this interval
+    evidence   the factor by which these answers are more likely than with equal chances of yes and
+               no; a factor of at least 50 gives a result
     """
 
     yes: int
@@ -108,7 +109,7 @@ class QuotedVerdict:
 
     verdict  helped, harmed or `not followed`
     quote    the evidence
-    at       the time at which it was recorded
+    at       the time when the verdict was recorded
     """
 
     verdict: str
@@ -118,19 +119,19 @@ class QuotedVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedLine:
-    """One bullet of the playbook, or a watched line of a file.
+    """A rule of the playbook, or a line of a file that `check` watches.
 
-    file      of a watched line; None for a bullet of the playbook
-    sessions  that started with it and whose judge was asked about it
-    relevant  the sessions in which it came up
-    followed  yes or no in the relevant sessions
+    file      the file of a watched line; None for a rule of the playbook
+    sessions  sessions that started with the rule and whose judge was asked about it
+    relevant  the sessions in which the rule came up
+    followed  whether the agent followed the rule, in the relevant sessions
     helped    yes for helpful, no for harmful, in the relevant sessions
-    before    yes or no for followed, in sessions that started without it
-    unknown   the number of sessions that may have started with or without it; they do not count
-    dropped   answers without evidence
-    tokens    the approximate number of tokens of context at each start
-    result    in words; TOO_FEW if there is none
-    newest_verdict  the newest verdict with a quote; null if there is none
+    before    whether the agent followed the rule, in sessions that started without it
+    unknown   the number of sessions that may have started with or without the rule and do not count
+    dropped   the number of answers without evidence
+    tokens    the approximate number of tokens of the rule at each start
+    result    the result in words; TOO_FEW without a result
+    newest_verdict  the newest verdict with a quote; null without such a verdict
     follows, helps, followed_before  the last answer of each session
     """
 
@@ -158,8 +159,8 @@ class Checked:
 
     alike     pairs of lines with the same or the opposite meaning
     sessions  the number of judged sessions
-    requests  the number of all questions, which used these `tokens`
-    cost      USD, of the questions with a known price
+    requests  the number of all questions to the judge, which used these `tokens`
+    cost      the price in USD of the questions whose price is known
     unpriced  the number of questions without a known price
     """
 

@@ -103,11 +103,11 @@ def _votes_by_counters(row: BulletRow, past: Past, used: Used | None) -> tuple[f
 
 @dataclass
 class Due:
-    """A bullet to remove, with the reason.
+    """A rule to remove, with the reason.
 
-    told   the number of sessions that were shown it
-    cited  the number of sessions that cited it
-    state  of its removal; null for a dry run
+    told   the number of sessions that were shown the rule
+    cited  the number of sessions that cited the rule
+    state  the state of the removal; null for a dry run
     """
 
     name: str

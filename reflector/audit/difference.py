@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Moved:
-    """The change of a bullet's counts by the tags of one session; negative if they count less."""
+    """The change of a rule's counts by one session's verdicts; negative if fewer of them count."""
 
     session_id: str | None
     helpful: int = 0
@@ -35,13 +35,14 @@ CAME_AND_WENT = "came and went"
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A bullet in which two playbooks differ. `before` or `after` is null if a playbook lacks it.
+    """A rule that differs between two states of a playbook. `before` or `after` is null if that
+    state lacks the rule.
 
-    change     the largest change of the bullet: added, restored, removed, merged …, revised, moved,
+    change     the largest change of the rule: added, restored, removed, merged …, revised, moved,
                counted, or came and went
-    recounted  whether the baseline was set by hand between the playbooks
-    sessions   those whose tags count more or less, each side under its own policy. Together with
-               the difference of the baselines, they add up to the change of the counters
+    recounted  whether the counters were set by hand between the two states
+    sessions   the sessions whose verdicts count in only one state, each state under its own policy.
+               With the difference of the start values, they add up to the change of the counters
     """
 
     name: str
@@ -64,9 +65,9 @@ class BeforeAfter:
 class Difference:
     """The changes of a playbook between two positions.
 
-    counting  the policies in force
-    bullets   in order of creation
-    lessons   those whose worth or state differs, if the caller asked for lessons
+    counting  the counting policies at both positions
+    bullets   the rules that differ, in order of creation
+    lessons   the lessons whose worth or state differs, if the caller asked for lessons
     """
 
     from_: int

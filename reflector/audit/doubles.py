@@ -39,7 +39,7 @@ _MAX_EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """The tags of a bullet that form one double."""
+    """The verdicts on a rule that form one double."""
 
     name: str
     tag: str
@@ -49,7 +49,7 @@ class Example:
 
 @dataclass(slots=True)
 class Doubles:
-    """A class of doubles: the numbers of surplus tags and of their bullets, and the first few."""
+    """A class of doubles: the numbers of surplus verdicts and of their rules, with examples."""
 
     code: str
     title: str
@@ -71,7 +71,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The counters of a bullet under each policy."""
+    """The counters of a rule under each policy."""
 
     name: str
     as_applied: Counters
@@ -81,7 +81,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A session that begins with the records of another session under new ids. They count once."""
+    """A session that begins with records of another session under new ids, which count once."""
 
     session: str
     of: str
@@ -90,7 +90,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class DoubleCounts:
-    """The doubles by class, the totals of each bullet, and the copies, which were counted once."""
+    """The doubles by class, the totals of each rule, and the copied records, which count once."""
 
     counting: Counting
     classes: tuple[Doubles, ...]

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tagged:
-    """A tag, and whether it counts under the policy in force; null if it never could.
+    """A verdict, and whether it counts under the current policy; null if it can never count.
 
-    unquoted  whether it lacks a quote because the user's own template does not ask for one
+    unquoted  whether the verdict lacks a quote, because the user's own template does not ask for
+              a quote
     """
 
     position: int
@@ -47,9 +48,9 @@ class Tagged:
 
 @dataclass(slots=True)
 class Reflection:
-    """One judge's reflection on a window.
+    """One judge's reflection on a recorded part of a session.
 
-    completed  the position of the event that read its answer
+    completed  the position of the event with the analysis of the judge's answer
     """
 
     reflection_id: str
@@ -67,16 +68,16 @@ class Reflection:
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """A recorded window, with its reflections.
+    """A recorded part of a session (a window), with its reflections.
 
     state     pending, answered, completed, skipped, failed or given_up
-    cited     the bullets that it cites
-    carried   citations that an earlier window left undecided
-    retired   names of bullets that no longer exist
-    unknown   names that no bullet has
-    said_wrong  the agent's reasons for calling bullets wrong, by name
-    gate      the reason why it was not judged
-    failures  the errors, oldest first
+    cited     the rules that the window cites
+    carried   citations of an earlier window that still need a verdict
+    retired   cited names of rules that were removed
+    unknown   cited names that do not belong to a rule
+    said_wrong  the agent's reasons why it called rules wrong, by the rule's name
+    gate      the reason why the window was not judged
+    failures  the errors of the judge, oldest first
     """
 
     position: int

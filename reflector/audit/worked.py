@@ -35,7 +35,7 @@ _RULES = ("live", "watched")
 # Not frozen, because these are printed once and a frozen class takes three times as long to define.
 @dataclass
 class RuleOfModel:
-    """A rule under one model: the votes of the sessions in which the model worked.
+    """A rule with one model: the votes of the sessions in which this model worked.
 
     model  null for sessions whose record does not name a model
     """
@@ -64,8 +64,8 @@ class Worked:
 class ModelChange:
     """The last change of an agent's model.
 
-    votes    of its sessions on your rules
-    earlier  votes of the sessions with the model before
+    votes    the votes on your rules of the agent's sessions
+    earlier  the votes of the sessions with the model before the change
     """
 
     agent: str

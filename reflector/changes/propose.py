@@ -66,8 +66,8 @@ class ProposalRefused(BulletRefused):
 class Quote:
     """Words that support a change, and their speaker: person, agent or tool.
 
-    session  the session of the words
-    window   the id of the event that recorded it
+    session  the session that contains the words
+    window   the id of the event that recorded this part of the session
     """
 
     text: str
@@ -81,14 +81,14 @@ class Proposal:
     """A proposed change and the decision on it.
 
     origin     human, agent, rules, model, import or machine
-    trust      the least trusted author of its words
-    basis      the digests of the texts that it was made for, by the bullet's name
-    target     the lesson that it is made of, or the approval that it would take back
-    name       the bullet that its change made or changed, once it is approved
+    trust      the least trusted author of the proposal's words
+    basis      the digests of the texts for which the proposal was made, by the rule's name
+    target     the lesson from which the proposal comes, or the approval that it would take back
+    name       the rule that the approved change made or changed
     approval   the id of the approval
-    why        the reason why it was rejected or lapsed
-    edited     whether you approved it with another text
-    undone_at  the position at which its change was undone, if the caller looked for it
+    why        the reason why the proposal was rejected or no longer applies
+    edited     whether you approved the proposal with another text
+    undone_at  the position at which the change was undone, if the caller looked for this position
     """
 
     id: str

@@ -38,12 +38,12 @@ _EVIDENCE = (ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
 
 
 class TakenBack(NamedTuple):
-    """The result of taking back an act.
+    """The result of an undo.
 
-    steps      the changes of bullets
-    moved      the other bullets whose counters changed with the evidence, before and after
-    positions  the positions of the appended events that another undo takes back
-    files      the files that are as they were before the act
+    steps      the changes of rules
+    moved      the other rules whose counters changed with the evidence, before and after the undo
+    positions  the positions of the appended events, with which you can undo this undo
+    files      the files that were restored
     """
 
     steps: Sequence[Step]

@@ -93,17 +93,18 @@ def _collision_error(collisions: list[Collision]) -> LedgerError:
 class Merged:
     """The result of a merge.
 
-    added        events of the file that were appended; 0 if all were already here
-    known        events of the file that were already here
-    otherwise    known events with other data here, even verdicts; this ledger's data stays
-    renamed      new names of bullets of the file: old -> new
-    restated     bullets that both ledgers changed, and that an event restates
-    set_aside    reflections that do not count any more, because another judge's reflection on the
-                 same window counts
-    overlapping  windows of the file that share records with windows that were already here
-    forward      this ledger was an earlier state of the file's, and is the same ledger now
-    merged_at    the position that undoes the import; null if nothing was appended, or if the ledger
-                 is the file's now
+    added        the number of events of the file that were appended
+    known        the number of events of the file that this ledger already contained
+    otherwise    the number of these known events that have other data here; this data stays
+    renamed      the new names of rules of the file, by their old names
+    restated     rules that both ledgers changed, and whose state the merge recorded again
+    set_aside    the number of reflections that no longer count, because another judge's reflection
+                 on the same part of a session counts
+    overlapping  the number of recorded parts of the file that share records with parts of this
+                 ledger
+    forward      true if this ledger was an earlier state of the file's ledger, and now equals it
+    merged_at    the position that undoes the import; null if nothing was appended, or if `forward`
+                 is true
     """
 
     head: Head

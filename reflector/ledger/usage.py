@@ -102,19 +102,20 @@ _Heirs = Mapping[str, Collection[str]]
 
 @dataclass(slots=True)
 class Used:
-    """A bullet's counts, in sessions.
+    """The numbers of sessions for a rule.
 
-    told        sessions to which reflector showed it, with its name
-    cited       sessions whose agent cited it
-    judged      sessions with a verdict on it, including neutral verdicts
-    decided     sessions with a helpful or harmful verdict on it
-    undecided   sessions that cited it and have no verdict on it
-    followed    sessions whose judge found that it was followed, and never that it was not
-    broken      sessions whose judge found that it was not followed
-    last_cited  time of the latest window that cites it, in the format of the ledger
-    helped      the position of its last helpful verdict, retracted or not
-    told_then   sessions to which reflector had shown it by that position
-    shown       sessions of `told`, and sessions whose client loaded it from your file
+    told        sessions to which reflector showed the rule, with its name
+    cited       sessions whose agent cited the rule
+    judged      sessions with a verdict on the rule, including neutral verdicts
+    decided     sessions with a helpful or harmful verdict on the rule
+    undecided   sessions that cited the rule and do not have a verdict on it
+    followed    sessions in which the judge found that the agent followed the rule, and never
+                the opposite
+    broken      sessions in which the judge found that the agent did not follow the rule
+    last_cited  the time of the latest part of a session that cites the rule
+    helped      the position of the rule's last helpful verdict, retracted or not
+    told_then   sessions to which reflector had shown the rule up to the position `helped`
+    shown       sessions of `told`, and sessions whose client loaded the rule from your file
     """
 
     told: int = 0

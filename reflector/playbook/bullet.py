@@ -35,8 +35,8 @@ def policy_words(counting: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bullet:
-    """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …);
-    JSON has its title.
+    """A rule in the playbook: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a short name
+    such as pat or mis; JSON contains the section's title.
     """
 
     name: str

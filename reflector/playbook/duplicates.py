@@ -159,12 +159,13 @@ _NO = "¬"
 
 @dataclass
 class Pair:
-    """Two live bullets, the better one first, and the reason why they are a pair.
+    """Two similar rules of the playbook, the better rule first, and the reason why they are a pair.
 
-    text      the text of a merge of both: that of the bullet with more words of advice, else of the
-              better one; null if the two contradict each other or are in different sections
-    proposal  the id of the proposal of that merge; null if there is none
-    move      the command after which bullets of two sections can be merged; null if there is none
+    text      the text for a merge of both: the text of the rule with more words of advice, or of
+              the better rule; null if the two contradict each other or are in different sections
+    proposal  the id of the proposal to merge them; null without a proposal
+    move      the command that moves one of them, so that rules of two sections can be merged; null
+              without such a command
     """
 
     kind: Kind

@@ -55,7 +55,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BulletRow(Bullet):
-    """A bullet of the playbook or a removed one, with the position of the event that added it."""
+    """A rule of the playbook or a removed rule, with the position of the event that added it."""
 
     status: str = "live"
     reason: str | None = None

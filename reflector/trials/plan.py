@@ -36,7 +36,7 @@ _LAST = 200
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The length of trials if the sessions that use the withheld rules differ by some points.
+    """The length of trials if sessions with and without the withheld rules differ by `points`.
 
     Half of the trials end after `sessions`, which take `weeks`, and nine of ten end after `late`
     weeks. With a placebo arm, half of them end after `with_placebo` sessions. A value above a year
@@ -56,10 +56,10 @@ class Plan:
 
     sessions  the number of sessions that the plan used
     weekly    the number of these sessions in a week
-    rate      the share of them that ended well
-    known     the share of them about which more than the length is known
-    used      the share of sessions that use the withheld rules: if one of ten does, the difference
-              in all sessions is a tenth
+    rate      the share of these sessions that ended well
+    known     the share of these sessions about which reflector knows more than the length
+    used      the share of sessions that use the withheld rules; if a tenth of the sessions use
+              them, the difference in all sessions is a tenth
     """
 
     sessions: int

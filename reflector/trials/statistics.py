@@ -37,8 +37,8 @@ _PRIOR = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The sessions of one arm, the number of them that ended well, and its share. The share is null
-    without a session.
+    """The number of sessions of one arm, and the number and the share of those that ended well. The
+    share is null without a session.
     """
 
     sessions: int

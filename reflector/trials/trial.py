@@ -207,7 +207,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class AgainstPlacebo:
-    """The placebo arm, and the result of the trial against it, as for the sessions without."""
+    """The placebo arm, and the comparison of the sessions with rules and this arm."""
 
     arm: Arm
     difference: float | None
@@ -219,25 +219,27 @@ class AgainstPlacebo:
 
 @dataclass(frozen=True, slots=True)
 class TrialStatus:
-    """A trial and its result. Differences are told minus without, from -1 to 1.
+    """A trial and its result. A difference is the rate with the rules minus the rate without them,
+    from -1 to 1.
 
-    state        open, over (its end has come, and nothing is withheld any more), closed, elsewhere
-                 (it is open in another place, and withholds nothing here)
-    bullets      the withheld bullets; none if the whole playbook is withheld
-    exempt       the bullets that every session is shown anyway
-    share        the share of sessions that go without
+    state        open, over (the trial's time has passed, and no rule is withheld now), closed,
+                 elsewhere (open in another ledger, so no rule is withheld here)
+    bullets      the withheld rules; empty if the whole playbook is withheld
+    exempt       the rules that every session is shown anyway
+    share        the share of sessions without the withheld rules
     outcome      the outcome of a good session
-    told, without   the arms
-    unsettled    sessions of less than a day, which count tomorrow
-    unknown      sessions that were shown advice since the opening and have no outcome; they are in
-                 neither arm
+    told, without   the arms: sessions with the rules, and sessions without them
+    unsettled    the number of sessions younger than a day, which count tomorrow
+    unknown      the number of sessions that were shown rules since the trial started and do not
+                 have an outcome; they are in neither arm
     difference   the difference of the rates; null without sessions in both arms
-    low, high    the ends of the interval; null while it is early
-    verdict      early (fewer than 40 sessions), helps, harms, no-difference (within 15 points
-                 either way), undecided
-    sentence     the same in words
+    low, high    the ends of the interval; null while `verdict` is early
+    verdict      early (fewer than 40 sessions), helps, harms, no-difference (at most 15 percentage
+                 points in either direction), undecided
+    sentence     the verdict in words
     sessions_sha256  over the sessions that count, each with its arm and whether it ended well
-    weeks        the weeks until half of such trials would end; null if more than a year
+    weeks        the weeks until half of the trials with this difference would end; null if more
+                 than a year
     placebo      the comparison with the placebo; null without a placebo arm
     """
 

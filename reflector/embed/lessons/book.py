@@ -126,12 +126,12 @@ class Lesson:
     lesson was erased.
 
     worth          the effectiveness after each outcome for or against the lesson, oldest first
-    improvement    improvement by its retry, from 0 to 1; null without one
-    promotion      the confidence from which it is due, unless the policy has another
-    times_applied  how many times it was shown to a session or a task
-    banked         false if a better one took its place
-    due            whether it is due for promotion, now or later than its session (D-18)
-    proposal       the id of the proposal that promoted it; `bullet` is the name of the new bullet
+    improvement    the improvement by the lesson's retry, from 0 to 1; null without a retry
+    promotion      the lesson's own minimum of confidence for a promotion; null for the policy's
+    times_applied  how many times the lesson was shown to a session or a task
+    banked         false if a better lesson took its place
+    due            whether the lesson is due for promotion, now or later than its session (D-18)
+    proposal       the id of the proposal that promoted the lesson; `bullet` names the new rule
     """
 
     id: str
