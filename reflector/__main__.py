@@ -15,8 +15,8 @@ def main() -> "NoReturn":
     """Run the hook or the command line; both end the process with its exit code."""
     if sys.platform == "win32":
         sys.exit(
-            "reflector runs on Linux and macOS: on Windows, install and run it in WSL (wsl "
-            "--install)."
+            "reflector runs on Linux and macOS. On Windows, install WSL (wsl --install), then "
+            "install reflector there."
         )
     match sys.argv[1:]:
         case ["hook"]:

@@ -107,7 +107,8 @@ def find_extension(kind: Kind, name: str) -> Extension:
     if not candidates:
         raise ExtensionError(
             f"the setting {kind} lists {name!r}, but no installed package offers it; install the "
-            f"package next to reflector, or remove the name: reflector config set --global {kind} …"
+            "package in the environment of reflector, or remove the name: reflector config set "
+            f"--global {kind} …"
         )
     if not allowed:
         refused = candidates[0]

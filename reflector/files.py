@@ -265,7 +265,8 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
                 inside = f"{below}/{name}".lstrip("/")
                 mode = folder.stat(name).st_mode
                 if len(files_below) >= most_files:
-                    raise OSError(27, f"has more than {most_files:,} files; remove some", str(path))
+                    fault = f"has more than {most_files:,} files; remove some files"
+                    raise OSError(27, fault, str(path))
                 if mode & _KIND == 0o040000:
                     folders_to_read.append(inside)
                     files_below.append(Brought(inside, mode & 0o777, None))

@@ -439,5 +439,5 @@ def test_daily_commands_open_no_connection(
 
 def test_windows_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(SystemExit, match="install and run it in WSL"):
+    with pytest.raises(SystemExit, match="On Windows, install WSL"):
         main()
