@@ -87,7 +87,7 @@ class RebuiltJson:
     "--fix",
     help="Also repair triggers, views and the head.",
 )
-@click.option("--why", metavar="REASON", help="Reason for setting unreadable events aside.")
+@click.option("--why", metavar="REASON", help="Reason for excluding unreadable events.")
 @json_option
 @click.pass_obj
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
@@ -98,9 +98,9 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
     continues. If playbook.json cannot be read, `rebuild` keeps the file under another name and
     writes a new file.
 
-    With --fix --why REASON, `rebuild` sets unreadable events aside: they stay in the ledger, but
+    With --fix --why REASON, `rebuild` excludes unreadable events: they stay in the ledger, but
     change nothing, and `verify` no longer reports them. If the last event moved the playbook to
-    another ledger, `rebuild` also sets this event aside.
+    another ledger, `rebuild` also excludes this event.
     """
     if check and fix:
         raise click.UsageError(

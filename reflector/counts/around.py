@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from reflector.counts.clauses import Clause, is_for_a_case, without_code
+from reflector.text.lazy import lazy_pattern
 
 #: "A is not B" only describes.
 _NOT = r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bbe )not"
@@ -18,7 +19,7 @@ _AVOID = (
     r"(?:(?<!to )|(?<=\btry to )|(?<=\bhard to )|(?<=\bsure to )|(?<=\bcareful to ))avoid(?:ing)?"
 )
 #: The last cue before a token decides; a negation includes the two words after it.
-_CUE = re.compile(
+_CUE = lazy_pattern(
     rf"(?P<against>(?<![\w-])(?:never|{_NOT}|don['’]?t|{_AVOID}|no|nunca|jam[aá]s|evit[ae]r?"
     r"|não|nao"
     r"|(?:prefer(?:red)?|favou?r|choose)\b[^.;]*?\bover"
@@ -32,22 +33,22 @@ _CUE = re.compile(
     re.IGNORECASE,
 )
 #: Words after the token that a rule prefers to another one.
-_PREFERRED = re.compile(r"`?[ \t]*(?:instead of|rather than|over)\b", re.IGNORECASE)
+_PREFERRED = lazy_pattern(r"`?[ \t]*(?:instead of|rather than|over)\b", re.IGNORECASE)
 #: A remark in parentheses that ends before a token.
-_ASIDE = re.compile(r"\([^()`]*\)")
-_BOUNDARY = re.compile(
+_ASIDE = lazy_pattern(r"\([^()`]*\)")
+_BOUNDARY = lazy_pattern(
     r"(?<!e\.g)(?<!i\.e)[.!?:;][\s]|[。！？；：\n]"
     r"|,[ \t]+(?:it|they|this|that|these|we|there|because|since|as|so|which)\b",
     re.IGNORECASE,
 )
 #: In Japanese and Korean, a negation follows its token.
-_AGAINST_AFTER = re.compile(
+_AGAINST_AFTER = lazy_pattern(
     r"[^。．、，(（)）\n`]{0,24}?"
     r"(?:(?<!なければなら)(?<!なければいけ)ない|ません|禁止|避け|하지 ?마|금지|않)"
 )
-_AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
+_AFTER = lazy_pattern(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
 #: With these words, your own words decide whether the rule is broken.
-_ASKS_YOU = re.compile(
+_ASKS_YOU = lazy_pattern(
     r"\b(?:without|unless|before|sin|sem)[ \t]+(?:\w+[ \t]+){0,2}?"
     r"(?:ask\w*|approv\w*|permission|confirm\w*|consent|told|request\w*"
     r"|pregunt\w*|permiso|pergunt\w*|permissão)\b",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from reflector.counts.changes import Change, changes_in
 from reflector.counts.shell import BEGIN, OPTIONS
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.building import fields, objects, plain_text
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
@@ -24,40 +25,40 @@ _REMOVED = ("old_string", "oldText")
 _PATCHES = ("input", "patch")
 _FILES = ("file_path", "notebook_path", "path")
 _READ = ("file_path", "path", "pattern", "glob", "skill")
-_HEREDOC = re.compile(
+_HEREDOC = lazy_pattern(
     r"^(?P<line>.*<<-?\s*(['\"]?)(?P<end>\w+)\2.*)\n(?P<body>(?s:.*?))^\s*(?P=end)\b", re.M
 )
-_INTO_FILE = re.compile(
+_INTO_FILE = lazy_pattern(
     r"(?<![<>&\d-])>{1,2}\s*(?P<file>[\w./~$-]+)|\btee (?:-a )?(?P<tee>[\w./~$-]+)"
 )
 #: A string of a shell, and a command that contains words for people, such as the message of a
 #: commit.
 _STRING = r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*')(?:\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*')*"
-_WRITING = re.compile(rf"\b(?:git|gh|glab|hg) (?:\\.|{_STRING}|[^;&|\n\"'\\])*", re.DOTALL)
-_WORDS = re.compile(
+_WRITING = lazy_pattern(rf"\b(?:git|gh|glab|hg) (?:\\.|{_STRING}|[^;&|\n\"'\\])*", re.DOTALL)
+_WORDS = lazy_pattern(
     rf"(?P<option>\s(?:-[a-z]*m|--message|--body|--title|--notes)[ =]?|\bbody=){_STRING}", re.DOTALL
 )
 #: Commands that print or search for text, with their arguments. What they name is not run.
 _ARGUMENTS = rf"(?P<arguments>(?:\\.|{_STRING}|[^;&|\n\"'\\])*)"
-_NAMING = re.compile(
+_NAMING = lazy_pattern(
     rf"(?P<program>(?:{BEGIN})(?:(?P<prints>echo|printf)|rg|[ef]?grep|ag|ack"
     rf"|git{OPTIONS} +(?:grep|log))(?=\s)){_ARGUMENTS}",
     re.MULTILINE | re.DOTALL,
 )
-_MAY_NAME = re.compile(r"\b(?:echo|printf|rg|[ef]?grep|ag|ack|log)\s")
+_MAY_NAME = lazy_pattern(r"\b(?:echo|printf|rg|[ef]?grep|ag|ack|log)\s")
 #: The text that a search names: a string, the value of an option, or the words after `--`.
-_SOUGHT = re.compile(rf"{_STRING}|(?<=\s--grep=)\S+|(?<=\s--\s).*", re.DOTALL)
-_PRINTED = re.compile(r"\A[^>]+")
-_COMMITS = re.compile(rf"\bgit{OPTIONS} +commit(?![\w-])")
+_SOUGHT = lazy_pattern(rf"{_STRING}|(?<=\s--grep=)\S+|(?<=\s--\s).*", re.DOTALL)
+_PRINTED = lazy_pattern(r"\A[^>]+")
+_COMMITS = lazy_pattern(rf"\bgit{OPTIONS} +commit(?![\w-])")
 #: The beginning of words that a text of the shell contains, as in `-m "$(cat <<'EOF'`.
-_INTO_WORDS = re.compile(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
-_COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
+_INTO_WORDS = lazy_pattern(r"\A\$\(cat <<-?\s*(['\"]?)\w+\1")
+_COMMENT = lazy_pattern(r"^[ \t]*#.*", re.MULTILINE)
 #: Files of the agent's own, outside of the project.
-_SCRATCH = re.compile(r"^/(?:private/)?tmp/[^/]+$|[/\\](?:Temp|scratchpad)[/\\]")
+_SCRATCH = lazy_pattern(r"^/(?:private/)?tmp/[^/]+$|[/\\](?:Temp|scratchpad)[/\\]")
 #: The most calls that wait for their results.
 _MOST_WAITING = 64
 _PATCH = "*** Begin Patch"
-_PATCHED_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.M)
+_PATCHED_FILE = lazy_pattern(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.M)
 
 
 class Act(NamedTuple):

@@ -10,23 +10,27 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from reflector.text.lazy import lazy_pattern
+
 _STRINGS = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
-_LEXEME = re.compile(
+_LEXEME = lazy_pattern(
     r"(?P<into>\d?>{1,2}\|?)|(?P<end>\n|[;&|()<]+)"
     rf"|(?P<word>(?:[^\s;&|()<>\"'\\]|\\.|{_STRINGS})+)",
     re.DOTALL,
 )
-_QUOTES = re.compile(rf"(?P<string>{_STRINGS})|\\(?P<sign>.)", re.DOTALL)
-_MAY_CHANGE = re.compile(r">|\b(?:sed|perl|tee|mv|cp|rm)\b")
+_QUOTES = lazy_pattern(rf"(?P<string>{_STRINGS})|\\(?P<sign>.)", re.DOTALL)
+_MAY_CHANGE = lazy_pattern(r">|\b(?:sed|perl|tee|mv|cp|rm)\b")
 #: Words before a program.
-_BEFORE_PROGRAM = re.compile(r"\w+=.*|sudo|env|time|nohup|exec|command|then|do|else|if|!|\{", re.S)
+_BEFORE_PROGRAM = lazy_pattern(
+    r"\w+=.*|sudo|env|time|nohup|exec|command|then|do|else|if|!|\{", re.S
+)
 #: Programs that only pass on a text that the agent wrote or a file contains.
 _PASSING_ON = frozenset(
     ": echo printf cat sed awk gawk perl tee head tail grep egrep rg sort uniq cut tr jq yq".split()
 )
 #: Files of no project, and names that only the shell knows.
-_SCRATCH = re.compile(r"/(?:private/)?(?:tmp|dev|var|proc)(?:/|\Z)|.*[$`]|~|-\Z|\Z", re.DOTALL)
-_BACKUP = re.compile(r"\.(?:bak|orig|old|backup)\Z")
+_SCRATCH = lazy_pattern(r"/(?:private/)?(?:tmp|dev|var|proc)(?:/|\Z)|.*[$`]|~|-\Z|\Z", re.DOTALL)
+_BACKUP = lazy_pattern(r"\.(?:bak|orig|old|backup)\Z")
 
 
 class Change(NamedTuple):

@@ -10,31 +10,33 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_CODE = re.compile(r"`([^`\n]*)`")
-_SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;][)\"'*_]*(?:\s|\Z)|[。！？；\n]")
+from reflector.text.lazy import lazy_pattern
+
+_CODE = lazy_pattern(r"`([^`\n]*)`")
+_SENTENCE_END = lazy_pattern(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;][)\"'*_]*(?:\s|\Z)|[。！？；\n]")
 #: The first word of a condition. After "never" or "only", an order may follow the second kind:
 #: "never commit before running `make lint`".
-_CUE = re.compile(
+_CUE = lazy_pattern(
     r"(?<![\w-])(?:(?!(?<=only )(?:if|when)\b[^.;]*\b(?:pass|succeed|green))"
     r"(?:when(?:ever)?|while|if|during|in case|cuando|quando)"
     r"|(?P<order>once|after|before|unless|until))(?![\w-])",
     re.IGNORECASE,
 )
-_ONLY = re.compile(
+_ONLY = lazy_pattern(
     r"(?<![\w-])(?:only|never|not|no|don['’]?t|nunca|não)(?![\w-])|n['’]t\b", re.IGNORECASE
 )
 #: The end of a condition that begins a sentence. A list in it continues after a comma.
-_LEADING_END = re.compile(r"(?<!`),|,(?!\s*(?:`|and\b|or\b))|[:：—，]")
-_LABEL = re.compile(r"[:：—–→)]")
+_LEADING_END = lazy_pattern(r"(?<!`),|,(?!\s*(?:`|and\b|or\b))|[:：—，]")
+_LABEL = lazy_pattern(r"[:：—–→)]")
 #: A case at the beginning of a rule: "For tracing changes, read …".
-_FOR = re.compile(r"\W*(?:for|in|with|on)\b[^.;:]*[,:]", re.IGNORECASE)
-_READ = re.compile(r"\b(?:read|follow|see|consult|refer|check|load|review|look)\b", re.IGNORECASE)
+_FOR = lazy_pattern(r"\W*(?:for|in|with|on)\b[^.;:]*[,:]", re.IGNORECASE)
+_READ = lazy_pattern(r"\b(?:read|follow|see|consult|refer|check|load|review|look)\b", re.IGNORECASE)
 #: The most words of a condition before and after the name of an occasion. A longer condition
 #: restricts the occasion, and no call shows whether it was met.
 _MOST_BEFORE, _MOST_AFTER = 5, 9
-_RESTRICTS = re.compile(r"\b(?:that|which|whose|where|with|needs?|requires?)\b", re.IGNORECASE)
+_RESTRICTS = lazy_pattern(r"\b(?:that|which|whose|where|with|needs?|requires?)\b", re.IGNORECASE)
 #: "Use X to …": the purpose restricts the order. "Run X to …" only names the reason.
-_PURPOSE = re.compile(
+_PURPOSE = lazy_pattern(
     r"\b(?:use|using|prefer|utiliza|usa)\b[^.;:`]*`[^`]*`[ \t]+"
     r"(?P<clause>(?:to|for|para)[ \t][^.;:,]*)",
     re.IGNORECASE,
@@ -57,8 +59,8 @@ _FORBIDDING = frozenset(
     " lugar de em un una um uma".split()
 ) | {"don’t", "jamás", "não", "faça", "façam"}
 _OF_PROGRAMS = frozenset("bare global globally installed plain system wide".split())
-_LATIN_WORD = re.compile(r"[^\W\d_\u3000-\u9fff\uac00-\ud7af]+")
-_FORBIDDING_CJK = re.compile(
+_LATIN_WORD = lazy_pattern(r"[^\W\d_\u3000-\u9fff\uac00-\ud7af]+")
+_FORBIDDING_CJK = lazy_pattern(
     r"(?:不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是|使用|直接|运行|执行|添加|调用|导入"
     r"|用|写|任何|类型|的|或|和|再|去|、|，|\W|[a-zà-ÿ\d_])*",
     re.IGNORECASE,
@@ -72,12 +74,12 @@ _ASKING = frozenset(
     " before after once ejecuta ejecutar ejecute usa usar corre con y o siempre rode com e"
     " ou sempre el la los las".split()
 )
-_LAST_WORD = re.compile(r"([\w’'-]+)\s*\Z")
+_LAST_WORD = lazy_pattern(r"([\w’'-]+)\s*\Z")
 #: Commands, such as `a` and `b`, directly before another command.
-_LISTED = re.compile(
+_LISTED = lazy_pattern(
     r"(?:`[^`\n]*`(?:\s*\([^()]*\))?(?:\s*(?:,|/|\+|→|&|\b(?:and|or|then|y|o|e|ou)\b))+\s*)+\Z"
 )
-_EXAMPLE = re.compile(r"(?:\be\.g\.|\bi\.e\.|\bfor (?:example|instance)\b|\bsuch as\b)", re.I)
+_EXAMPLE = lazy_pattern(r"(?:\be\.g\.|\bi\.e\.|\bfor (?:example|instance)\b|\bsuch as\b)", re.I)
 
 
 class Clause(NamedTuple):

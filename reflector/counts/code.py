@@ -9,29 +9,31 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from reflector.text.lazy import lazy_pattern
+
 _COMMENT = r"/\*(?s:.*?)\*/|<!--(?s:.*?)-->|(?<![:\w])//.*|(?:^|(?<=\s))#(?!include\b|!?\[).*"
 _LONG_STRING = r"\"\"\"(?s:.*?)\"\"\"|'''(?s:.*?)'''|`(?s:[^`]*)`"
 _STRING = r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
-_NOT_CODE = re.compile(f"(?P<comment>{_COMMENT})|{_LONG_STRING}|(?P<line>{_STRING})", re.M)
-_IMPORT = re.compile(
+_NOT_CODE = lazy_pattern(f"(?P<comment>{_COMMENT})|{_LONG_STRING}|(?P<line>{_STRING})", re.M)
+_IMPORT = lazy_pattern(
     r"^\s*(?:import\b|from\s+\S+\s+import\b|use\s+\w+[\w:]*[;:]|using\s|#include\b|.*\brequire\("
     r"|.*\bfrom\s+[\"']|(?:\w+\s+)?\"[^\"\s]+\"$).*",
     re.M,
 )
-_PROSE_FILE = re.compile(r"\.(?:mdx?|txt|rst|adoc)$", re.IGNORECASE)
+_PROSE_FILE = lazy_pattern(r"\.(?:mdx?|txt|rst|adoc)$", re.IGNORECASE)
 #: Files that contain more words for people than code. A command in one may only be described.
-_YAML_FILE = re.compile(r"\.ya?ml$", re.IGNORECASE)
+_YAML_FILE = lazy_pattern(r"\.ya?ml$", re.IGNORECASE)
 #: Files in which `//` and `/*` begin parts of paths, not comments.
-_CONFIG_FILE = re.compile(
+_CONFIG_FILE = lazy_pattern(
     r"\.(?:ya?ml|toml|cfg|conf|properties|mk)$|(?:^|/)\.env(?:\.[\w.-]+)?$"
     r"|(?:^|/)(?:[\w.-]+\.)?(?:Makefile|Dockerfile)(?:\.[\w.-]+)?$",
     re.IGNORECASE,
 )
 _CONFIG_STRING = rf"\"\"\"(?s:.*?)\"\"\"|'''(?s:.*?)'''|(?<!\w)(?:{_STRING})"
-_NOT_CONFIG = re.compile(rf"(?P<comment>(?:^|(?<=\s))#.*)|{_CONFIG_STRING}", re.M)
-_INI_FILE = re.compile(r"\.ini$|(?:^|/)\.(?:gitconfig|editorconfig|npmrc|pylintrc)$", re.I)
-_NOT_INI = re.compile(rf"(?P<comment>^[ \t]*[#;].*|(?<=\s)[#;].*)|{_CONFIG_STRING}", re.M)
-_SCRIPT_FILE = re.compile(r"\.(?:sh|bash|zsh)$|(?:^|/)(?:Makefile|Dockerfile|justfile)$")
+_NOT_CONFIG = lazy_pattern(rf"(?P<comment>(?:^|(?<=\s))#.*)|{_CONFIG_STRING}", re.M)
+_INI_FILE = lazy_pattern(r"\.ini$|(?:^|/)\.(?:gitconfig|editorconfig|npmrc|pylintrc)$", re.I)
+_NOT_INI = lazy_pattern(rf"(?P<comment>^[ \t]*[#;].*|(?<=\s)[#;].*)|{_CONFIG_STRING}", re.M)
+_SCRIPT_FILE = lazy_pattern(r"\.(?:sh|bash|zsh)$|(?:^|/)(?:Makefile|Dockerfile|justfile)$")
 _KEYWORDS = frozenset(
     "any async await class const debugger default defer del delete do enum eval exec export final"
     " finally global go goto if interface lambda let match namespace new nonlocal object panic"

@@ -14,6 +14,7 @@ from reflector.counts.around import Around
 from reflector.counts.clauses import is_for_a_case, reaches
 from reflector.counts.shell import BEGIN, FORCED_PUSH, OPTIONS, PLAIN_FORCED_PUSH
 from reflector.counts.spellings import with_any_options
+from reflector.text.lazy import lazy_pattern
 
 
 class Deed(NamedTuple):
@@ -159,7 +160,7 @@ SAID = "|".join(f"(?:{deed.said})" for deed in _DEEDS)
 _BY_NAME = {deed.name: deed for deed in _DEEDS}
 
 #: The end of a ban on every act. Other words may restrict it to some branches.
-_EVERY = re.compile(
+_EVERY = lazy_pattern(
     r"(?:(?<=`)\)|[`\"'*_]*)(?:\s*(?:/|,? (?:or|and)|,|with|using|via)\s*`[^`\n]*`)*\s*"
     r"(?:yourself|on your own|(?:to|on) (?:any|the|your) (?:branch(?:es)?|remote|repo\w*))?"
     r"(?:\Z|[.;:!?—–]|\(`|(?:,\s+)?(?:because|since|it|as|so|even|just|always|never|instead)\b"
@@ -167,7 +168,7 @@ _EVERY = re.compile(
     re.IGNORECASE,
 )
 #: A branch in the sentence of a ban.
-_BRANCH_BEFORE = re.compile(
+_BRANCH_BEFORE = lazy_pattern(
     r"\b(?:main|master|branch(?:es)?|shared|protected|public|releases?|production)\b[^.;]*\Z",
     re.IGNORECASE,
 )

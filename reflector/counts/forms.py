@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from reflector.text.lazy import lazy_pattern
+
 BEFORE_FILE = "before a file"
 DEED = "deed"
 FILE = "file"
@@ -41,9 +43,9 @@ _EDITS = (
     r"(?:hand[- ]?)?(?:edit|modify|change|touch|update|alter|overwrite|create|write)(?:ing)?"
     r"|(?:modify|chang|updat|creat|writ)ing"
 )
-_EDIT = re.compile(rf"\b(?:{_EDITS})\b", re.IGNORECASE)
+_EDIT = lazy_pattern(rf"\b(?:{_EDITS})\b", re.IGNORECASE)
 #: The creation of files in a folder, or of one file.
-_NEW = re.compile(
+_NEW = lazy_pattern(
     r"\b(?:(?:creat|writ|plac|stor|sav)(?:e|ing)|add(?:ing)?|put(?:ting)?)\s+"
     r"(?:(?:an?|any|new|more|the|other|unit|source)\s+)*"
     r"(?P<files>files?|anything|(?P<tests>(?:tests?|specs?)(?:\s+files?)?))\s+"
@@ -51,27 +53,27 @@ _NEW = re.compile(
     r"|\bcreat(?:e|ing)\s+(?:(?:an?|any|new|more|the|other|files?|named|called)\s+)*\Z",
     re.IGNORECASE,
 )
-_INTO = re.compile(
+_INTO = lazy_pattern(
     r"\b(?:files?|anything|tests?|specs?)\s+(?:in|into|to|under|inside|within)\s+(?:the\s+)?\Z",
     re.IGNORECASE,
 )
-_FOLDER_AFTER = re.compile(r"`?\s+(?:folders?|director(?:y|ies)|dirs?)\b", re.IGNORECASE)
+_FOLDER_AFTER = lazy_pattern(r"`?\s+(?:folders?|director(?:y|ies)|dirs?)\b", re.IGNORECASE)
 #: A place for tests, and a place where they must not be.
-_TESTS_PLACED = re.compile(
+_TESTS_PLACED = lazy_pattern(
     r"\W*(?:always\s+)?(?:(?:put|place|keep|write|add)\s+)?(?:(?:all|the|unit|new)\s+)*tests?\b",
     re.I,
 )
-_NOT_IN = re.compile(
+_NOT_IN = lazy_pattern(
     r"\W*(?:never|not)(?:\s+(?:go|live|belong))?\s+(?:in|into|under|inside)\s+(?:the\s+)?", re.I
 )
 #: The beginning of a rule whose subject is a file, and words after it that forbid a deed with it:
 #: "`a/` is generated: never edit it".
-_SUBJECT = re.compile(
+_SUBJECT = lazy_pattern(
     r"\W*(?:(?:the|all|any|(?:auto-?)?generated)\s+)*"
     r"(?:(?:files?|code|everything|anything)\s+(?:in|under|inside)\s+)?`?",
     re.IGNORECASE,
 )
-_LATER = re.compile(
+_LATER = lazy_pattern(
     r"`?(?:\s+(?:folders?|files?))?\s*(?::|\s(?:is|are|contains?|must|should|may)\b)[^`]{0,60}?"
     r"(?:\b(?:never|do not|don['’]?t)(?:\s+(?:ever|manually|directly))*"
     r"\s+(?:edit|modify|change|touch|(?P<read>read|open|print))\s+(?:it|them|these|those)"
@@ -84,57 +86,57 @@ _LATER = re.compile(
 #: What a rule forbids to do with a file.
 _DEEDS_WITH_FILES = {
     FILE: _EDIT,
-    READ: re.compile(
+    READ: lazy_pattern(
         r"\b(?:read|open|print|cat|view|access|display|show|expose)(?:ing)?\b"
         r"|\blook(?:ing)? (?:at|in|into|inside)\b",
         re.IGNORECASE,
     ),
-    STAGED: re.compile(r"\b(?:commit|stage|staging|check in)(?:ting)?\b", re.IGNORECASE),
+    STAGED: lazy_pattern(r"\b(?:commit|stage|staging|check in)(?:ting)?\b", re.IGNORECASE),
 }
 #: Words around a path that do not restrict a rule against changes of it.
-_ANY_PART = re.compile(
+_ANY_PART = lazy_pattern(
     r"\b(?:anything|contents?|of|under|inside|within|below|in|to|(?:auto-?)?generated)\b",
     re.IGNORECASE,
 )
 #: A rule against changes by hand, with the files between the words.
-_BY_HAND = re.compile(
+_BY_HAND = lazy_pattern(
     r"\b(?:never|not|don['’]?t)(?:[ \t]+(?:manually|directly|ever|hand[- ]?))*[ \t]*"
     rf"(?:{_EDITS})\b"
     r"(?P<files>[^.:;`]*)",
     re.IGNORECASE,
 )
 #: A file to add, with an ending that has a sibling.
-_FILE_TO_ADD = re.compile(
+_FILE_TO_ADD = lazy_pattern(
     r"\b(?:use|add|create|write|call|name)\b(?P<between>[^.;:`]*)"
     r"`(?P<stem>[\w.-]+)\.(?P<ending>jsonc?|ya?ml)`",
     re.IGNORECASE,
 )
-_AGAINST = re.compile(r"\b(?:never|not|no|avoid|instead|rather)\b|n['’]t\b", re.IGNORECASE)
+_AGAINST = lazy_pattern(r"\b(?:never|not|no|avoid|instead|rather)\b|n['’]t\b", re.IGNORECASE)
 _SIBLINGS = {"json": "jsonc", "jsonc": "json", "yml": "yaml", "yaml": "yml"}
-_HAND = re.compile(r"\b(?:manually|by hand|directly|hand[- ]?edit)", re.IGNORECASE)
+_HAND = lazy_pattern(r"\b(?:manually|by hand|directly|hand[- ]?edit)", re.IGNORECASE)
 #: Kinds of files that programs write, and their patterns.
 _KINDS_OF_FILES = {
     r"\bsnapshots?\b": "*.snap",
     r"\block[- ]?files?\b": "*.lock",
 }
-_NAMES = re.compile(r"\b(?:prefix|name|call|start|begin)(?:ed|ing|s)?\b", re.IGNORECASE)
+_NAMES = lazy_pattern(r"\b(?:prefix|name|call|start|begin)(?:ed|ing|s)?\b", re.IGNORECASE)
 #: A rule against imports inside of functions.
-_IMPORTS_AT_TOP = re.compile(
+_IMPORTS_AT_TOP = lazy_pattern(
     r"\bimports?\b[^.:;]*\btop\b|\b(?:no|never|avoid|don['’]?t)\b[^.:;]*\b(?:local|inline|nested"
     r"|function[- ]level|inside (?:of )?functions?)\b[^.:;]*\bimport",
     re.IGNORECASE,
 )
-_LOCALLY = re.compile(
+_LOCALLY = lazy_pattern(
     r"\b(?:local(?:ly)?|inline|nested|function[- ]level|in(?:side)?(?: of)? (?:a )?functions?)\b",
     re.IGNORECASE,
 )
-_IMPORT_EXCEPTION = re.compile(r"\b(?:unless|except|circular|lazy|prefer)\b", re.IGNORECASE)
-_SUPPRESSES = re.compile(
+_IMPORT_EXCEPTION = lazy_pattern(r"\b(?:unless|except|circular|lazy|prefer)\b", re.IGNORECASE)
+_SUPPRESSES = lazy_pattern(
     r"\b(?:suppress|silence|disable|ignore|mute|turn off|switch off)(?:ing)?\b"
     r"|\b(?:silenc|disabl|ignor|mut)ing\b",
     re.IGNORECASE,
 )
-_CHECK_AFTER = re.compile(
+_CHECK_AFTER = lazy_pattern(
     r"`?\s+(?:(?:security|lint|clippy|compiler|eslint|type)\s+)?"
     r"(?:lint|rule|warning|check|finding)s?\s*(?:\Z|[.;:!,—–(])",
     re.IGNORECASE,

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 
-_CHOICE = re.compile(r"\{([^{}]*)\}")
+from reflector.text.lazy import lazy_pattern
+
+_CHOICE = lazy_pattern(r"\{([^{}]*)\}")
 #: A pattern with more choices is not expanded.
 _MOST_CHOICES = 64
-_FOLDERS = re.compile(r"(?:\*\*/)+")
+_FOLDERS = lazy_pattern(r"(?:\*\*/)+")
 
 
 def glob_expression(pattern: str, name: str = "[^/]") -> str:

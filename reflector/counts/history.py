@@ -28,47 +28,50 @@ from reflector.counts.orders import TESTS
 from reflector.counts.shell import BEGIN, FOLDER, OPTIONS
 from reflector.counts.sought import Sought, expression_of
 from reflector.counts.token import Token
+from reflector.text.lazy import lazy_pattern
 
 #: Returns whether a rule is about the file of an act.
 Applies = Callable[[int, Act], bool]
-_COMMIT = re.compile(rf"{BEGIN}git{OPTIONS} +commit(?![\w.-])", re.MULTILINE)
-_PUSH = re.compile(rf"{BEGIN}git{OPTIONS} +push(?![\w.-])", re.MULTILINE)
+_COMMIT = lazy_pattern(rf"{BEGIN}git{OPTIONS} +commit(?![\w.-])", re.MULTILINE)
+_PUSH = lazy_pattern(rf"{BEGIN}git{OPTIONS} +push(?![\w.-])", re.MULTILINE)
 #: Some words of one command. A limit keeps the time of a search linear.
 _WORDS = r"[^;&|\n]{0,200}"
-_NAME = re.compile(r"\.?[\w+-](?:[\w@.+-]*[\w+-])?")
+_NAME = lazy_pattern(r"\.?[\w+-](?:[\w@.+-]*[\w+-])?")
 #: Files that an agent gets at the start of a session.
 _LOADED = frozenset(("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", "MEMORY.md"))
-_PRINTS = re.compile(r"\b(?:cat|bat|less|more|head|tail|nl|sed|awk|python[\d.]*|node|perl|ruby)\s")
+_PRINTS = lazy_pattern(
+    r"\b(?:cat|bat|less|more|head|tail|nl|sed|awk|python[\d.]*|node|perl|ruby)\s"
+)
 #: A command that may print files without naming them.
-_PRINTS_MANY = re.compile(
+_PRINTS_MANY = lazy_pattern(
     r"\b(?:xargs|while|for|find|git +(?:diff|show|log)|gh +pr +diff|python[\d.]*|node|perl|ruby)\b"
     rf"|\b(?:cat|bat|less|more|head|tail|nl|sed|awk)\b{_WORDS}[*$`?{{]"
 )
-_TEST_RUN = re.compile(
+_TEST_RUN = lazy_pattern(
     rf"{BEGIN}(?:(?:npx|bunx|pnpm|yarn|uv +run|poetry +run|bundle +exec|python[\d.]* +-m)"
     rf"(?: +exec)? +)?{FOLDER}(?:(?:pytest|vitest|jest|mocha|rspec|phpunit|ctest|tox|nox)"
     r"(?![\w./-])|(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|mix|swift|make|just|task|rake|mise)"
     rf"(?: -\S+| run)* (?:\w+:)?test\b|(?:mvnw?|gradlew?) {_WORDS}\b(?:test|verify)\b)",
     re.MULTILINE,
 )
-_TEST_WORD = re.compile(r"test|spec|check|verify|\bci\b", re.IGNORECASE)
+_TEST_WORD = lazy_pattern(r"test|spec|check|verify|\bci\b", re.IGNORECASE)
 _INTO_FOLDER = r"\s*(?:(?:cd|export|source|\.)\s[^;&|\n]*(?:&&|;|\n)\s*)*(?:\w+=\S*\s+)*"
-_REDIRECTS = re.compile(r"\d?>&\d|&?\d?>\s*[^\s;&|]+")
-_EXIT_CODE = re.compile(r"(?:\A|\[)exit code:? (\d+)", re.IGNORECASE)
+_REDIRECTS = lazy_pattern(r"\d?>&\d|&?\d?>\s*[^\s;&|]+")
+_EXIT_CODE = lazy_pattern(r"(?:\A|\[)exit code:? (\d+)", re.IGNORECASE)
 #: The exit codes of pytest if it ran no tests.
 _UNTESTED = range(2, 6)
 #: From this exit code on, the shell or a signal ended the command.
 _FIRST_OF_SHELL = 124
 #: After these commands, the branch of the next record may be an old one.
-_LEAVES_BRANCH = re.compile(
+_LEAVES_BRANCH = lazy_pattern(
     rf"\bgit\b{_WORDS}? (?:checkout|switch|worktree|clone|init|rebase|bisect)\b"
     r"(?! +(?:--|\.)(?:\s|\Z))"
 )
 #: The folder of the commands after it. A worktree has a branch of its own.
-_FOLDER = re.compile(r"\b(?:(?:cd|pushd)|git +-C) +(\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|]*)")
-_ELSEWHERE = re.compile(r"/|~|\$|[a-z]:|-/|.*(?:\.\.|worktree)", re.DOTALL)
+_FOLDER = lazy_pattern(r"\b(?:(?:cd|pushd)|git +-C) +(\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|]*)")
+_ELSEWHERE = lazy_pattern(r"/|~|\$|[a-z]:|-/|.*(?:\.\.|worktree)", re.DOTALL)
 #: Commands that may take back each change of a file.
-_TAKES_BACK = re.compile(
+_TAKES_BACK = lazy_pattern(
     rf"\bgit\b{_WORDS}? (?:checkout(?! +-[bB])|restore|stash|reset|clean|revert|apply)\b|\bpatch\b"
 )
 

@@ -17,6 +17,7 @@ from itertools import chain
 
 from reflector.judges.reading.aims import aims_of
 from reflector.judges.reading.people import stance
+from reflector.text.lazy import lazy_pattern
 from reflector.text.synonyms import usual_word
 from reflector.text.words import grams, is_unspaced
 
@@ -33,21 +34,23 @@ _USUALS = frozenset(
     " everyth follow show".split()
 )
 _USUAL = 0.5
-_AGAINST_UNSPACED = re.compile(r"不|别|別|勿|禁止|避免|ない(?!と|け|なら)|ません|なしで|ห้าม|อย่า|ไม่")
-_HIRAGANA = re.compile(r"[ぁ-ゖ]+")
+_AGAINST_UNSPACED = lazy_pattern(
+    r"不|别|別|勿|禁止|避免|ない(?!と|け|なら)|ません|なしで|ห้าม|อย่า|ไม่"
+)
+_HIRAGANA = lazy_pattern(r"[ぁ-ゖ]+")
 #: "Prefer this over that" rejects that, as "rather than" does.
-_OVER = re.compile(r"(\bprefer\w*\b[^.;:]*?)\bover\b", re.IGNORECASE)
+_OVER = lazy_pattern(r"(\bprefer\w*\b[^.;:]*?)\bover\b", re.IGNORECASE)
 #: The occasion after "before". Its words are not what the text asks for.
-_OCCASION = re.compile(r"\bbefore\b([^,.;:!?]*)", re.IGNORECASE)
+_OCCASION = lazy_pattern(r"\bbefore\b([^,.;:!?]*)", re.IGNORECASE)
 _BEFORE = "before:"
 #: What a whole text forbids, or rejects for something else.
-_REJECTED = re.compile(
+_REJECTED = lazy_pattern(
     r"(?:\A\W*(?:(?:no|and|but|so|again|please)\b[, ]*)*(?:never|avoid|stop|don't|dont|do not)"
     r"|\brather than|\binstead of|, not) ([^,.;:!?]*)\W*\Z",
     re.IGNORECASE,
 )
 #: The parts of a text: a negation, "before", the end of a clause, or a word.
-_PARTS = re.compile(
+_PARTS = lazy_pattern(
     r"\b(?:(?P<not>never|not|don't|dont|avoid|stop|without|rather than|instead of|no)"
     r"|(?P<before>before))\b|(?P<end>[.,;:!?()]+(?=\s|$))|(?P<word>[^\W_][\w.'-]*\w)",
     re.IGNORECASE,
@@ -60,7 +63,7 @@ _FUNCTION_WORDS = frozenset(
 )
 #: A request that lasts limits something or has an occasion. A plain order, such as "run the tests",
 #: is the task at hand.
-_LASTS = re.compile(
+_LASTS = lazy_pattern(
     r"\b(?:only|before|always|never|avoid|prefer|not|instead|don't)\b", re.IGNORECASE
 )
 _FEWEST_WORDS = 3

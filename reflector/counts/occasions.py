@@ -23,6 +23,7 @@ from reflector.counts.clauses import (
 from reflector.counts.forms import SCRIPT
 from reflector.counts.globs import glob_expression
 from reflector.counts.token import Token
+from reflector.text.lazy import lazy_pattern
 
 
 class Occasion(NamedTuple):
@@ -139,7 +140,9 @@ _IN_TESTS = (
     r"|(?:测试|テスト)(?:代码|コード)?(?:中|里|内|で|の中)"
 )
 #: A rule about all code except tests.
-_IN_PRODUCT = re.compile(r"\bin (?:production|library|application|non-test) code\b", re.IGNORECASE)
+_IN_PRODUCT = lazy_pattern(
+    r"\bin (?:production|library|application|non-test) code\b", re.IGNORECASE
+)
 _TEST_CODE = r"\btests?[- ](?:code|files?)\b|测试代码|テストコード|\bcódigo de (?:prueba|teste)"
 #: A rule that asks for something before its occasion: "before you commit", "提交之前".
 _BEFORE = (
@@ -172,28 +175,28 @@ _LANGUAGES = {
     r"\bMarkdown\b": r"\.mdx?$",
 }
 #: A heading that names the case in which its rules apply: "When Modifying Strategies".
-_CASE = re.compile(
+_CASE = lazy_pattern(
     r"(?:when(?:ever)?|while|before|after|if|during)\b|当|當|.*[时時]$", re.IGNORECASE
 )
 #: The words of a heading about a commit, a push or a pull request, and nothing else.
-_PHASE = re.compile(
+_PHASE = lazy_pattern(
     r"(?:when(?:ever)?|before|after)(?: (?:you|we|each|every|any|an?|the|your|open(?:ing)?"
     r"|creat(?:e|ing)|submit(?:ting)?|mak(?:e|ing)|commit(?:s|ting)?|push(?:es|ing)?|and|or"
     r"|(?:pull|merge) requests?|[PM]Rs?|changes?|finish(?:ing)?|tasks?|work|done|are|to git))+",
     re.IGNORECASE,
 )
 #: An order that begins with its command, perhaps after a label: "Format: `make fmt`".
-_PLAIN_ORDER = re.compile(
+_PLAIN_ORDER = lazy_pattern(
     r"\W*(?:(?!do|don|never|no|not|avoid)\w+(?: \w+){0,2}\W*:\W*)?"
     r"(?:(?:always|also|then|first|please|finally|(?:re-?)?run|execute|ensure|make sure|verify"
     r"|that|check|the|tests|linter|formatter|with|and)[ ,]*)*`",
     re.IGNORECASE,
 )
 #: A condition about other files than those that it names.
-_OTHERS = re.compile(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b", re.IGNORECASE)
+_OTHERS = lazy_pattern(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b", re.IGNORECASE)
 _SUCH_FILES = "sessions that changed such files"
-_CODE = re.compile(r"`[^`\n]*`")
-_BEFORE_GIT = re.compile(
+_CODE = lazy_pattern(r"`[^`\n]*`")
+_BEFORE_GIT = lazy_pattern(
     r"(?P<before>\b(?:before|prior to)\b[^`.;:\n]{0,30})`git (?P<act>push|commit)`", re.IGNORECASE
 )
 #: The parts of a pattern of files, escaped, and their expressions.

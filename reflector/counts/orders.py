@@ -17,6 +17,7 @@ from reflector.counts.forms import (
     READ_FIRST,
     UNREAD,
 )
+from reflector.text.lazy import lazy_pattern
 
 #: The text of a token about tests, which no command names.
 TESTS = "tests"
@@ -25,7 +26,7 @@ _FILE = r"(?:(?:an?|the|any|each|every|all|whole|entire|existing|source|target|r
 _EDITING = r"(?:edit|modify|chang|touch|writ)\w*"
 _OBJECT = r"(?:\s+(?:an?|any|the|to|it|them|that|this|file|files|changes|edits))*"
 _END = r"\W*(?:\Z|[.;:,(—–](?!\s*(?:unless|except|if|when|but|only)\b))"
-_READ_FIRST = re.compile(
+_READ_FIRST = lazy_pattern(
     rf"\bread\s+{_FILE}(?:\s+(?:first|fully|completely|contents?|in\s+full)){{0,2}},?\s+before"
     r"\s+(?:you\s+)?"
     rf"(?:{_EDITING}|mak(?:e|ing)\s+(?:any\s+)?(?:changes|edits)){_OBJECT}{_END}"
@@ -45,7 +46,9 @@ _ACT = r"(?P<{0}>commit|push)(?:ting|ing|s)?\b"
 _NEVER = r"(?:never|do not|don['’]?t)"
 #: Orders to commit or push only after a check passed. The groups of the last one name its failure.
 _CHECKED = [
-    re.compile(pattern.format(check=_CHECK.format("check"), act=_ACT.format("act")), re.IGNORECASE)
+    lazy_pattern(
+        pattern.format(check=_CHECK.format("check"), act=_ACT.format("act")), re.IGNORECASE
+    )
     for pattern in (
         r"\bbefore\s+(?:you\s+)?{act}(?:\s+\w+)?,\s+"
         rf"(?:(?:make\s+sure|ensure|verify)\s+(?:that\s+)?)?{{check}}{_MUST}\s+{_PASSES}",
@@ -62,14 +65,14 @@ _CHECKED = [
 ]
 
 #: Words that restrict the order after them.
-_CASE = re.compile(r"\b(?:when(?:ever)?|if|on|in|for|while|during|after|unless)\b", re.IGNORECASE)
+_CASE = lazy_pattern(r"\b(?:when(?:ever)?|if|on|in|for|while|during|after|unless)\b", re.IGNORECASE)
 
 _BRANCH = r"(?:(?:an?|your|own|new|separate|dedicated|feature|topic)\s+)+branch(?:es)?\b"
-_SPAN = re.compile(r"`([^`\n]+)`")
+_SPAN = lazy_pattern(r"`([^`\n]+)`")
 #: Commands in a row, up to the last one.
-_LISTED = re.compile(r"(?:`[^`\n]+`(?:,|,?\s+and)\s+){0,8}`[^`\n]+`\Z")
+_LISTED = lazy_pattern(r"(?:`[^`\n]+`(?:,|,?\s+and)\s+){0,8}`[^`\n]+`\Z")
 
-_ON_A_BRANCH = re.compile(
+_ON_A_BRANCH = lazy_pattern(
     r"\W*(?:always\s+|please\s+|only\s+)*(?:"
     r"(?:work|commit|develop|do\s+all\s+(?:your\s+)?work)(?:\s+only|\s+always)?\s+(?:on|in|to)"
     rf"\s+{_BRANCH}|(?:create|make|open|use)\s+{_BRANCH}\s+for\s+"
@@ -80,24 +83,24 @@ _ON_A_BRANCH = re.compile(
 _OF_MAIN = frozenset(("main", "master", "git commit main", "git push main"))
 
 #: Code that may stay in a session, but not in the project.
-_LEAVES = re.compile(
+_LEAVES = lazy_pattern(
     r"\b(?:(?P<leaves>leave|leaving|left)|commit|committing|merge|merging|ship|shipping)\b", re.I
 )
-_CODE = re.compile(r"[\w$]+(?:\.\w+)*\(|[\w$]+(?:\.[a-zA-Z]\w*)+|debugger|dbg!\(?")
+_CODE = lazy_pattern(r"[\w$]+(?:\.\w+)*\(|[\w$]+(?:\.[a-zA-Z]\w*)+|debugger|dbg!\(?")
 #: Code that is only written for a while. Another name, such as `debug.log`, may be that of a file.
-_DEBUGGING = re.compile(
+_DEBUGGING = lazy_pattern(
     r"console(?:\.\w+\(?)?|debugger|(?:it|test|describe|context)\.(?:only|skip)\(?"
     r"|[fx](?:it|describe)\(?"
     r"|(?:p?print|breakpoint|pdb\.set_trace|var_dump|dd|puts|println!|dbg!)\(?|binding\.pry"
     r"|System\.out\.\w+\(?|fmt\.Print\w*\(?",
     re.IGNORECASE,
 )
-_REMOVES = re.compile(
+_REMOVES = lazy_pattern(
     r"\b(?:remove|delete|strip|drop)\s+"
     r"(?:(?:all|any|every|each|the|your|debug|stray|temporary)\s+)*\Z",
     re.IGNORECASE,
 )
-_BEFORE_ACT = re.compile(
+_BEFORE_ACT = lazy_pattern(
     r"`?(?:\s+(?:calls?|statements?|lines?|logs?|and|or|`[^`\n]*`)|,)*\s+before\s+(?:you\s+|each\s+"
     r"|every\s+|any\s+|an?\s+)*(?:commit|push|merg|open)",
     re.IGNORECASE,

@@ -4,13 +4,13 @@ requests with the same aim or on the same topic.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.sentences import lasting_topics_of
 from reflector.judges.reading.aims import aims_of, is_choice
+from reflector.text.lazy import lazy_pattern
 
 _FEWEST_SESSIONS = 3
 #: The fewest sessions with "use this, not that", which is clear enough.
@@ -18,7 +18,7 @@ _FEWEST_WITH_CHOICE = 2
 #: The most spaces of a sentence that you may type twice; a longer one was pasted.
 _MOST_TYPED = 9
 #: A line that a program printed: it begins with a number, a path or a difference.
-_OUTPUT = re.compile(r"\W*\d|[^\w\s]*[\w.-]*[/\\#→]")
+_OUTPUT = lazy_pattern(r"\W*\d|[^\w\s]*[\w.-]*[/\\#→]")
 
 
 class Sentence(NamedTuple):

@@ -54,6 +54,7 @@ from reflector.counts.sentences import (
 from reflector.counts.sought import FILES, Sought, sought_of
 from reflector.counts.token import Token
 from reflector.counts.tokens import are_all_asked_for, tokens_of, words_mentioned
+from reflector.text.lazy import lazy_pattern
 from reflector.text.words import words_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.records import record_key
@@ -70,7 +71,7 @@ CAME_UP, LATE, IN_TIME, UNKNOWN, MENTIONED, LOADED = 1, 2, 4, 8, 16, 32
 _ORDER = LATE | IN_TIME | UNKNOWN
 #: In `said`, the bit of a sentence that repeats the rule; the bits of the tokens follow it.
 AGAIN = 1
-_WORDS = re.compile(r"\w+")
+_WORDS = lazy_pattern(r"\w+")
 #: Each ASCII character, with a space for those that are not part of a word.
 _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 

@@ -14,6 +14,7 @@ from reflector.counts.clauses import is_asked_for, is_example, reaches
 from reflector.counts.forms import LEFT, NAME, OF_FILES, WITHOUT, without_deed
 from reflector.counts.orders import without_leaving
 from reflector.counts.token import Token
+from reflector.text.lazy import lazy_pattern
 
 ARTICLE = r"(?:the|your|our|this|any|all|each|every|el|la|los|las|o|os|as)"
 _FOLDER = (
@@ -22,24 +23,24 @@ _FOLDER = (
 )
 #: A token after these words may show only the place or the purpose of a rule: "in the `cli`
 #: package".
-_PLACED = re.compile(
+_PLACED = lazy_pattern(
     r"(?:(?<![\w-])(?:in|inside|under|within|en|dentro de|del?|em|n[oa]s?|d[oa]s?)|在"
     r"|(?P<purpose>(?<!check )(?<!look )(?<!search )(?<!wait )(?<!ask )(?<!watch )(?<![\w-])"
     rf"(?:for|para)|对于))[ \t]*(?:{ARTICLE}[ \t]+)?(?P<folder>(?:{_FOLDER})[ \t]+)?"
     r"(?:`[^`\n]*`(?:[ \t]*,|[ \t]+(?:or|and|o|y|ou|e))[ \t]*)*\Z",
     re.IGNORECASE,
 )
-_FOLDER_AFTER = re.compile(rf"[ \t]*(?:{_FOLDER})\b", re.IGNORECASE)
-_FOLDER_AFTER_UNSPACED = re.compile(
+_FOLDER_AFTER = lazy_pattern(rf"[ \t]*(?:{_FOLDER})\b", re.IGNORECASE)
+_FOLDER_AFTER_UNSPACED = lazy_pattern(
     r"\s*(?:包|模块|模組|目录|文件夹|パッケージ|モジュール|フォルダ|ディレクトリ)(?:中|里|内|で|の|下)"
 )
 #: After these words, a token of a forbidden act is only a part of it: "never commit to `main`",
 #: "never store a key in `localStorage`". The token alone does not break the rule.
-_PART = re.compile(
+_PART = lazy_pattern(
     rf"(?<![\w-])(?:to|on|onto|into|at|in)[ \t]+(?:{ARTICLE}[ \t]+|an?[ \t]+)?\Z", re.IGNORECASE
 )
 #: Words after a forbidden token that restrict the ban.
-_CONDITION = re.compile(
+_CONDITION = lazy_pattern(
     r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|with|against|when|if"
     r"|until|after|once|on|between|during|while|more than|twice"
     r"|(?:/[ \t]*`[^`\n]*`[ \t]*)*(?:prefix|suffix|trailer|footer|title|message|label|tag|header)"
@@ -47,14 +48,14 @@ _CONDITION = re.compile(
     re.IGNORECASE,
 )
 #: Words after a file if a ban is about the whole file, not about a part of it.
-_WHOLE_FILE = re.compile(
+_WHOLE_FILE = lazy_pattern(
     r"[`*_\"')\]]*(?:\s*(?:\Z|[.,;:!?(/—–|&+-])|\s+(?:`|(?:files?|folders?|director(?:y|ies)|dirs?"
     r"|contents?|output|artifacts?|directly|manually|by hand|yourself|ever|at all|in full|or|and"
     r"|nor|anything|because|since|even|just|always|never|instead|under any circumstances)\b))",
     re.IGNORECASE,
 )
 #: The purpose for which a rule forbids a token: other uses of the token do not break the rule.
-_PURPOSE = re.compile(
+_PURPOSE = lazy_pattern(
     r"`?(?:[ \t]*(?:,|or|and|o|y|ou|e)[ \t]*`[^`\n]*`)*[ \t]+(?:(?:in|on|into)[ \t]+[\w-]+[ \t]+)?"
     r"(?P<word>to|for|as|para|como)[ \t]+[a-z]",
     re.IGNORECASE,
@@ -73,7 +74,7 @@ _OWN_PURPOSES = {
 }
 #: Words that suppress a check, and the case in which each of them is written.
 _SUPPRESSIONS = frozenset(("[allow(", "#[allow(", "eslint-disable", "# noqa", "# type: ignore"))
-_TO_SUPPRESS = re.compile(
+_TO_SUPPRESS = lazy_pattern(
     r"`?\s+(?:if|when)\s+"
     r"(?:(?:a|the|you|clippy|eslint|lints?|rules?|warnings?|checks?|must|need|has|have"
     r"|to|be|really)\s+)*(?:disabl|suppress|silenc|ignor)\w*"
@@ -85,7 +86,7 @@ _ANYTHING = (
     r"|contents?|for|in|through|directly))*[ \t]*(?:\Z|[.,;:!)(—–])"
 )
 #: Words after a forbidden command that restrict the ban to some of its runs.
-_SOME_RUNS = re.compile(
+_SOME_RUNS = lazy_pattern(
     r"`?\s+(?:in|from|at|inside)\b"
     r"(?!\s+(?:this|the|our|your|any|all|every|shell|bash|here)\b)",
     re.IGNORECASE,

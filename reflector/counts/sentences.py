@@ -11,6 +11,7 @@ import re
 from reflector.counts.tokens import tokens_of
 from reflector.judges.reading.aims import aims_of
 from reflector.judges.reading.wordings import expression, matches_in, wordings
+from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.message import Message
 from reflector.transcripts.speakers import own_sentences
 
@@ -19,7 +20,7 @@ _MOST_CHARACTERS = 4_000
 _MOST_SENTENCE_CHARACTERS = 300
 
 _FILLERS = r"(?:(?:no|ok|and|also|but|so|again|hey|well|hmm|now|wait)[,:]? +)*"
-_INSTRUCTS = re.compile(
+_INSTRUCTS = lazy_pattern(
     _FILLERS + r"(?:please +)?(?:(?:you|we) (?:should|must|need to|have to) |always|never"
     r"|do ?n[o'’]t|stop|avoid|make sure|ensure|remember|prefer|use|keep|put|run|write|answer|reply"
     r"|check|test|commit|only|instead|from now on|going forward|in (?:the )?future|next time"
@@ -30,20 +31,20 @@ _INSTRUCTS = re.compile(
     r"|(?:por favor,? )?(?:no |nunca |siempre |usa |utiliza |evita |não |sempre |use |evite )",
     re.IGNORECASE,
 )
-_COMPLAINS = re.compile(
+_COMPLAINS = lazy_pattern(
     r"(?:no[,.]? +)?(?:why (?:did|do|are|is|have)|(?:did|have|do|are)(?:n['’]t| not)? you"
     r"|you (?:\w+ )?(?:did|have|are|forgot|missed|never|still)\b)|为什么|なぜ|どうして|por qu[eé]",
     re.IGNORECASE,
 )
 _WISH = r"['’ ]*(?:d like|want|need|prefer|said|told|asked|would|do ?n['’o]t want)"
-_REPORTS = re.compile(
+_REPORTS = lazy_pattern(
     rf"[\"“⏺⎿❯$]|\W*{_FILLERS}(?:I(?!{_WISH})\b"
     r"|(?:it|its|this|that|these|there|here|the|an?|my|which|where|how|is|are|does|you can)\b"
     r"|we (?:have|had|are|were|did)\b|(?:have|take) a look|look at|what|looks?\b|seems?\b"
     r"|\d|at |\.\.)",
     re.IGNORECASE,
 )
-_AGAINST = re.compile(
+_AGAINST = lazy_pattern(
     r"(?<![\w-])(?:never|not|no|avoid|stop|don['’]?t|nunca|não|evit\w+)\b|n['’]t\b|不|别|禁止|ない|ません",
     re.IGNORECASE,
 )

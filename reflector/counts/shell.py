@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from reflector.counts.globs import glob_expression
+from reflector.text.lazy import lazy_pattern
 
 #: Programs that run another program, which cannot be the value of an option. Otherwise, a command
 #: that repeats them could be read in many ways, and the search would not end.
@@ -51,23 +52,23 @@ _PATH = (
     rf"(?:(?:{_NAME}/|\.{_NAME}/)*{_NAME}{_ENDING}"
     rf"|(?:{_NAME}/)*{_PROGRAM_FOLDER}/(?:{_NAME}/)*[\w-]+)(?![\w./*-])"
 )
-_SCRIPT = re.compile(
+_SCRIPT = lazy_pattern(
     rf"(?P<interpreter>{_INTERPRETERS})(?:\./)?(?P<command>{_PATH}(?P<arguments>(?: +\S+)*))"
 )
 #: Other programs run the files of tests.
-_TEST_FILE = re.compile(r"(?:^|/)test_|[._-](?:test|tests|spec)\.")
+_TEST_FILE = lazy_pattern(r"(?:^|/)test_|[._-](?:test|tests|spec)\.")
 _LISTED = r"(?:`[^`\n]*`\s*(?:,|and|or|then|,\s*(?:and|or|then))\s+)*"
-_ASKED_TO_RUN = re.compile(
+_ASKED_TO_RUN = lazy_pattern(
     r"(?<![\w-])(?:(?:re-?)?run(?:ning)?|execut(?:e|ing)|invok(?:e|ing)|ejecut(?:a|ar|e)"
     r"|rode)[ \t]+(?:(?:also|always|both|first|the|script)[ \t]+)*" + _LISTED + r"`?\Z",
     re.IGNORECASE,
 )
 #: After these words, only a file that is not imported is a script.
-_ASKED_TO_USE = re.compile(
+_ASKED_TO_USE = lazy_pattern(
     r"(?<![\w-])(?:use|using|via|through|call)[ \t]+(?:the[ \t]+)?`?\Z", re.I
 )
-_PROGRAM = re.compile(rf"\.(?:sh|bash|zsh|fish|ps1)$|^(?:{_NAME}/)*{_PROGRAM_FOLDER}/")
-_IS_RUN = re.compile(
+_PROGRAM = lazy_pattern(rf"\.(?:sh|bash|zsh|fish|ps1)$|^(?:{_NAME}/)*{_PROGRAM_FOLDER}/")
+_IS_RUN = lazy_pattern(
     r"`?(?:\s*(?:,|and)\s+`[^`\n]*`)*\s+(?:script\s+)?(?:is|are|was|has been|be|must be|should be)"
     r"\s+(?:always\s+|first\s+)?(?:run|executed)\b",
     re.IGNORECASE,
@@ -79,12 +80,12 @@ _PUSH = rf"{BEGIN}git{OPTIONS} +push(?:\\\n|[^;&|\n])*?\s"
 FORCED_PUSH = rf"{_PUSH}(?:{_FORCE}|--force(?:-with-lease(?:=\S*)?)(?![\w-]))"
 PLAIN_FORCED_PUSH = rf"{_PUSH}(?:{_FORCE})"
 
-_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
+_STRING = lazy_pattern(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 #: What may be between the end of a command and the name of the next program.
 _BEFORE_PROGRAM = rf"\s*(?:(?:export|{_SHELL_WORDS})[ \t]+)*{_ASSIGNED}{FOLDER}"
-_PROGRAM_PLACE = re.compile(rf"{_BEFORE_PROGRAM}[\"']?")
+_PROGRAM_PLACE = lazy_pattern(rf"{_BEFORE_PROGRAM}[\"']?")
 #: Programs that only read, search or print. Their arguments run nothing.
-_READER = re.compile(
+_READER = lazy_pattern(
     rf"{_BEFORE_PROGRAM}(?:rg|[efz]?grep|ag|ack|bat|cat|less|more|head|tail|sed(?! +-[a-zA-Z]*i)"
     r"|[gm]?awk|cut|diff|echo|fdfind|fd|file|find|jq|yq|ls|man|nl|printf|sort|stat|strings|tree"
     r"|type|uniq|wc|which"
@@ -92,8 +93,8 @@ _READER = re.compile(
     rf"|status)|gh{OPTIONS} +(?:search|\w+ +(?:list|view)))(?![\w-])"
 )
 #: The beginning of a program in a string, as in `python -c "…"`.
-_IN_SCRIPT = re.compile(r"\s(?:-[a-z]*[ce]|--eval)[ =]*\"_*\Z")
-_COMMAND_END = re.compile(r"(?<!\\)\n|[;&|`]|(?<![^\s$;&|])\(")
+_IN_SCRIPT = lazy_pattern(r"\s(?:-[a-z]*[ce]|--eval)[ =]*\"_*\Z")
+_COMMAND_END = lazy_pattern(r"(?<!\\)\n|[;&|`]|(?<![^\s$;&|])\(")
 
 
 def runs_at(command: str, start: int, end: int, *, is_name: bool) -> bool:

@@ -49,6 +49,7 @@ from reflector.counts.shell import (
 )
 from reflector.counts.spellings import option_ahead, with_any_options, words_of as words_of_command
 from reflector.counts.token import PROGRAMS, Token
+from reflector.text.lazy import lazy_pattern
 
 #: Programs that run a script of a project by its name, with `run` or without.
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
@@ -59,7 +60,7 @@ FILES = (FILE, NEW_FILE, NEW_TEST)
 #: The forms of tokens that only the text of a file shows.
 _OF_FILES = (NAME, IMPORT, SUPPRESSED)
 #: The beginning of words that are only used in comments, such as `# type: ignore`.
-_OF_COMMENTS = re.compile(
+_OF_COMMENTS = lazy_pattern(
     r"#(?![\[!]|include)|//|/\*|@ts-|(?:eslint|biome|prettier|istanbul)-|noqa|nosec|pylint:|type: "
 )
 #: A file as the argument of a program.

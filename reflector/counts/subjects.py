@@ -10,37 +10,39 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from reflector.text.lazy import lazy_pattern
+
 LONG_SUBJECT = "long subject"
 NO_KEY = "subject without a key"
 NO_TYPE = "subject without a type"
 WORD = "word of a message"
 
-_COMMIT = re.compile(r"\bcommits?\b", re.IGNORECASE)
-_LENGTH = re.compile(
+_COMMIT = lazy_pattern(r"\bcommits?\b", re.IGNORECASE)
+_LENGTH = lazy_pattern(
     r"\b(?:titles?|subjects?|messages?|summar(?:y|ies)|(?:first|header) lines?|headlines?)\b"
     r"[^.;]*?(?:under|below|at most|max(?:imum)?(?: of)?|no more than|not exceed|within|up to|<=?|≤"
     r"|(?:less|fewer|shorter|longer) than)[ \t]*(?P<most>\d{1,5})[ \t-]*char",
     re.IGNORECASE,
 )
-_BEGINS = re.compile(r"\b(?:start|begin|prefix|lead)\w*\b", re.IGNORECASE)
-_KEY = re.compile(r"`\W?(?P<key>[A-Z][A-Z\d]+-(?:\d+|[X#N]+))\b")
-_CONVENTIONAL = re.compile(r"\bconventional[- ]commits?\b(?! types? of)", re.IGNORECASE)
+_BEGINS = lazy_pattern(r"\b(?:start|begin|prefix|lead)\w*\b", re.IGNORECASE)
+_KEY = lazy_pattern(r"`\W?(?P<key>[A-Z][A-Z\d]+-(?:\d+|[X#N]+))\b")
+_CONVENTIONAL = lazy_pattern(r"\bconventional[- ]commits?\b(?! types? of)", re.IGNORECASE)
 #: Types of commits in a row: "feat:, fix: or chore:".
-_TYPES = re.compile(
+_TYPES = lazy_pattern(
     r"(?<![\w/.-])(?P<first>[a-z]{2,10})(?:\([\w*]*\))?:[`\"']*(?:,? (?:or|and) |, ?| / ?|/)[`\"']*"
     r"[a-z]{2,10}(?:\([\w*]*\))?:(?!\w)"
 )
-_AGAINST = re.compile(
+_AGAINST = lazy_pattern(
     r"\b(?:never|not|no|avoid|without|unless|except|instead)\b|n['’]t\b", re.IGNORECASE
 )
-_CREDIT = re.compile(
+_CREDIT = lazy_pattern(
     r"\b(?:never|not|no|avoid)\b[^.;]*\b(?:mention|referenc|credit|attribut)\w*\b[^.;]*?"
     r"\b(?P<name>Claude)\b[^.;]*",
     re.IGNORECASE,
 )
-_TRAILER = re.compile(r"`?(?P<word>Co-Authored-By)\b", re.IGNORECASE)
+_TRAILER = lazy_pattern(r"`?(?P<word>Co-Authored-By)\b", re.IGNORECASE)
 #: Subjects that git writes.
-_MADE_BY_GIT = re.compile(r"(?:Merge|Revert|fixup!|squash!|amend!) ")
+_MADE_BY_GIT = lazy_pattern(r"(?:Merge|Revert|fixup!|squash!|amend!) ")
 
 
 class _Kind(NamedTuple):

@@ -33,13 +33,14 @@ from reflector.counts.forms import (
     WITHOUT,
 )
 from reflector.counts.spellings import has_spellings, versions_of
+from reflector.text.lazy import lazy_pattern
 
 PATH = (
     r"(?:[\w.*@-]+/)+(?:[\w*@-]*\.[\w*]+|(?![\w*]))|\*\.\w+"
     r"|[\w-]+\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh|sql|s?css|html|proto|prisma|graphql|tf"
     r"|lock|txt|vue|svelte|java|kt|rb|php|cs|swift)\b|(?<!\w)\.env(?:\.[a-z]+)?\b"
 )
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 #: Programs that a shell runs. A rule about one is about commands, not about code.
 PROGRAMS = frozenset(
     "alembic apt awk brew bun bundle bunx cargo cat cmake conda cp curl deno docker"

@@ -38,6 +38,7 @@ from reflector.counts.shell import script_in
 from reflector.counts.spellings import versions_of
 from reflector.counts.subjects import subjects_in
 from reflector.counts.token import PATH, PROGRAMS, Token
+from reflector.text.lazy import lazy_pattern
 
 #: Events have one bit for each token.
 MOST_TOKENS = 16
@@ -64,7 +65,7 @@ _CHOSEN = (
     r"|(?<=-wide ))"
     rf"(?:{_PROGRAM})(?=\W*\Z|[,;:)]|\.(?!\w)| (?:in|for|to|when|here|directly)\b)"
 )
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{PATH}|(?i:{SAID})(?!\w)|{_IDENTIFIER}|{_CHOSEN})"
 )
 #: Keywords that are not frequent words of English.
@@ -76,26 +77,26 @@ _NAMES = frozenset(
     " CloudFlare DynamoDB BigQuery LaTeX PowerShell".split()
 ) | {"Co-Authored-By"}
 #: An ending of file names, not a file such as `.env`.
-_ENDING = re.compile(r"\.(?!env|git)[a-z]{1,5}")
+_ENDING = lazy_pattern(r"\.(?!env|git)[a-z]{1,5}")
 #: The beginning of a part for you to fill in, as in `fix/<issue>`. An attribute such as
 #: `#[expect()]` is not one.
-_PLACEHOLDER = re.compile(r"[<{…$]|(?<!#)(?<!#!)\[(?!\w+\()|\.\.\.")
+_PLACEHOLDER = lazy_pattern(r"[<{…$]|(?<!#)(?<!#!)\[(?!\w+\()|\.\.\.")
 #: A file for you to fill in, as in `uv run <script>`.
-_FILE_PLACEHOLDER = re.compile(r"\s*<[\w -]*(?:script|file|path)[\w. -]*>", re.IGNORECASE)
+_FILE_PLACEHOLDER = lazy_pattern(r"\s*<[\w -]*(?:script|file|path)[\w. -]*>", re.IGNORECASE)
 
 #: The name of a folder, with or without a slash at its end.
-_FOLDER = re.compile(r"(?!.*\.\w+\Z)[\w.@-]+(?:/[\w.@-]+)*/?")
+_FOLDER = lazy_pattern(r"(?!.*\.\w+\Z)[\w.@-]+(?:/[\w.@-]+)*/?")
 
-_ASKED_TO_RUN = re.compile(r"\brun(?:ning)?[ \t]+(?:the[ \t]+)?`?\Z", re.IGNORECASE)
+_ASKED_TO_RUN = lazy_pattern(r"\brun(?:ning)?[ \t]+(?:the[ \t]+)?`?\Z", re.IGNORECASE)
 #: Programs that run a script.
 _INTERPRETERS = frozenset("bash bun deno node perl php python python3 ruby sh".split())
 #: A command that its option makes acceptable, and a command without arguments.
-_WITHOUT = re.compile(
+_WITHOUT = lazy_pattern(
     r"`?\s+without\s+(?:(?:the|passing|using|adding|its?|a|an)\s+)*`(?P<option>--?[a-z][\w-]*)`"
     r"(?:\s+(?:flag|option|argument|set))?(?=\W*\Z|[.;:!,](?:\s|\Z)|\s*[(—–])",
     re.IGNORECASE,
 )
-_BARE = re.compile(r"\b(?:bare|naked|plain)\s+`?\Z", re.IGNORECASE)
+_BARE = lazy_pattern(r"\b(?:bare|naked|plain)\s+`?\Z", re.IGNORECASE)
 #: The words between commands that are all asked for.
 _AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&&?|then|y|e|,|和|以及|、)[ \t]*(?:then[ \t]+)?`?(?:\./)?"
 
