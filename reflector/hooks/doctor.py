@@ -164,6 +164,10 @@ def _files(project: Project) -> Iterator[Check]:
         yield Check("permissions", f"{state} is private to you")
     if not project.config.ledger_url and (reason := locks.why_none(state)):
         yield Check("locks", reason, _OTHER_LEDGER, is_error=True)
+    for lock in (project.ledger_file.with_name("ledger.db.lock"), state / "drain.lock"):
+        if lock.exists() and not lock.is_file():
+            text = f"{lock} is not a file, so reflector cannot record anything"
+            yield Check("locks", text, "move it away; reflector makes a new lock", is_error=True)
     free = shutil.disk_usage(state).free
     mend = (
         "free some space: sessions that cannot be written are not counted"

@@ -189,6 +189,15 @@ def _mended(agent: Agent, told: str) -> None:
     assert [check for check in agent.json("doctor", code=None) if check["fix"]] == []
 
 
+@pytest.mark.parametrize("name", ["ledger.db.lock", "drain.lock"])
+def test_lock_that_is_a_folder_is_named(agent: Agent, name: str) -> None:
+    agent.ended(drain=True)
+    lock = agent.state / name
+    lock.unlink()
+    lock.mkdir()
+    assert f"{lock} is not a file" in " ".join(agent.call("doctor", code=1).out.split())
+
+
 def test_fix_takes_rights_from_others_without_following_links(agent: Agent, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("a person's")
