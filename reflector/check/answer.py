@@ -99,7 +99,7 @@ def answer_of(
     facts = page_facts(project, advice, look, judged)
     if not facts.sessions:
         facts = replace(facts, elsewhere=sessions_elsewhere(project.root))
-    price = look.plan.price
+    left = look.plan.total
     document = LinesJson(
         files=advice.files,
         scopes=advice.scopes,
@@ -107,9 +107,9 @@ def answer_of(
         sessions=Counter(checks.reader_of(file).name for file in look.sessions),
         since_edit=facts.since_edit,
         compressed={title: len(paths) for title, paths in compressed_by_agent().items()},
-        questions=look.plan.questions - ran.asked,
-        tokens=look.plan.tokens,
-        price=None if price is None else f"{price:.2f}",
+        questions=left.questions - ran.asked,
+        tokens=left.tokens,
+        price=None if left.price is None else f"{left.price:.2f}",
         lacks=look.plan.lacks or None,
         lines=[_line(rule, facts) for rule in facts.rules],
         facts=[*facts.facts],

@@ -82,7 +82,7 @@ def cost_words(plan: Plan) -> str:
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
         for judge, share in plan.shares.items()
     ]
-    price = "price unknown" if plan.price is None else price_words(plan.price)
+    price = "price unknown" if plan.total.price is None else price_words(plan.total.price)
     return f"{', '.join(parts)}, {price}"
 
 

@@ -183,14 +183,8 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
         frame = f'FOLLOWED {len(followed)}, first "" ({followed_words(first)})'
         text = cut(plain_words(first.text), max(12, WIDTH - width(frame)))
         yield frame.replace('""', f'"{text}"')
-    shown = []
-    if unseen := rules_by_part[Part.UNSEEN]:
-        tokens = sum(rule.tokens for rule in unseen)
-        shown.append(f"NEVER CAME UP {len(unseen)} ({tokens:,} tokens)")
-    if new := rules_by_part[Part.NEW]:
-        shown.append(f"NEWER THAN ALL SESSIONS {len(new)}")
-    if unjudged := rules_by_part[Part.JUDGE]:
-        shown.append(f"NEEDS A JUDGE {len(unjudged)}")
+    others = (Part.UNSEEN, Part.NEW, Part.JUDGE)
+    shown = [_heading(part, rules) for part in others if (rules := rules_by_part[part])]
     if facts.rules:
         more = ", with the sessions of a + row" if facts.repeated else ""
         shown.append(f"Everything{more}: {_ALL}")
@@ -200,6 +194,14 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
         line = shown[-1]
     if line:
         yield line
+
+
+def _heading(part: Part, rules: Sequence[RuleFacts]) -> str:
+    """Return the name of a part with the number of its rules."""
+    words = f"{part.upper()} {len(rules)}"
+    if part is Part.UNSEEN:
+        words += f" ({sum(rule.tokens for rule in rules):,} tokens)"
+    return words
 
 
 def _steps(steps: Sequence[Step]) -> Iterator[str]:
@@ -228,7 +230,7 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) 
     for part, rules in rules_by_part.items():
         if part is Part.LOOK or not rules:
             continue
-        yield f"{part.upper()} {len(rules)}"
+        yield _heading(part, rules)
         for rule in rules:
             yield from _labelled(
                 rule.place, len(rule.place), [plain_words(rule.text), *known_words(rule, speech)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -79,12 +80,12 @@ class Share:
 
     def joined(self, other: Share) -> Share:
         """Return the sum of both parts."""
-        is_unknown = self.price is None or other.price is None
+        prices = self.price, other.price
         return Share(
             self.sessions | other.sessions,
             self.questions + other.questions,
             self.tokens + other.tokens,
-            None if is_unknown else (self.price or 0) + (other.price or Decimal(0)),
+            None if None in prices else sum(filter(None, prices), Decimal(0)),
         )
 
 
@@ -104,20 +105,9 @@ class Plan:
     barred: dict[str, set[str]] = field(default_factory=dict)
 
     @property
-    def questions(self) -> int:
-        return sum(share.questions for share in self.shares.values())
-
-    @property
-    def tokens(self) -> int:
-        return sum(share.tokens for share in self.shares.values())
-
-    @property
-    def price(self) -> Decimal | None:
-        """The price of all judges in USD; None if it is unknown or nothing is left to ask."""
-        prices = [share.price for share in self.shares.values()]
-        if not prices or None in prices:
-            return None
-        return sum(filter(None, prices), Decimal(0))
+    def total(self) -> Share:
+        """The sum of all parts. The price is also unknown if nothing is left to ask."""
+        return reduce(Share.joined, self.shares.values()) if self.shares else Share(price=None)
 
 
 class Look(NamedTuple):
@@ -168,7 +158,9 @@ def ask_planned(
     """Ask the judges as planned. The arguments and errors are as for `checks.check_sessions`."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     plan = look.plan
-    asking = checks.Asking(plan.questions, most_at_once(plan.shares), typed.learns, typed.again)
+    asking = checks.Asking(
+        plan.total.questions, most_at_once(plan.shares), typed.learns, typed.again
+    )
     backend = backend_of(config, project.root)
     rules = [line for line in lines if line.is_rule]
     return checks.check_sessions(

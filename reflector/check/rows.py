@@ -271,9 +271,7 @@ def _calls_can_show(rule: RuleFacts) -> bool:
 
 
 def _broken(rule: RuleFacts) -> int:
-    answers = rule.judged_since.followed
-    is_result = "not followed" in rule.result
-    return sum(not answer for answer in answers.values()) if is_result else 0
+    return _no(rule.judged_since.followed)[0] if "not followed" in rule.result else 0
 
 
 def _broken_words(rule: RuleFacts, _: Speech) -> str:
@@ -282,8 +280,7 @@ def _broken_words(rule: RuleFacts, _: Speech) -> str:
 
 
 def _harmed(rule: RuleFacts) -> int:
-    answers = rule.judged_since.helped
-    return sum(not answer for answer in answers.values()) if "harmful" in rule.result else 0
+    return _no(rule.judged_since.helped)[0] if "harmful" in rule.result else 0
 
 
 def _harmed_words(rule: RuleFacts, _: Speech) -> str:
