@@ -29,17 +29,17 @@ def closing(
     steps = [*_sessions(facts, command)]
     if elsewhere := facts.elsewhere:
         number = counted(elsewhere.sessions, "session")
-        reason = f"{number} worked in {elsewhere.folder} ({elsewhere.why}). To count them here"
+        reason = f"{number} ran in {elsewhere.folder}, {elsewhere.why}. To count them here"
         steps.append(Step(reason, f"{command('ingest', elsewhere.files)} && {command('check')}"))
     elif not facts.sessions:
-        reason = "Use your agent here, or go to a folder where you used it. Then run"
+        reason = "Use your agent here, or go to a folder in which you used it. Then run"
         steps.append(Step(reason, command("check")))
     elif _is_newer(facts) or (not plan.shares and _is_undated(facts)):
-        steps.append(Step("After your next session", command("check")))
+        steps.append(Step("After your next session, run", command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))
     if not has_ledger:
-        reason = "Keep these counts when your agent deletes its sessions"
+        reason = "To keep these counts when your agent deletes its sessions"
         steps.append(Step(reason, "reflector install"))
     return tuple(steps)
 
@@ -59,17 +59,17 @@ def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
     """Yield the command for the first rule to look at, or for your own words if there is none."""
     rows = [row for row in rows_of(facts, date.today()) if not row.quotes]
     if rows:
-        yield Step("The sessions behind a row", command("blame", quote(rows[0].label)))
+        yield Step("To see the sessions of a rule", command("blame", quote(rows[0].label)))
     elif facts.repeated:
         rules = facts.repeated[0].rules
-        words = f"Strengthen {rules[0]}, or add a rule" if rules else "To make your words a rule"
+        words = f"Improve {rules[0]}, or add a rule" if rules else "To turn your words into a rule"
         yield Step(words, command("add", "pat", '"…"'))
 
 
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:
     """Return the price of a judge, and the command that asks the judge."""
     unjudged = sum(part_of(rule) is Part.JUDGE for rule in facts.rules)
-    whose = f"To judge the {unjudged}" if unjudged else "To judge every rule"
+    whose = f"To judge {counted(unjudged, 'rule')}" if unjudged else "To judge every rule"
     only = next(iter(plan.shares)) if len(plan.shares) == 1 else None
     asks = plan.lacks or command(*typed.words(typed.judge or only))
     return Step(f"{whose}: {cost_words(plan)}", asks)
@@ -90,7 +90,7 @@ def spent_words(checked: Checked) -> str:
     """Return the number of judged sessions so far, and their price."""
     price = f"${Decimal(checked.cost):.2f}"
     if checked.unpriced:
-        price += " and a part whose price is unknown"
+        price += " and answers of unknown price"
     sessions = counted(checked.sessions, "session")
     questions = counted(checked.requests, "question")
-    return f"{sessions} judged so far, with {questions}, {checked.tokens:,} tokens and {price}."
+    return f"Judges have read {sessions} so far: {questions}, {checked.tokens:,} tokens, {price}."

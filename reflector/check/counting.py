@@ -45,7 +45,7 @@ from reflector.transcripts.heads import is_whole
 from reflector.transcripts.reading import messages_at, open_session
 
 _CACHE = "counts.json"
-_EITHER = "sessions that used either"
+_EITHER = "sessions that used a command of the rule"
 #: Returns the standing of a rule at the start of a session: "since", "before" or "unknown".
 StandingOf = Callable[[Rule, datetime], str]
 

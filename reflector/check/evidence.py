@@ -164,13 +164,13 @@ def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
     shown = [each for each in evidence.sessions if each.deed]
     yield from map(_row, shown[:_MOST_ROWS])
     if len(shown) > _MOST_ROWS:
-        yield f"{_INDENT}and {len(shown) - _MOST_ROWS:,} more"
+        yield f"{_INDENT}and {counted(len(shown) - _MOST_ROWS, 'more session')}"
     silent = [each.session[:_ID] for each in evidence.sessions if not each.deed]
     if shown and silent:
         number = counted(len(silent), "session")
-        yield cut(f"{_INDENT}not seen in {number}: {', '.join(silent)}", _WIDTH)
+        yield cut(f"{_INDENT}nothing counted in {number}: {', '.join(silent)}", _WIDTH)
     if gone := evidence.gone:
-        yield f"{_INDENT}{counted(gone, 'session')} counted earlier, whose transcripts are gone"
+        yield f"{_INDENT}and {counted(gone, 'session')} whose transcript no longer exists"
 
 
 def _sessions(rules: RuleSet, key: int, found: Sequence[FoundTranscript]) -> dict[str, _Session]:
@@ -240,8 +240,8 @@ def _all_deeds(
 def _fact_words(counting: Counting, deeds: Iterable[SessionDeed]) -> str:
     """Return a clause with the number of sessions in which the agent named a fact or a command."""
     sessions = {each.session: bool(each.deed) for each in deeds}
-    named = f"named in {sum(sessions.values())} of {counted(len(sessions), 'session')}"
-    words = named if counting.named else "calls cannot show its use"
+    named = f"the agent named it in {sum(sessions.values())} of {counted(len(sessions), 'session')}"
+    words = named if counting.named else "reflector cannot count its use"
     return f"a fact, so no session can break it; {words}"
 
 
@@ -268,7 +268,7 @@ def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
     if rule.unknown.sessions:
         total = counted(rule.counts.sessions, "session")
-        words.append(f"certainly newer than the rule: {rule.since.sessions} of {total}")
+        words.append(f"{rule.since.sessions} of {total} are certainly newer than the rule")
     return words
 
 

@@ -59,14 +59,14 @@ def _head(facts: PageFacts) -> Iterator[str]:
         yield from map(_file_line, facts.files)
     yield _sessions_line(facts)
     if unknown := max((rule.unknown.sessions for rule in facts.rules), default=0):
-        yield f"Sessions that may be older than a rule also count: up to {unknown:,}."
+        yield f"Up to {unknown:,} of these sessions may be older than a rule. They count too."
 
 
 def _file_line(file: FileFacts) -> str:
     name = clean(file.name, _MAX_NAME)
     if file.imports and not file.rules + file.facts:
         return f"{name}: imports {clean(', '.join(file.imports), _MAX_NAME)}"
-    when = f"only for {', '.join(file.scope)}" if file.scope else "at each start"
+    when = f"only for {', '.join(file.scope)}" if file.scope else "per session"
     return f"{name}: {_sizes(file.rules, file.facts, file.tokens)} {when}"
 
 
@@ -74,7 +74,7 @@ def _files_line(files: Sequence[FileFacts]) -> str:
     rules = sum(file.rules for file in files)
     number_of_facts = sum(file.facts for file in files)
     tokens = sum(file.tokens for file in files if not file.scope)
-    return f"{len(files)} files: {_sizes(rules, number_of_facts, tokens)} at each start"
+    return f"{len(files)} files: {_sizes(rules, number_of_facts, tokens)} per session"
 
 
 def _sizes(rules: int, number_of_facts: int, tokens: int) -> str:
@@ -84,7 +84,7 @@ def _sizes(rules: int, number_of_facts: int, tokens: int) -> str:
 def _sessions_line(facts: PageFacts) -> str:
     sent = "" if facts.was_sent else " Nothing was sent anywhere."
     if facts.first is None:
-        return f"No session of this folder was found.{sent}"
+        return f"reflector found no session of this folder.{sent}"
     words = f"{counted(facts.sessions, 'session')} since {facts.first.day} {facts.first:%b}"
     if facts.since_edit is not None:
         number = "all" if facts.since_edit == facts.sessions else facts.since_edit or "none"
@@ -133,7 +133,7 @@ def _nothing_words(facts: PageFacts) -> str:
             f"{counted(len(facts.rules), 'rule')}."
         )
     is_older = any(rule.before.sessions for rule in facts.rules)
-    reason = "every session is older than these rules" if is_older else "nothing was counted"
+    reason = "every session is older than these rules" if is_older else "no session was counted"
     return f"LOOK AT THESE: none, because {reason}."
 
 
@@ -180,14 +180,15 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
     """Yield the lines below the rows: the number of rules that need no look, by the reason."""
     if followed := rules_by_part[Part.FOLLOWED]:
         first = followed[0]
-        frame = f'FOLLOWED {len(followed)}, first "" ({followed_words(first)})'
+        share = followed_words(first).partition(";")[0]
+        frame = f'FOLLOWED: {counted(len(followed), "rule")}, such as "" ({share})'
         text = cut(plain_words(first.text), max(12, WIDTH - width(frame)))
         yield frame.replace('""', f'"{text}"')
     others = (Part.UNSEEN, Part.NEW, Part.JUDGE)
     shown = [_heading(part, rules) for part in others if (rules := rules_by_part[part])]
     if facts.rules:
-        more = ", with the sessions of a + row" if facts.repeated else ""
-        shown.append(f"Everything{more}: {_ALL}")
+        more = ", and the sessions of a + row" if facts.repeated else ""
+        shown.append(f"To see every rule{more}: {_ALL}")
     line = "   ".join(shown)
     if width(line) > WIDTH:
         yield "   ".join(shown[:-1])
@@ -198,7 +199,7 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
 
 def _heading(part: Part, rules: Sequence[RuleFacts]) -> str:
     """Return the name of a part with the number of its rules."""
-    words = f"{part.upper()} {len(rules)}"
+    words = f"{part.upper()}: {counted(len(rules), 'rule')}"
     if part is Part.UNSEEN:
         words += f" ({sum(rule.tokens for rule in rules):,} tokens)"
     return words
@@ -220,7 +221,7 @@ def _whole_rows(facts: PageFacts, today: date) -> Iterator[str]:
     if not rows:
         yield _nothing_words(facts)
         return
-    yield f"LOOK AT THESE {len(rows)}"
+    yield f"LOOK AT THESE: {len(rows)}"
     label_width = _label_width(rows, len(facts.files))
     for row in rows:
         yield from _labelled(row.label, label_width, [row.text, *row.evidence, *row.quotes])
@@ -239,7 +240,7 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) 
 
 def _whole_facts(facts: PageFacts) -> Iterator[str]:
     if facts.facts:
-        yield f"FACTS {sum(heading.facts for heading in facts.facts)}"
+        yield f"FACTS: {sum(heading.facts for heading in facts.facts)}"
     for row in fact_rows(facts.facts, facts.sessions):
         yield from _labelled(row.label, len(row.label), [", ".join([row.text, *row.evidence])])
 

@@ -223,15 +223,15 @@ def skipped_words(plan: Plan) -> Iterator[str]:
     """Yield a sentence for each agent that cannot judge, with the way out."""
     faults = unfit_agents(plan)
     for fault in faults.values():
-        yield f"{fault}. Or choose another judge (--judge NAME)."
+        yield f"{fault}. Or choose another judge with --judge NAME."
     for judge, barred in plan.barred.items():
         title = judge_title(judge)
-        reason = f"{title} may not judge yet. Allow it ({CONSENT}) or choose another judge"
+        reason = f"it needs your permission. Run `{CONSENT}`, or choose another judge"
         if judge not in JUDGES:
-            reason = f"{title} cannot judge. Choose another judge"
+            reason = "it cannot judge. Choose another judge"
         if judge not in faults:
             sessions = counted(len(barred), f"{title} session")
-            yield f"{sessions} skipped: {reason} (--judge NAME)."
+            yield f"{title} did not judge {sessions}, because {reason} with --judge NAME."
 
 
 def unfit_agents(plan: Plan) -> Mapping[str, str]:

@@ -100,7 +100,7 @@ def project_table(each: Each, today: date) -> list[str]:
         *_aligned(rows),
     ]
     if len(projects) > len(shown):
-        lines.append(f"and {len(projects) - len(shown):,} more")
+        lines.append(f"and {counted(len(projects) - len(shown), 'more project')}")
     lines += _repeated_line(projects)
     return [*lines, f"Next: cd {_shell_words(projects[0].root)} && reflector check"]
 
@@ -150,7 +150,7 @@ def _repeated_line(projects: Sequence[_Found]) -> Iterator[str]:
     if sentences:
         repeated, name = max(sentences, key=lambda pair: pair[0].sessions)
         number = counted(repeated.sessions, "session")
-        yield cut(f'You say most often: "{repeated.words}" ({name}, {number})', WIDTH)
+        yield cut(f'You repeat most often: "{repeated.words}" ({number} of {name})', WIDTH)
 
 
 def _file_words(facts: PageFacts) -> str:

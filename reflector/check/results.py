@@ -23,6 +23,7 @@ from statistics import fmean
 from typing import NamedTuple, TypeVar
 
 from reflector.check.facts import RuleFacts
+from reflector.text.phrases import counted
 
 K = TypeVar("K", bound=Hashable)
 
@@ -142,5 +143,5 @@ def _question(
     shares = votes(answers, task_of)
     is_yes = fmean(shares) > 0.5
     number = sum(answer is is_yes for answer in answers.values())
-    words = f"{yes if is_yes else no} {number} of {len(answers)}"
+    words = f"{yes if is_yes else no} in {number} of {counted(len(answers), 'session')}"
     return Question(place, words, evidence(shares))

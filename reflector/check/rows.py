@@ -151,7 +151,7 @@ def repeated_row(repeated: Repeated) -> Row:
     number = counted(repeated.sessions, "session")
     evidence = f"not in a rule; you said it in {number}"
     if repeated.topic:
-        rule = f"see {repeated.rules[0]}" if repeated.rules else "no rule does"
+        rule = f"see {repeated.rules[0]}" if repeated.rules else "no rule asks for it"
         evidence = f"you asked for {repeated.topic} in {number}; {rule}"
     quotes = tuple(f'{session[:8]}  "{words}"' for session, words in repeated.said.items())
     return Row("+", f'"{repeated.words}"', (evidence,), _REPEATED_RANK, quotes)
@@ -162,7 +162,7 @@ def followed_words(rule: RuleFacts) -> str:
     yes, number = _followed(rule)
     before_yes, before_number = _followed(rule, before=True)
     before = f"; before the rule, {before_yes} of {before_number}" if before_number else ""
-    return f"{yes} of {number}{before}" if number else ""
+    return f"{yes} of {counted(number, 'session')}{before}" if number else ""
 
 
 def category_words(rule: RuleFacts) -> str:
@@ -179,16 +179,16 @@ def _why_a_judge(rule: RuleFacts) -> str:
     if rule.judged_since.asked:
         return "a judge has read too few sessions"
     if not rule.counts.sessions:
-        return "nothing was counted"
+        return "no session was counted"
     if rule.forbids:
         return "no command or edit can show that the agent followed it"
     if rule.lacks_start:
         session = rule.occasion.replace("sessions", "a session", 1)
-        return f"the start of {session} is missing"
+        return f"the transcript of {session} lacks its start"
     if rule.names_command:
-        return "it is unknown when the rule applies"
+        return "reflector cannot see when the rule applies"
     unseen = "the agent can follow the rule without naming it"
-    return unseen if rule.has_words else "no command or edit shows if the agent followed it"
+    return unseen if rule.has_words else "no command or edit shows whether the agent followed it"
 
 
 def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
@@ -205,23 +205,23 @@ def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
         earlier = rule.earlier()
         signals = [signal.words(earlier, speech) for signal in signals_of(earlier)]
         yield from (
-            f"before the rule: {words.replace('said it again', 'said it')}"
+            f"before the rule: {words.replace('repeated this rule', 'said it')}"
             for words in signals or known_words(earlier, speech)
         )
     elif rule.counts.ran:
         yield _ran_words(rule)
     if is_followed_before(rule):
-        yield "also followed before the rule existed"
+        yield "sessions also followed it before the rule existed"
 
 
 def _ran_words(rule: RuleFacts) -> str:
     """Return how often the agent ran what a rule names, and whether the rule asks for it."""
     share = _share_words("in", (rule.counts.ran, rule.counts.sessions))
     if rule.names_command:
-        return f"ran {rule.ran or 'its command'}, which the rule asks for, {share}"
+        return f"the agent ran {rule.ran or 'its command'}, as the rule asks, {share}"
     if rule.ran and not rule.ran.startswith("`"):
-        return f"made {rule.ran} {share}"
-    return f"named {rule.ran or 'it'} in a command {share}, which decides nothing"
+        return f"the agent {rule.ran} {share}"
+    return f"a command contained {rule.ran or 'it'} {share}, which is not evidence"
 
 
 def is_followed_before(rule: RuleFacts) -> bool:
@@ -302,7 +302,7 @@ def _before_words(share: tuple[int, int]) -> str:
 
 
 def _said_words(rule: RuleFacts, speech: Speech) -> str:
-    words = _share_words("you said it again in", (rule.counts.said, rule.counts.sessions))
+    words = _share_words("you repeated this rule in", (rule.counts.said, rule.counts.sessions))
     if rule.last_said is None:
         return words
     return f"{words}, last {on_day(rule.last_said.day, speech.today)}"
@@ -311,12 +311,6 @@ def _said_words(rule: RuleFacts, speech: Speech) -> str:
 def _breaches(rule: RuleFacts, counts: Counts) -> int:
     """Return the least number of sessions in which the agent broke a rule."""
     return max(counts.written, counts.run) if rule.forbids else counts.against
-
-
-#: The verbs of deeds with files, by the beginnings of the names of their tokens.
-_VERBS = {"read ": "a read of ", "changed ": "a change of "}
-#: The beginnings of names of tokens that are written.
-_WRITTEN = ("a title", "a message", "an import", "a suppression")
 
 
 def _breached(rule: RuleFacts) -> int:
@@ -331,19 +325,12 @@ def _breached_words(rule: RuleFacts, speech: Speech) -> str:
 
 
 def _breach(rule: RuleFacts) -> str:
-    """Return what the agent did against a rule. The forbidden tokens have names such as "`npm`",
-    "`src/`" or "a push with force".
+    """Return the act of the agent against a rule. The forbidden tokens have names such as "`npm`",
+    "`src/`" or "pushed with force".
     """
     name = rule.breached
-    for verb, deed in _VERBS.items():
-        first, *others = name.split(deed)
-        name = f"{first}{verb}{''.join(others)}" if others else name
-    if name.startswith((*_VERBS,)):
-        return name
-    if name.startswith(_WRITTEN):
-        return f"wrote {name}"
     if name and not name.startswith("`"):
-        return f"made {name}"
+        return name
     if rule.forbids:
         verb = "wrote" if rule.counts.written >= rule.counts.run else "ran"
     else:
@@ -361,7 +348,7 @@ def _missed(rule: RuleFacts) -> int:
 
 def _missed_words(rule: RuleFacts, _: Speech) -> str:
     counts = rule.counts
-    verb = "run first" if rule.is_before else "run"
+    verb = "run beforehand" if rule.is_before else "run"
     occasion = rule.occasion.removeprefix("sessions")
     words = _share_words(f"{verb} in", (counts.run, counts.came_up), occasion.lstrip())
     if counts.came_up == 1:

@@ -21,7 +21,7 @@ class Deed(NamedTuple):
     """An act.
 
     name      the text of its token
-    shown     its name on a page
+    shown     the act on a page, after the name of the agent
     said      matches it in a rule
     commands  matches the commands that do it
     words     each such command contains one of them
@@ -65,7 +65,7 @@ _PLAIN_PUSH = (
 _SKIPPING = rf"(?:skip|bypass|disabl)(?:p?ing|e)? {_THE}(?:hooks?|pre-commit(?: checks?)?)"
 _FORCE = Deed(
     "git push -f",
-    "a push with force",
+    "pushed with force",
     r"force[- ]?push(?:ing|es)?",
     FORCED_PUSH,
     ("push",),
@@ -81,7 +81,7 @@ _DEEDS = (
     _FORCE_AS_CODE,
     Deed(
         "git push --delete",
-        "the deletion of a remote branch",
+        "deleted a remote branch",
         rf"delet(?:e|ing) (?:{_THE}remote branch(?:es)?"
         rf"|{_THE}branch(?:es)? (?:on|from) (?:the )?(?:remote|origin|server|github))",
         rf"{_command('git push --delete')}|{BEGIN}git{OPTIONS} +push\b[^;&|\n]*?\s[\"']?:\w",
@@ -89,7 +89,7 @@ _DEEDS = (
     ),
     Deed(
         "git commit --amend",
-        "`--amend`",
+        "amended a commit",
         rf"amend(?:ing)? {_THE}commits?|(?:git commit )?--amend",
         rf"{BEGIN}git{OPTIONS} +commit\b[^;&|\n]*?\s--amend(?![\w-])",
         ("amend",),
@@ -97,7 +97,7 @@ _DEEDS = (
     ),
     Deed(
         "git commit --no-verify",
-        "`--no-verify`",
+        "skipped git hooks",
         rf"{_SKIPPING}|(?:git commit )?--no-verify|git commit -n",
         rf"{_command('git commit --no-verify')}|{BEGIN}git\b[^;&|\n]*?\s--no-verify(?![\w-])",
         ("commit", "verify"),
@@ -105,7 +105,7 @@ _DEEDS = (
     ),
     Deed(
         "migrate",
-        "a migration",
+        "ran a migration",
         rf"(?:run|apply|execut)(?:n?ing|e)? {_THE}migrations?",
         rf"{BEGIN}(?:[^;&|\n]*?[\s/])?(?:(?:manage\.py|artisan|flyway) +migrate"
         rf"|alembic{OPTIONS} +upgrade|(?:rails|rake|sequelize(?:-cli)?) +db:migrate"
@@ -116,7 +116,7 @@ _DEEDS = (
     ),
     Deed(
         "git push main",
-        "a push to the main branch",
+        "pushed to the main branch",
         rf"{_PUSHING} {_CHANGES}to {_MAIN}",
         _PUSH_MAIN,
         ("main", "master"),
@@ -124,7 +124,7 @@ _DEEDS = (
     ),
     Deed(
         "git commit main",
-        "a commit on the main branch",
+        "committed on the main branch",
         rf"(?:{_COMMITTING}|work(?:ing)?) {_CHANGES}(?:to|on|onto|in) {_MAIN}",
         r"(?!)",
         ("commit",),
@@ -132,7 +132,7 @@ _DEEDS = (
     ),
     Deed(
         "git commit main; git push main",
-        "a commit on the main branch or a push to it",
+        "committed on the main branch or pushed to it",
         rf"(?:{_COMMITTING}(?: to)? or {_PUSHING}|{_PUSHING}(?: to)? or {_COMMITTING}) "
         rf"{_CHANGES}(?:to|on) {_MAIN}",
         _PUSH_MAIN,
@@ -141,7 +141,7 @@ _DEEDS = (
     ),
     Deed(
         "npm install -g",
-        "a global installation",
+        "installed a package globally",
         rf"install(?:ing)? {_THE}(?:(?:npm|packages?|dependencies|tools?|anything|modules?) )*"
         r"globally",
         rf"{_command('npm install -g')}|{BEGIN}pnpm +(?:add|i|install)\b[^;&|\n]*? (?:-g|--global)"
@@ -150,7 +150,7 @@ _DEEDS = (
     ),
     Deed(
         "gh pr merge",
-        "the merge of a pull request",
+        "merged a pull request",
         rf"merg(?:e|ing) {_THE}(?:pull requests?|PRs?)",
         rf"{BEGIN}(?:gh{OPTIONS} +pr|glab{OPTIONS} +mr) +merge\b",
         ("merge",),

@@ -123,7 +123,7 @@ _TESTS = Occasion(
 )
 #: An expression for the files of tests.
 TEST_FILES = _TESTS.files
-_CHANGED_TESTS = "sessions that changed such tests"
+_CHANGED_TESTS = "sessions that changed tests of this kind"
 _TEST_FILE = r"(?=.*(?:test|spec))"
 #: Kinds of tests by their names in a rule, and by the paths of their files.
 _KINDS_OF_TESTS = {
@@ -194,7 +194,7 @@ _PLAIN_ORDER = lazy_pattern(
 )
 #: A condition about other files than those that it names.
 _OTHERS = lazy_pattern(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b", re.IGNORECASE)
-_SUCH_FILES = "sessions that changed such files"
+_SUCH_FILES = "sessions that changed files of this kind"
 _CODE = lazy_pattern(r"`[^`\n]*`")
 _BEFORE_GIT = lazy_pattern(
     r"(?P<before>\b(?:before|prior to)\b[^`.;:\n]{0,30})`git (?P<act>push|commit)`", re.IGNORECASE

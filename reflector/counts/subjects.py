@@ -77,10 +77,10 @@ def _has_word(word: str, message: str) -> bool:
 
 
 _KINDS: Mapping[str, _Kind] = {
-    LONG_SUBJECT: _Kind("a title of more than {} characters", _is_longer),
-    NO_KEY: _Kind("a title without a key such as `{}`", _lacks_key),
-    NO_TYPE: _Kind("a title without a type such as `{}`", _lacks_type),
-    WORD: _Kind("a message with `{}`", _has_word),
+    LONG_SUBJECT: _Kind("wrote a title of more than {} characters", _is_longer),
+    NO_KEY: _Kind("wrote a title without a key such as `{}`", _lacks_key),
+    NO_TYPE: _Kind("wrote a title without a type such as `{}`", _lacks_type),
+    WORD: _Kind("wrote a message with `{}`", _has_word),
 }
 FORMS = frozenset(_KINDS)
 

@@ -58,11 +58,11 @@ _KEYWORDS = frozenset(
 )
 #: The names of tokens that only the course of a session shows.
 _SHOWN = {
-    UNREAD: "an edit of a file that was not read",
-    READ_FIRST: "a read before an edit",
-    FAILED_COMMIT: "a commit after {} failed",
-    FAILED_PUSH: "a push after {} failed",
-    PASSED: "a commit after {} passed",
+    UNREAD: "edited a file without reading it first",
+    READ_FIRST: "read a file before the edit",
+    FAILED_COMMIT: "committed after {} failed",
+    FAILED_PUSH: "pushed after {} failed",
+    PASSED: "committed after {} passed",
 }
 
 
@@ -123,20 +123,20 @@ class Token(NamedTuple):
     def shown(self) -> str:
         """Its text as a page shows it."""
         if self.form == IMPORT:
-            return "an import in a function"
+            return "wrote an import in a function"
         if self.form in _SHOWN:
             return _SHOWN[self.form].format("tests" if self.text == "tests" else f"`{self.text}`")
         if self.form in subjects.FORMS:
             return subjects.shown(self.form, self.text)
         if self.form == READ:
-            return f"a read of `{self.text}`"
+            return f"read `{self.text}`"
         if self.form == FILE:
-            return f"a change of {'files in ' * self.text.endswith('/')}`{self.text}`"
+            return f"changed {'files in ' * self.text.endswith('/')}`{self.text}`"
         if self.form in (NEW_FILE, NEW_TEST):
             place = f" in `{self.text}`" if self.text.endswith("/") else f" `{self.text}`"
-            return f"a {self.form}{place}"
+            return f"created a {self.form}{place}"
         if self.form == SUPPRESSED:
-            return f"a suppression of `{self.text}`"
+            return f"suppressed `{self.text}`"
         if self.form == BARE:
             return f"`{self.text}` without arguments"
         if self.form == WITHOUT:

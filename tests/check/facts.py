@@ -18,7 +18,7 @@ from reflector.check.facts import (
 
 #: A Sunday.
 TODAY = date(2026, 11, 29)
-INSTALL = Step("Keep these counts when your agent deletes its sessions", "reflector install")
+INSTALL = Step("To keep these counts when your agent deletes its sessions", "reflector install")
 
 
 def counts(sessions: int = 11, **numbers: int) -> Counts:

@@ -43,17 +43,17 @@ def _next(agent: Agent) -> str:
 @pytest.mark.parametrize(
     ("folder", "why"),
     [
-        ("gone/project", "the same name, but the folder no longer exists"),
-        ("gone/project/src", "the same name, but the folder no longer exists"),
-        ("old-name", "the same files, but the folder no longer exists"),
+        ("gone/project", "a folder with the same name that no longer exists"),
+        ("gone/project/src", "a folder with the same name that no longer exists"),
+        ("old-name", "a folder with the same files that no longer exists"),
     ],
 )
 def test_former_folder_is_named(agent_here: Agent, folder: str, why: str) -> None:
     former = agent_here.project.parent / folder
     kept = _works_in(agent_here, former, "s-1", "s-2")
     shown = _next(agent_here)
-    assert f"({why}). To count them here: reflector ingest {kept}/*.jsonl" in shown
-    assert "2 sessions worked in " in shown
+    assert f", {why}. To count them here: reflector ingest {kept}/*.jsonl" in shown
+    assert "2 sessions ran in " in shown
 
 
 def test_named_command_counts_the_sessions(agent_here: Agent) -> None:
@@ -61,7 +61,7 @@ def test_named_command_counts_the_sessions(agent_here: Agent) -> None:
     agent_here.call("ingest", *sorted(kept.glob("*.jsonl")))
     shown = _next(agent_here)
     assert "2 sessions since " in shown
-    assert "(2 of 2)" in shown
+    assert "(2 of 2 sessions)" in shown
 
 
 def test_clone_of_the_repository_is_named(agent_here: Agent) -> None:
@@ -70,7 +70,7 @@ def test_clone_of_the_repository_is_named(agent_here: Agent) -> None:
     subprocess.run(["git", "clone", "-q", agent_here.project, clone], check=True, env=quiet)
     _works_in(agent_here, clone, "s-1")
     # A long path takes two lines.
-    words = f"1 session worked in {clone} (the same repository)."
+    words = f"1 session ran in {clone}, a clone of the same repository."
     assert "".join(words.split()) in "".join(_next(agent_here).split())
 
 

@@ -74,7 +74,7 @@ def test_session_has_its_deed_and_a_line(
 
 def test_count_comes_first(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, _command("git commit").runs("make lint", ""))
-    assert shown[0] == "counted  not run first in the only session that committed"
+    assert shown[0] == "counted  not run beforehand in the only session that committed"
 
 
 @pytest.mark.parametrize(("number", "is_shown"), [(LINT, True), (KIND, False)])
@@ -114,18 +114,18 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
     others = [Session("s-2").runs("git commit", ""), Session("s-3").runs("ls", "")]
     shown = _lines(agent_here, LINT, done, *others)
     assert [line.split()[4] for line in shown[1:3]] == ["not", "ran"]
-    assert shown[3].strip() == "not seen in 1 session: s-3"
+    assert shown[3].strip() == "nothing counted in 1 session: s-3"
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (KIND, "needs a judge: no command or edit shows if the agent followed it"),
+        (KIND, "needs a judge: no command or edit shows whether the agent followed it"),
         (
             FACT,
-            "a fact, so no session can break it; calls cannot show its use",
+            "a fact, so no session can break it; reflector cannot count its use",
         ),
-        (NOTE, "a fact, so no session can break it; named in 1 of 1 session"),
+        (NOTE, "a fact, so no session can break it; the agent named it in 1 of 1"),
     ],
 )
 def test_line_without_counts_has_a_reason(agent_here: Agent, number: int, words: str) -> None:
@@ -168,13 +168,13 @@ def test_lines_fit_the_screen(agent_here: Agent) -> None:
     shown = _lines(agent_here, LINT, *many)
     assert len(shown) <= 14
     assert max(map(len, shown)) <= 80
-    assert shown[-1].strip() == "and 8 more"
+    assert shown[-1].strip() == "and 8 more sessions"
 
 
 def test_figures_are_those_of_the_page(agent_here: Agent) -> None:
     _lines(agent_here, LINT, _command("git commit"), Session("s-2").runs("git commit", ""))
     [row] = [row for row in agent_here.json("check")["lines"] if row["place"] == "CLAUDE.md:3"]
-    assert row["evidence"] == ["run first in 0 of 2 sessions that committed"]
+    assert row["evidence"] == ["run beforehand in 0 of 2 sessions that committed"]
     assert _lines(agent_here, LINT)[0] == f"counted  {row['evidence'][0]}"
 
 
@@ -238,7 +238,7 @@ def test_evidence_of_a_course_is_shown(agent_here: Agent, rule: str, line: str) 
 def test_page_names_the_first_row(agent_here: Agent) -> None:
     _lines(agent_here, LINT, _command("eval()"), Session("s-2").runs("git commit", ""))
     shown = agent_here.call("check").out
-    assert "The sessions behind a row: reflector blame CLAUDE.md:4" in shown
+    assert "To see the sessions of a rule: reflector blame CLAUDE.md:4" in shown
 
 
 def test_evidence_of_an_import_names_its_file(agent_here: Agent) -> None:
@@ -279,8 +279,8 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
     (agent_here.project / "CLAUDE.md").write_text(text)
     shown = _lines(agent_here, LINT, _command("make lint"), Session("s-2").runs("git commit", ""))
     assert shown[:2] == [
-        "counted  needs a judge: it is unknown when the rule applies",
-        "         ran `make lint`, which the rule asks for, in 1 of 2 sessions",
+        "counted  needs a judge: reflector cannot see when the rule applies",
+        "         the agent ran `make lint`, as the rule asks, in 1 of 2 sessions",
     ]
 
 
@@ -293,7 +293,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                 "Run both `ruff check` and `ruff format`.",
                 "ls",
                 "needs a judge",
-                ["it is unknown", "0 of 2"],
+                ["cannot see when", "0 of 2"],
             ),
             (
                 "Never commit secrets, use `.env`.",
@@ -307,17 +307,22 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                 "never came up",
                 ["did not come up in 2 sessions", "0 of 2"],
             ),
-            ("Be kind to your readers.", "ls", "needs a judge", ["no command or edit shows if"]),
+            (
+                "Be kind to your readers.",
+                "ls",
+                "needs a judge",
+                ["no command or edit shows whether"],
+            ),
             (
                 "Run `ruff check`.",
                 "ruff check",
                 "needs a judge",
                 [
-                    "unknown",
-                    "ran `ruff check`, which the rule asks for, in 1 of 2 sessions",
+                    "cannot see when",
+                    "the agent ran `ruff check`, as the rule asks, in 1 of 2 sessions",
                     "0 of 2",
                     "ruff check",
-                    "not seen in 1 session",
+                    "nothing counted in 1 session",
                 ],
             ),
         ],
@@ -377,7 +382,7 @@ def test_rule_of_playbook_shows_its_sessions(agent_here: Agent) -> None:
 
 
 def test_long_count_keeps_its_end() -> None:
-    count = f"ran `{'a ' * 30}b`, which the rule asks for, in 2 of 22 sessions"
+    count = f"the agent ran `{'a ' * 30}b`, as the rule asks, in 2 of 22 sessions"
     shown = [*evidence_lines(LineEvidence([count], [], 0))]
     assert " ".join(line[9:] for line in shown) == count
     assert max(map(len, shown)) <= 80

@@ -23,20 +23,20 @@ def lines_of(facts: PageFacts, *, whole: bool = False) -> list[str]:
 
 def test_page_shows_the_rules_to_look_at() -> None:
     assert lines_of(shop()) == [
-        "CLAUDE.md: 13 rules, 18 facts, 940 tokens at each start",
+        "CLAUDE.md: 13 rules, 18 facts, 940 tokens per session",
         "32 sessions since 1 Aug, 11 since the last edit. Nothing was sent anywhere.",
         "LOOK AT THESE",
         "  14  Never use `strings.Contains` in parsers.",
         "      Claude wrote it in 6 of 11 sessions; before the rule, in 4 of 21",
         "  33  Answer each review comment in its own thread.",
-        "      you said it again in 4 of 11 sessions, last on Friday",
+        "      you repeated this rule in 4 of 11 sessions, last on Friday",
         '   +  "use pnpm, not npm"               not in a rule; you said it in 5 sessions',
         "  21  Run `make lint` before you commit.   run in 3 of 9 sessions that committed",
         "  40  Put translations into `locales/`.         locales/ does not exist any more",
-        'FOLLOWED 1, first "Run `make test` after…" (11 of 11; before the rule, 20 of 21)',
-        "NEVER CAME UP 1 (9 tokens)   NEEDS A JUDGE 7",
-        "Everything, with the sessions of a + row: check --all",
-        "Keep these counts when your agent deletes its sessions: reflector install",
+        'FOLLOWED: 1 rule, such as "Run `make test` after each chan…" (11 of 11 sessions)',
+        "NEVER CAME UP: 1 rule (9 tokens)   NEEDS A JUDGE: 7 rules",
+        "To see every rule, and the sessions of a + row: check --all",
+        "To keep these counts when your agent deletes its sessions: reflector install",
     ]
 
 
@@ -56,11 +56,11 @@ PAGES = {
     "older than its file": (older, "none, because every session is older than these rules."),
     "no sessions": (
         lambda: page(rule(since=counts(0)), sessions=0, first=None, since_edit=None),
-        "No session of this folder was found. Nothing was sent anywhere.",
+        "reflector found no session of this folder. Nothing was sent anywhere.",
     ),
     "no git": (
         lambda: page(rule(since=counts(0), unknown=counts(9, said=2)), since_edit=None),
-        "you said it again in 2 of 9 sessions",
+        "you repeated this rule in 2 of 9 sessions",
     ),
     "Chinese": (lambda: page(rule(3, CHINESE, since=counts(said=2))), "   3  每次提交之前"),
     "many rules": (
@@ -69,11 +69,11 @@ PAGES = {
     ),
     "many files": (
         lambda: page(files=tuple(FileFacts(f"rules/{name}.md", 2, 1, 40) for name in "abcde")),
-        "5 files: 10 rules, 5 facts, 200 tokens at each start",
+        "5 files: 10 rules, 5 facts, 200 tokens per session",
     ),
     "a line break in a name": (
         lambda: page(files=(FileFacts("a\nLOOK AT THESE: none.md", 1, 0, 40),)),
-        "a LOOK AT THESE: none.md: 1 rule, 0 facts, 40 tokens at each start",
+        "a LOOK AT THESE: none.md: 1 rule, 0 facts, 40 tokens per session",
     ),
     "only imports": (
         lambda: page(files=(FileFacts("CLAUDE.md", 0, 0, 3, imports=("AGENTS.md",)),)),
@@ -126,7 +126,7 @@ def test_whole_page_shows_every_rule_in_full() -> None:
 @pytest.mark.parametrize(
     ("rules", "evidence"),
     [
-        ((), "you asked for tests in 3 sessions; no rule does"),
+        ((), "you asked for tests in 3 sessions; no rule asks for it"),
         (("CLAUDE.md:9",), "you asked for tests in 3 sessions; see CLAUDE.md:9"),
     ],
 )
@@ -140,8 +140,8 @@ def test_topic_names_the_rules_about_it(rules: tuple[str, ...], evidence: str) -
 @pytest.mark.parametrize(
     ("rules", "reason"),
     [
-        ((), "To make your words a rule"),
-        (("CLAUDE.md:8",), "Strengthen CLAUDE.md:8, or add a rule"),
+        ((), "To turn your words into a rule"),
+        (("CLAUDE.md:8",), "Improve CLAUDE.md:8, or add a rule"),
     ],
 )
 def test_page_of_your_words_ends_with_a_command(rules: tuple[str, ...], reason: str) -> None:
@@ -155,13 +155,13 @@ def test_line_of_parts_leaves_its_command_whole() -> None:
     rules = [rule(index, has_words=True, tokens=999_999) for index in range(200)]
     rules += [rule(900 + index, since=counts(0), before=counts(5)) for index in range(200)]
     rules += [rule(1_900 + index) for index in range(200)]
-    assert "Everything: check --all" in lines_of(page(*rules))
+    assert "To see every rule: check --all" in lines_of(page(*rules))
 
 
 @pytest.mark.parametrize(("since", "unknown"), [(0, 9), (11, 1)])
 def test_page_names_sessions_of_unknown_start(since: int, unknown: int) -> None:
     shown = lines_of(page(rule(since=counts(since), unknown=counts(unknown))))
-    assert f"Sessions that may be older than a rule also count: up to {unknown}." in shown
+    assert f"Up to {unknown} of these sessions may be older than a rule. They count too." in shown
 
 
 @pytest.mark.parametrize(("since_edit", "number"), [(0, "none"), (11, "11"), (32, "all")])
@@ -191,7 +191,7 @@ def quiet() -> PageFacts:
 def test_page_without_a_fault_shows_counts() -> None:
     shown = lines_of(quiet())
     assert shown[3] == "OTHER COUNTS"
-    assert [line.split()[0] for line in shown[4:10]] == ["7", "ran", "6", "ran", "30", "NEEDS"]
+    assert [line.split()[0] for line in shown[4:10]] == ["7", "the", "6", "the", "30", "NEEDS"]
     assert shown[5].strip().endswith("in 2 of 9 sessions")
     assert shown[8].endswith("named in 0 of 32 sessions")
 
@@ -225,7 +225,7 @@ def test_places_of_several_files_are_shown() -> None:
 
 def test_followed_before_the_line_existed_is_named() -> None:
     shown = lines_of(shop(), whole=True)
-    assert any("also followed before the rule existed" in line for line in shown)
+    assert any("sessions also followed it before the rule existed" in line for line in shown)
 
 
 def test_command_to_copy_is_whole() -> None:
@@ -241,7 +241,7 @@ def test_rows_with_the_same_evidence_take_one_line() -> None:
     alike = [replace(lint, place=f"CLAUDE.md:{len(text)}", text=text) for text in texts]
     assert lines_of(page(*alike))[3:6] == [
         f"  55  {texts[0]}",
-        "      not run first in the only session that committed",
+        "      not run beforehand in the only session that committed",
         f" 106  Always run `make {'x' * 46}…  as above",
     ]
 

@@ -102,9 +102,9 @@ def test_repeated_sessions_of_a_task_are_no_evidence(yes: int, no: int) -> None:
 @pytest.mark.parametrize(
     ("given_answers", "words"),
     [
-        (answers(14, 0), "followed 14 of 14"),
-        (answers(1, 19), "not followed 19 of 20"),
-        (answers(0, 14, "helped"), "harmful 14 of 14"),
+        (answers(14, 0), "followed in 14 of 14 sessions"),
+        (answers(1, 19), "not followed in 19 of 20 sessions"),
+        (answers(0, 14, "helped"), "harmful in 14 of 14 sessions"),
         (answers(7, 7), None),
         (Answers(), None),
     ],

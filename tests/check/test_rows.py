@@ -34,12 +34,12 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
         rule(
             judged_since=answers(2, 12),
             judged_before=answers(5, 1),
-            result="not followed 12 of 14",
+            result="not followed in 12 of 14 sessions",
         ),
         "broken in 12 of 14 sessions that a judge read; before the rule, in 1 of 6",
     ),
     "harmful": (
-        rule(judged_since=answers(1, 13, "helped"), result="harmful 13 of 14"),
+        rule(judged_since=answers(1, 13, "helped"), result="harmful in 13 of 14 sessions"),
         "harmed in 13 of 14 sessions in which it came up",
     ),
     "forbidden": (
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
     ),
     "said again": (
         rule(since=counts(said=4), last_said=Reminder("x", date(2026, 11, 3))),
-        "you said it again in 4 of 11 sessions, last on 3 Nov",
+        "you repeated this rule in 4 of 11 sessions, last on 3 Nov",
     ),
     "not run": (
         rule(since=counts(came_up=9, run=3, done=3), before=counts(20, came_up=8, run=1), **_RUNS),
@@ -133,11 +133,9 @@ def test_followed_before_needs_five_sessions(
     [
         ("`npm`", "used `npm`"),
         ("`src/made/`", "changed files in `src/made/`"),
-        ("a push to the main branch", "made a push to the main branch"),
-        ("a title without a type", "wrote a title without a type"),
-        ("a read of `a` or a read of `b`", "read `a` or `b`"),
-        ("a change of `a` or a change of `b`", "changed `a` or `b`"),
-        ("a commit after tests failed", "made a commit after tests failed"),
+        ("pushed to the main branch", "pushed to the main branch"),
+        ("wrote a title without a type", "wrote a title without a type"),
+        ("read `a` or read `b`", "read `a` or read `b`"),
     ],
 )
 def test_part_that_a_rule_speaks_against_is_named(breached: str, deed: str) -> None:
@@ -163,7 +161,7 @@ def test_bold_signs_are_not_shown(text: str, words: str) -> None:
 )
 def test_sessions_of_unknown_start_count(since: Counts, words: str) -> None:
     facts = rule(since=since, unknown=counts(9, said=2))
-    assert rows_of(page(facts), TODAY)[0].evidence == (f"you said it again {words}",)
+    assert rows_of(page(facts), TODAY)[0].evidence == (f"you repeated this rule {words}",)
 
 
 def test_session_of_unknown_start_may_know_the_rule() -> None:
@@ -178,22 +176,25 @@ def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     assert part_of(unknown) is Part.JUDGE
     assert part_of(replace(unknown, lacks_start=False)) is Part.UNSEEN
     assert category_words(unknown) == (
-        "needs a judge: the start of a session that committed is missing"
+        "needs a judge: the transcript of a session that committed lacks its start"
     )
 
 
 @pytest.mark.parametrize(("sessions", "words"), [(1, "1 of 1 session"), (2, "1 of 2 sessions")])
 def test_number_agrees_with_its_noun(sessions: int, words: str) -> None:
     counted = rule(names_command=True, ran="`a b`", since=counts(sessions, ran=1))
-    shown = f"ran `a b`, which the rule asks for, in {words}"
+    shown = f"the agent ran `a b`, as the rule asks, in {words}"
     assert [*known_words(counted, Speech("Claude", TODAY))] == [shown]
 
 
 @pytest.mark.parametrize(
     ("ran", "shown"),
     [
-        ("`insta`", "named `insta` in a command in 2 of 9 sessions, which decides nothing"),
-        ("a commit after tests passed", "made a commit after tests passed in 2 of 9 sessions"),
+        ("`insta`", "a command contained `insta` in 2 of 9 sessions, which is not evidence"),
+        (
+            "committed after tests passed",
+            "the agent committed after tests passed in 2 of 9 sessions",
+        ),
     ],
 )
 def test_named_act_is_told_from_a_mention(ran: str, shown: str) -> None:

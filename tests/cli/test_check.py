@@ -117,7 +117,7 @@ def test_check_shows_the_answers_of_judges_with_quotes(fresh: Agent, api: Api) -
     ignored = "reflector ignored 12 answers, because an answer counts only if its quote is in"
     assert f"{ignored} the session." in ran.err
     assert "Nothing was sent anywhere" not in ran.out
-    assert "you said it again in 4 of 4 sessions" in ran.out
+    assert "you repeated this rule in 4 of 4 sessions" in ran.out
     assert "broken in 4 of 4 sessions that a judge read, too few to tell" in " ".join(
         fresh.call("check", "--all").out.split()
     )
@@ -178,14 +178,14 @@ def test_free_check_sends_and_leaves_nothing(fresh: Agent, api: Api) -> None:
     assert shown[0].startswith("CLAUDE.md: 6 rules, 1 fact, ")
     assert shown[1].endswith(" Nothing was sent anywhere.")
     assert '   +  "Ask me before you add a dependency."' in shown
-    assert any(line.startswith("NEEDS A JUDGE 5 ") for line in shown)
+    assert any(line.startswith("NEEDS A JUDGE: 5 rules") for line in shown)
     assert shown[-1].endswith(": reflector install")
 
 
 def test_price_of_a_judge_is_before_its_command(fresh: Agent) -> None:
     shown = " ".join(fresh.call("check").out.split())
     priced = (
-        r"To judge the 5: 4 sessions read by Anthropic's API, "
+        r"To judge 5 rules: 4 sessions read by Anthropic's API, "
         r"at most [\d,]+ tokens, \$0\.\d\d: "
     )
     assert re.search(priced + "reflector check --judge anthropic", shown)
@@ -216,7 +216,7 @@ def test_named_judge_that_is_absent_is_named(fresh: Agent) -> None:
 
 def test_page_without_sessions_names_the_next_step(fresh: Agent) -> None:
     shown = fresh.call("check", "--since", "2999-01-01").out
-    assert "No session of this folder was found. Nothing was sent anywhere." in shown
+    assert "reflector found no session of this folder. Nothing was sent anywhere." in shown
     assert "Use your agent here" in shown
 
 
@@ -225,7 +225,7 @@ def test_rules_newer_than_every_session_need_no_judge(fresh: Agent) -> None:
     git(fresh, "commit", "--quiet", "--all", "-m", "rules")
     shown = fresh.call("check").out
     assert "NEWER THAN ALL SESSIONS" in shown
-    assert "After your next session: reflector" in shown
+    assert "After your next session, run: reflector" in shown
     assert "--judge" not in shown
 
 
@@ -461,7 +461,9 @@ def test_agent_that_may_not_judge_is_named(fresh: Agent) -> None:
     consent.write_text(json.dumps({"codex": {"path": "/usr/bin/codex", "environ": {}}}))
     fresh.environ = {"REFLECTOR_BACKEND": "agent", "PATH": "/bin"}
     err = fresh.call("check", "--dry-run").err
-    assert "4 Claude Code sessions skipped: Claude Code may not judge yet. Allow it" in err
+    assert (
+        "Claude Code did not judge 4 Claude Code sessions, because it needs your permission." in err
+    )
     assert fresh.json("check", "--dry-run")["questions"] == 0
 
 
@@ -591,7 +593,7 @@ def test_day_without_sessions_is_named(fresh: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("options", "sessions"),
-    [("", "4 sessions since"), ("-n 2", "2 sessions since"), ("--since 2999-01-01", "No session")],
+    [("", "4 sessions since"), ("-n 2", "2 sessions since"), ("--since 2999-01-01", "no session")],
 )
 def test_options_limit_recorded_sessions_too(fresh: Agent, options: str, sessions: str) -> None:
     fresh.call("history")

@@ -213,9 +213,9 @@ def test_rule_is_loaded_at_its_files(message: Message, *, is_loaded: bool) -> No
 @pytest.mark.parametrize(
     ("rule", "shown"),
     [
-        (TITLES, "a title of more than 50 characters"),
-        ("Never amend commits.", "`--amend`"),
-        ("Never read `.env`.", "a read of `.env`"),
+        (TITLES, "wrote a title of more than 50 characters"),
+        ("Never amend commits.", "amended a commit"),
+        ("Never read `.env`.", "read `.env`"),
     ],
 )
 def test_token_has_a_name_for_the_page(rule: str, shown: str) -> None:
