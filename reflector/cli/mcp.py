@@ -50,10 +50,10 @@ _MOST_REASON = 300
 
 _INSTRUCTIONS = """\
 The playbook contains rules from earlier sessions, and shows how often each helped or harmed.
-The best rules are shown
-when a session starts; search_playbook finds the others. When a rule influences your reasoning, \
+You see the best rules
+when a session starts. search_playbook finds the others. When a rule influences your reasoning, \
 cite its name in your
-visible answer, in brackets: [pat-001], or [pat-001 wrong: why] if it turned out wrong or did \
+visible answer, in brackets: [pat-001], or [pat-001 wrong: why] if the rule was wrong or did \
 not fit."""
 
 
@@ -102,10 +102,10 @@ class _Tools:
         self._place = place
 
     def search_playbook(self, query: str, section: Section | None = None) -> list[dict[str, Any]]:
-        """Find advice in the project's playbook and the user's own, the most fitting first; at most
-        20 bullets.
+        """Find rules in the project's playbook and in the user's own playbook. Returns at most 20
+        rules, the best match first.
 
-        query: a few words; "" lists the best bullets. section: pat (patterns), mis (mistakes to
+        query: a few words; "" lists the best rules. section: pat (patterns), mis (mistakes to
         avoid), pref (user preferences), ctx (project context) or oth.
         """
         bullets: dict[str, Bullet] = {}
@@ -119,8 +119,8 @@ class _Tools:
         return [json_of(bullet) for bullet in bullets_about(candidates, query)[:_MOST_BULLETS]]
 
     def why(self, name: str) -> dict[str, Any]:
-        """Explain a bullet's counts: who judged it helpful or harmful in which session, and why;
-        the last 20 steps.
+        """Explain a rule's counts. Returns the last 20 verdicts on the rule, each with its session
+        and reason.
 
         name: such as pat-001.
         """
@@ -152,7 +152,8 @@ class _Tools:
             if row is not None:
                 return row, blame_bullet(ledger, row.name)
         raise click.UsageError(
-            f"the playbook does not have a rule {clean(name, 64)!r}; search_playbook finds names"
+            f"the playbook does not have a rule {clean(name, 64)!r}; to find a rule, call "
+            "search_playbook"
         )
 
     def propose_change(
@@ -163,12 +164,12 @@ class _Tools:
         section: Section | None = None,
         names: list[str] | None = None,
     ) -> dict[str, Any]:
-        """Propose a change of the playbook; a person decides, unless it is set up otherwise.
+        """Propose a change of the playbook. The user decides, unless the user's settings accept it.
 
-        kind: add (text, section), revise (names: one, text), merge (names: two or more, text) or
-        remove (names: one). text: one sentence that helps in later sessions, at most 500
+        kind: add (text, section), revise (text, one name), merge (text, two or more names) or
+        remove (one name). text: one sentence that helps in later sessions, at most 500
         characters, without secrets. section: pat (patterns), mis (mistakes to avoid), pref (user
-        preferences), ctx (project context) or oth. reason: what happened that taught it.
+        preferences), ctx (project context) or oth. reason: the event that shows the need.
         """
         with _errors_for_the_agent(), self._place.again().pipeline() as pipeline:
             plain = [NAME.convert(name, None, None) for name in names or ()]
@@ -197,15 +198,16 @@ class _Tools:
                 answer |= {"state": "approved", "name": bullet.name}
             elif accepts:
                 answer["why"] = (
-                    f"reflector accepts at most {MOST_ACCEPTED} proposals a day without the "
-                    "user. The user decides about this one: `reflector review`"
+                    f"reflector accepts at most {MOST_ACCEPTED} proposals a day without asking "
+                    "the user. The user decides on this proposal with `reflector review`"
                 )
         return {key: value for key, value in answer.items() if value is not None}
 
     def lesson_outcome(self, lesson: str, outcome: Said, why: str) -> dict[str, Any]:
         """Say whether a lesson that you applied helped (good) or misled (bad).
 
-        lesson: its id or the beginning of it. why: what happened, such as the test that passes now.
+        lesson: the id of the lesson, or its beginning. why: the reason, such as a test that
+        passes now.
         """
         with _errors_for_the_agent(), self._place.again().changing() as ledger:
             if outcome not in SAID:

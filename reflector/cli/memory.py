@@ -180,7 +180,7 @@ def _bring_up_to_date(place: Place) -> str:
         with place.changing(begins=True) as ledger:
             place.note(bring_up_to_date(project, ledger))
         if is_begun:
-            started = "reflector started a ledger for the history of memory files"
+            started = "reflector created a ledger for changes of memory files"
             place.note([f"{started}: {project.ledger_file}"])
     except (OSError, LedgerError) as error:
         return str(error)
@@ -239,9 +239,9 @@ def print_log(
         not_gits = (change for change in newest if change.fact("source") != GIT)
         ways = ((change, _way_back(place, change)[0]) for change in not_gits)
         change, command = next((way for way in ways if way[1]), (newest[0], ""))
-        note(f"To see the changed lines: {place.command('show', change.place)}")
+        note(f"To see change {change.place}: {place.command('show', change.place)}")
         if command:
-            note(f"To undo this change: {command}")
+            note(f"To undo change {change.place}: {command}")
 
 
 def _way_back(place: Place, change: Change) -> tuple[str, str]:
@@ -259,12 +259,12 @@ def _way_back(place: Place, change: Change) -> tuple[str, str]:
 
 def _note_way_back(place: Place, change: Change) -> None:
     command, why = _way_back(place, change)
-    removes = "" if change.before else " (this removes the file)"
+    removes = "" if change.before else " and remove the file"
     if command:
         size = "" if change.fact("kind") == "deleted" else f" ({_size(change)})"
         note(f"To undo this whole change{size}{removes}: {command}")
     elif why:
-        note(f"This change cannot be undone: {why}")
+        note(f"reflector cannot undo this change: {why}")
 
 
 def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
@@ -272,8 +272,8 @@ def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
     named = named or [one for one in changes if one.fact("session").startswith(topic)]
     if not named:
         raise click.UsageError(
-            f"no change of a file or session {safe(topic)!r} is recorded; see "
-            f"`{place.command('log', '--memory')}`"
+            f"{safe(topic)!r} is not a file or session with a recorded change. To list the "
+            f"changes: {place.command('log', '--memory')}"
         )
     return named
 
@@ -299,7 +299,7 @@ def when_words(change: Change) -> str:
 
 def _size(change: Change) -> str:
     if change.fact("kind") == "deleted":
-        return "gone"
+        return "deleted"
     added, removed = (len(change.lines(name)) for name in ("added", "removed"))
     return " ".join(f"{sign}{count}" for sign, count in (("+", added), ("-", removed)) if count)
 
@@ -307,10 +307,10 @@ def _size(change: Change) -> str:
 def _who(change: Change) -> str:
     words = change.author
     if change.fact("kind") == "deleted" and change.before != UNSEEN:
-        words += f" (had {counted(len(change.lines('removed')), 'line')})"
+        words += f" (the file had {counted(len(change.lines('removed')), 'line')})"
     if change.undone_at:
-        return f"{words} (undone at {change.undone_at})"
-    return words if is_restorable(change) else f"{words} (not kept)"
+        return f"{words} (undone by change {change.undone_at})"
+    return words if is_restorable(change) else f"{words} (earlier version not kept)"
 
 
 def change_named(stores: Sequence[Store], text: str) -> Change | None:
@@ -354,8 +354,8 @@ def refuse_session(place: Place, text: str) -> None:
         sessions = {one.fact("session") for one in changes_in(stores, _root(place))}
     if any(session.startswith(text) for session in sessions if session):
         raise click.UsageError(
-            f"session {safe(text)} is not recorded, but its changes of memory files are; see "
-            f"`{place.command('log', '--memory', text)}`"
+            f"reflector did not record session {safe(text)}, only its changes of memory files. To "
+            f"list these changes: {place.command('log', '--memory', text)}"
         )
 
 
@@ -363,7 +363,8 @@ def _needed(place: Place, stores: Sequence[Store], text: str) -> Change:
     change = change_named(stores, text)
     if change is None:
         raise click.UsageError(
-            f"{text} is not a change of a watched file; see `{place.command('log', '--memory')}`"
+            f"{text} is not a change of a memory file. To list these changes: "
+            f"{place.command('log', '--memory')}"
         )
     return change
 
@@ -438,15 +439,15 @@ def _note_unrecorded(place: Place, file: str, lines: Sequence[Line]) -> None:
     project = place.project()
     if file.startswith("~") and project.config.memory != "off" and not project.config.memory_user:
         note(
-            "reflector does not record your own files. To record them from now on: reflector "
-            "config set --global memory_user true"
+            "reflector does not record changes of files in your home folder. To record them from "
+            "now on: reflector config set --global memory_user true"
         )
     elif not file.startswith(("~", "/")) and file not in Table(project.root, "project").files:
         is_in_git = git_says(project.root, "ls-files", "--", file)
         at = f"-L {lines[0].number},{lines[-1].number} {quote(file)}"
         note(
-            f"reflector does not watch {file}."
-            + (f" To ask git: git blame {at}" if is_in_git else "")
+            f"reflector does not record changes of {file}."
+            + (f" To see its authors in git: git blame {at}" if is_in_git else "")
         )
 
 
@@ -476,15 +477,15 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
         with suppress(OSError, KeyError):
             return each.files[file].read()
         if why := each.unwatched.get(file):
-            raise click.UsageError(f"{file} is not watched, because it {why}")
+            raise click.UsageError(f"reflector does not record changes of {file}, because it {why}")
     if not changes and root is not None:
         # A file that agents load only in its folder is not watched.
         with suppress(OSError):
             return read_bounded(root / file, _MOST_BYTES)
     if not changes:
         raise click.UsageError(
-            f"{file} does not exist, and no change of it is recorded; see "
-            f"`{place.command('log', '--memory')}`"
+            f"{file} does not exist, and reflector did not record a change of this file. To list "
+            f"the changes of other files: {place.command('log', '--memory')}"
         )
     return read_watched(changes[-1]) or b""
 
@@ -529,7 +530,7 @@ def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
         change = written[-1].written
         if change is not None:
             see = place.command("show", change.place)
-            note(f"({change.place}) is the number of a change. To see the change: {see}")
+            note(f"({change.place}) is the number of a change. To see this change: {see}")
 
 
 def _day(change: Change | None) -> str:
@@ -586,7 +587,7 @@ def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
             origin = f" ({_short_who(former.written)}, {_day(former.written)})"
         yield "was", f'"{former.text}"{origin}'
     if len(line.was) > _MOST_FORMER:
-        yield "", "and other lines"
+        yield "", f"and {counted(len(line.was) - _MOST_FORMER, 'more line')}"
 
 
 def undo_memory(
@@ -634,13 +635,14 @@ def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Chan
         one for one in changes if one.fact("session").startswith(text) and one.fact("by") == AGENT
     ]
     ids = {one.fact("session") for one in named}
-    see = f"see `{place.command('log', '--memory')}`"
+    see = f"To list the changes of other sessions: {place.command('log', '--memory')}"
     if not ids:
-        raise click.UsageError(f"session {safe(text)!r} changed no watched file; {see}")
+        raise click.UsageError(f"session {safe(text)!r} did not change a memory file. {see}")
     if len(ids) > 1:
         several = ", ".join(sorted(ids))
         raise click.UsageError(
-            f"{safe(text)!r} matches the sessions {several}; write more characters"
+            f"the ids of several sessions begin with {safe(text)!r}: {several}. Give more "
+            "characters of the id"
         )
     if chosen := [one for one in named if not one.undone_at]:
         return chosen
@@ -655,7 +657,8 @@ def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:
     named = _of_file(place, changes, text)
     if not named:
         raise click.UsageError(
-            f"no change of {safe(text)} is recorded; see `{place.command('log', '--memory')}`"
+            f"reflector did not record a change of {safe(text)}. To list the changes of other "
+            f"files: {place.command('log', '--memory')}"
         )
     undone = [one for one in named if one.undone_at and one.fact("source") != UNDO]
     return newest_of(named) or (undone or named)[-1]
@@ -681,14 +684,15 @@ def _restored_json(place: Place, version: Restored) -> RestoredJson:
 def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
     """Print the restored file and the command that undoes it; for a dry run, the difference."""
     name = shown_name(version.file)
-    verb = "would be" if dry_run else "is"
     if version.then is None:
-        prose(f"{name} {'would be' if dry_run else 'was'} removed.")
+        prose(f"reflector {'would remove' if dry_run else 'removed'} {name}.")
     elif version.is_whole:
-        prose(f"{name} {verb} as it was before change {version.places[0]}.")
+        restores = "would restore" if dry_run else "restored"
+        prose(f"reflector {restores} {name} to its text before change {version.places[0]}.")
     else:
-        gone = "would undo" if dry_run else "undid"
-        prose(f"{name}: `undo` {gone} only the lines of change {', '.join(version.places)}.")
+        undoes = "would undo" if dry_run else "undid"
+        places = ", ".join(version.places)
+        prose(f"reflector {undoes} only the lines of change {places} in {name}.")
     for why in version.left:
         note(why)
     if dry_run:

@@ -52,10 +52,10 @@ as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
-    help="Answer as of a date, a position or a session.",
+    help="Use the state at a date, position or session.",
 )
 #: The reason for a decision. It is None without a reason.
-why_option = click.option("--why", metavar="REASON", help="Reason, which the ledger keeps.")
+why_option = click.option("--why", metavar="REASON", help="Reason, which is stored in the ledger.")
 #: Agreement in advance. See `agreed`.
 yes_option = flag("--yes", help="Do not ask for confirmation.")
 
@@ -245,7 +245,8 @@ def find_bullet(ledger: Ledger, name: str, then: Past | None = None) -> BulletRo
         return row
     if then is not None and bullet_named(ledger, name) is not None:
         raise click.UsageError(
-            f"{name} did not exist yet at position {then.position}. See 'reflector show {name}'."
+            f"{name} did not exist yet at position {then.position}. To see its history: "
+            f"`reflector show {name}`"
         )
     raise click.UsageError(
         f"the playbook does not have a rule {safe(name)!r}.{_suggestion(ledger, name)}"
@@ -277,14 +278,14 @@ def _suggestion(ledger: Ledger, name: str) -> str:
 
     if is_name(name) and not is_below(name, USER_FIRST):
         return (
-            " A rule with such a name belongs to your own playbook; see 'reflector --user list "
-            "--removed'."
+            " This name is for a rule of your own playbook. To list those rules: `reflector "
+            "--user list --removed`"
         )
     rows = ledger.rows()
     live = [row.name for row in rows if row.status == "live"]
     every = [row.name for row in rows]
     near = get_close_matches(name.lower(), live, n=1) or get_close_matches(name.lower(), every, n=1)
-    return f" Did you mean {near[0]}?" if near else " See 'reflector list --removed'."
+    return f" Did you mean {near[0]}?" if near else " To list all rules: `reflector list --removed`"
 
 
 def _bare(name: str) -> str:
@@ -304,7 +305,7 @@ def _name_at(place: Place, text: str) -> str:
     if name is None:
         adopt = place.command("adopt", shlex.quote(file))
         raise click.UsageError(
-            f"reflector does not know a rule at {text}. To name the rules of {file}: {adopt}"
+            f"no rule with a name begins at {text}. To give names to the rules of {file}: {adopt}"
         )
     return name
 
@@ -357,8 +358,8 @@ class _Line(click.ParamType[Any]):
                 return FileLine(file, int(number))
             if file.endswith(".md") and not (ctx.obj.folder() / file).is_file():
                 self.fail(
-                    f"{safe(file)} does not exist here, and agents do not load such a file; "
-                    f"see `{ctx.obj.command('log', '--memory')}`"
+                    f"{safe(file)} does not exist here, and reflector did not record a change of "
+                    f"this file. To list other changes: {ctx.obj.command('log', '--memory')}"
                 )
         return NAME.convert(value, param, ctx)
 

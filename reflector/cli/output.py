@@ -206,7 +206,7 @@ def table(
         for line in (*_below(others, text, lead, room), *_note_line(row_note, room)):
             click.echo(line)
     if omitted:
-        note(f"Not shown, because the screen is narrow: {', '.join(omitted)}.")
+        note(f"The screen is too narrow for these columns: {', '.join(omitted)}.")
     return omitted
 
 

@@ -82,7 +82,7 @@ class ListedJson(BulletRow):
     @property
     def votes(self) -> str:
         """Its votes for helped and for harmed, and the sessions without a vote."""
-        words = f"{self.helped:.3g}, harmed {self.harmed:.3g}"
+        words = f"{self.helped:.3g} helped, {self.harmed:.3g} harmed"
         rest = ((self.neither, "neither"), (self.undecided, "undecided"))
         return words + "".join(f", {number} {word}" for number, word in rest if number)
 
@@ -191,7 +191,7 @@ def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
 
     marks  the votes of its recent sessions
     """
-    yield f"Helped {listed.votes}{': too few to tell' if 0 < votes.total < FEWEST else ''}."
+    yield f"Votes: {listed.votes}{': too few to tell' if 0 < votes.total < FEWEST else ''}."
     if votes.total >= FEWEST:
         yield f"Helped in {votes.words}."
     last = f", last {day_words(listed.last_cited)}" if listed.last_cited else ""
@@ -204,7 +204,7 @@ def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
         yield f"Counters {listed.helpful}/{listed.harmful}: {_COUNTERS}"
 
 
-_COUNTERS = "helpful/harmful as in playbook.json, which also counts repeats and earlier numbers"
+_COUNTERS = "helpful/harmful in playbook.json, with starting values and each verdict of a session"
 _MOST_QUOTES = 3
 #: The orders of `list`.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
@@ -227,14 +227,14 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
-    help="Sort order (default: best), or `model`.",
+    help="Sort order (default: best).",
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @flag("--removed", help="Include removed rules.")
 @click.option(
     "--counting",
     type=click.Choice(COUNTINGS),
-    help="Show the counts under this counting policy.",
+    help="Show counts under another counting policy.",
 )
 @question
 def list_(
@@ -252,7 +252,7 @@ def list_(
     If a rule is in a file, `list` shows the file and the line.
 
     With WORDS, `list` shows only rules that contain at least one of the words, best match first.
-    With --by model, it shows how each rule helped and harmed under each model that the agent used.
+    With --by model, `list` shows the votes on each rule for each model that your agent used.
 
     \b
     CITED     Sessions that cited the rule.
@@ -312,12 +312,12 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
     if known:
         return "No rule matches."
     if asked.then is not None:
-        return "The playbook was empty then."
+        return "The playbook was empty at that time."
     if file := _file_with_rules(asked.place):
         return (
             f"The playbook is empty, and the rules of {file} do not have names yet.\n"
             f"To give them names: {asked.place.command('adopt', file)}\n"
-            f"To see which ones your agent breaks: {asked.place.command('check')}"
+            f"To see which of these rules your agent breaks: {asked.place.command('check')}"
         )
     example = asked.place.command("add", "pat", "'Run the tests before you commit'")
     return f"The playbook is empty. Add a rule: {example}"
@@ -356,8 +356,8 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
     note(
-        f"{differing} of {counted(len(rows), 'rule')} get other counts under {counting}; nothing "
-        "was changed."
+        f"Under {counting}, {differing} of {counted(len(rows), 'rule')} would have other counts. "
+        "Nothing was changed."
     )
     return other
 
@@ -447,8 +447,12 @@ def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, reco
         note(f"COUNTERS: {_COUNTERS}")
     cited = sum(row.cited > 0 for row in rows)
     undecided = sum(row.undecided for row in rows)
-    review = f" {undecided} undecided: {asked.place.command('review')}" if undecided else ""
+    review = ""
+    if undecided:
+        number = counted(undecided, "citation")
+        review = f" To decide on {number} without a verdict: {asked.place.command('review')}"
     total = counted(sum(row.is_rule for row in uses.rows), "rule")
     removed = sum(row.status == "removed" for row in rows)
-    with_removed = f" and {removed} removed" if removed else ""
-    note(f"{len(rows) - removed} of {total}{with_removed} listed, {cited} cited.{review}")
+    with_removed = f", and {counted(removed, 'removed rule')}" if removed else ""
+    listed = f"Listed {len(rows) - removed} of {total}{with_removed}."
+    note(f"{listed} Sessions cited {cited} of them.{review}")

@@ -136,10 +136,10 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 
     def what(event: Event) -> str:
         by = covered.get(event.position)
-        return summary(event) + (f" (retracted at {at[by]})" if by is not None else "")
+        return summary(event) + (f" (retracted at position {at[by]})" if by is not None else "")
 
     event_table(events, what, without="actor")
-    note(f"The reason for each count: {asked.place.command('blame', row.name)}")
+    note(f"To see the reason for each count: {asked.place.command('blame', row.name)}")
 
 
 def _steps_of(asked: Question, row: BulletRow) -> Sequence[Step]:
@@ -185,7 +185,7 @@ def _show_session(asked: Question, session_id: str) -> None:
 
 
 def _show_window(window: Window) -> None:
-    when = f"window {window.position}, recorded {short_time(window.recorded_at)}"
+    when = f"part at position {window.position}, recorded {short_time(window.recorded_at)}"
     reason = f" ({window.reason})" if window.reason else ""
     is_trajectory = window.type == ev.TRAJECTORY_RECORDED
     how = "a trajectory" if is_trajectory else f"by {window.trigger}{reason}"
@@ -203,13 +203,13 @@ def _window_facts(window: Window) -> Iterator[tuple[str, str]]:
     else:
         yield "read", f"{window.records} records of {window.transcript}"
     yield "cited", ", ".join(window.cited)
-    yield "carried", ", ".join(window.carried)
-    yield "retired", ", ".join(window.retired)
+    yield "still open", ", ".join(window.carried)
+    yield "removed", ", ".join(window.retired)
     yield "unknown", ", ".join(window.unknown)
     for name, why in window.said_wrong.items():
         yield "said wrong", f"{name} {why}"
     speakers = unknown_speakers(window.data).items()
-    yield "nobody's", ", ".join(f"{tag} {count}" for tag, count in speakers)
+    yield "no speaker", ", ".join(f"{tag} {count}" for tag, count in speakers)
     yield "not judged", window.gate or ""
     for failure in window.failures:
         yield "failed", failure
@@ -226,11 +226,11 @@ def _reflection_facts(reflection: Reflection) -> Iterator[tuple[str, str]]:
         why = UNCOUNTED.get(disposition, disposition)
         uncounted = "" if tag.counted else f" [not counted: {why}]"
         unquoted = f" ({WITHOUT_A_QUOTE})" if tag.unquoted else ""
-        yield "tag", f"{tag.name} {tag.tag}{uncounted}{unquoted} {tag.rationale or ''}"
+        yield "verdict", f"{tag.name} {tag.tag}{uncounted}{unquoted} {tag.rationale or ''}"
 
 
 def _cost(of: SessionStory | Reflection) -> str:
-    unknown = f", {of.unpriced} judgements without a known price" if of.unpriced else ""
+    unknown = f", and {counted(of.unpriced, 'answer')} of unknown price" if of.unpriced else ""
     return f"{of.tokens:,} tokens, {of.cost_usd:.4f} USD{unknown}"
 
 
@@ -243,7 +243,7 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
     """Explain counts of a rule, or changes of a file.
 
     For a rule, `blame` first lists the sessions that `check` counted. Below them, each row shows a
-    session, its verdict on the rule, the new total and the reason.
+    session, the verdict on the rule, the new total and the reason.
 
     For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows the author and the
     time. `blame` also shows your words before the change, and the text that the line replaced.
@@ -285,7 +285,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         counts = _worth(asked, row, _steps_of(asked, row))
         rows = [("" if number else "since", text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
-        note(f"For its verdicts: {place.command('blame', row.name)}")
+        note(f"To see the verdicts on {row.name}: {place.command('blame', row.name)}")
 
 
 def _print_sessions(place: Place, row: BulletRow) -> None:
@@ -349,17 +349,19 @@ def _state_words(asked: Question, row: BulletRow) -> str:
     """Return a sentence about the state of a rule; "" for an ordinary live one."""
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        return f"The rule was {row.end}. The verdicts on it also count for another rule: {into}"
+        return f"The rule was {row.end}. Its verdicts also count there. To see them: {into}"
     if row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
-        counts = f" Its counts: {asked.place.command('blame', where)}" if where else ""
+        counts = f" To see its counts: {asked.place.command('blame', where)}" if where else ""
         return f"The rule is in {where or 'your file'}.{counts}"
     return f"The rule {'is' if row.is_rule else 'was'} {row.end}." if row.end else ""
 
 
 def _why(step: Step) -> str:
     """Return why a step counts or does not count: its judge, the reason, and the quoted words."""
-    said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
+    said = (
+        f'{step.words or "unknown speaker"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
+    )
     wrong = ""
     if step.said_wrong is not None:
         from reflector.transcripts.citations import CALLED_WRONG
@@ -415,7 +417,7 @@ def log(
 
     A, B and MOMENT are each a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's
     id. With --memory, `log` lists changes of files that agents load. Name a FILE or a session to
-    list only its changes. To undo any change, run `reflector undo POSITION`.
+    list only its changes. To undo a change, run `reflector undo POSITION`.
     """
     if memory:
         from reflector.cli.memory import print_log
@@ -461,15 +463,18 @@ def _print_events(
 
     def summary_of(event: Event) -> str:
         position = undone_at.get(event.event_id)
-        return summary(event) if position is None else f"{summary(event)} (undone at {position})"
+        return (
+            summary(event)
+            if position is None
+            else f"{summary(event)} (undone at position {position})"
+        )
 
     event_table(events, summary_of, empty="No event matches.")
     if events and sys.stdout.isatty():
-        note("`reflector undo POSITION` undoes a change.")
+        note(f"To undo a change: {asked.place.command('undo', 'POSITION')}")
     if is_cut:
-        note(
-            f"These are the {most} newest events. For all: {asked.place.command('log', '-n', '0')}"
-        )
+        every = asked.place.command("log", "-n", "0")
+        note(f"These are the {most} newest events. To list all events: {every}")
 
 
 class _Topic(NamedTuple):

@@ -44,13 +44,12 @@ def reflect(
 ) -> None:
     """Judge recorded sessions.
 
-    Without SESSION, `reflect` judges all sessions that are not judged yet. `reflect` then also
-    judges sessions on which a judge failed earlier, and sessions that waited because a budget was
-    spent. SESSION is the id of a session, or the beginning of the id. If you name a session,
-    `reflect` judges this session even if a budget is spent or a judge failed earlier. `reflect`
-    does not judge a judged session again. --judge chooses the judge of this run. If this judge
-    needs your permission, the command asks you. --dry-run prints the prompt that a model would get,
-    and sends nothing.
+    Without SESSION, `reflect` judges all sessions that are not judged yet. These include sessions
+    on which a judge failed earlier, and sessions that waited because a budget was spent. SESSION is
+    the id of a session, or the beginning of the id. If you name a session, `reflect` judges this
+    session even if a budget is spent or a judge failed earlier. `reflect` does not judge a judged
+    session again. --judge chooses the judge of this run. If this judge needs your permission, the
+    command asks you. --dry-run prints the prompt that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)
@@ -88,7 +87,7 @@ def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
     if as_json:
         print_json(Drained(reflected=judged))
     else:
-        table(("session", "reflection", "verdicts"), rows, empty="Already judged.")
+        table(("session", "result", "verdicts"), rows, empty="Already judged.")
     if any(window.outcome == "failed" for window in judged):
         raise click.exceptions.Exit(1)
 
@@ -96,7 +95,7 @@ def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
 def _answered(backend: Backend, judged: list[Reflected]) -> tuple[int, str]:
     """Return the number of models that answered about missing rules, and why the others did not."""
     if not backend.quotes:
-        return 0, f"{backend.name} does not read prompts; name a model with --judge"
+        return 0, f"the judge {backend.name} cannot propose rules; choose a model with --judge"
     failures = [window.detail for window in judged if window.outcome != "completed"]
     return len(judged) - len(failures), failures[0] if failures else ""
 
@@ -115,9 +114,9 @@ def _confirmed(place: Place, project: Project) -> int | None:
     config = project.config
     tokens = surplus.windows * config.request_tokens
     question = (
-        f"{counted(surplus.windows, 'session')} to judge, and {surplus.requests_left} of today's "
-        f"{config.daily_requests} requests are left. Judge all of them now, with at most about "
-        f"{tokens:,} tokens?"
+        f"{counted(surplus.windows, 'session')} to judge, but your limit leaves "
+        f"{surplus.requests_left} of {config.daily_requests} requests today. Judge all these "
+        f"sessions now, with about {tokens:,} tokens at most?"
     )
     return surplus.windows if click.confirm(question, err=True) else None
 
@@ -134,14 +133,17 @@ def _show_prompts(
         for window in windows:
             _show_prompt(runner, window)
     if not windows:
-        note("No session waits for a judge. To see the prompt for a session, name the session.")
+        note(
+            "No session waits for a judge. To see the prompt for another session: "
+            f"{place.command('reflect', 'SESSION', '--dry-run')}"
+        )
 
 
 def _show_prompt(runner: Runner, window: WindowRow) -> None:
     short = short_id(window.session_id)
     recorded = runner.ledger.event(window.event_id)
     if recorded is None or recorded.data is None:
-        note(f"{short}: the session's event was redacted")
+        note(f"{short}: `redact` erased the text of this session")
     elif recorded.type == TRAJECTORY_RECORDED:
         note(
             f"{short}: the prompts of a trajectory depend on earlier answers, so --dry-run cannot "
@@ -155,7 +157,8 @@ def _print_prompt(backend: Backend, request: Request) -> None:
     if not isinstance(backend, Asks):
         mode = request.mode.replace("_", " ")
         note(
-            f"{backend.name} does not call a model; rules cited: {len(request.cited)}, mode: {mode}"
+            f"The judge {backend.name} does not call a model, so it does not need a prompt. The "
+            f"session cites {counted(len(request.cited), 'rule')} (mode: {mode})."
         )
         return
     try:
@@ -164,5 +167,5 @@ def _print_prompt(backend: Backend, request: Request) -> None:
         raise click.ClickException(str(error)) from error
     say(prompt.text)
     omitted = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items()]
-    words = f"; omitted: {', '.join(omitted)}" if omitted else ""
-    note(f"about {prompt.tokens:,} tokens{words}; nothing was sent")
+    words = f" Omitted: {', '.join(omitted)}." if omitted else ""
+    note(f"The prompt has about {prompt.tokens:,} tokens.{words} Nothing was sent.")

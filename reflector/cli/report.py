@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FILE = "report.html"
 #: The most characters of a rule in a line.
-_MOST = 52
+_MOST = 40
 _READ_FIRST = "The page contains the texts of your rules. Read the page before you send it."
 
 
@@ -114,10 +114,10 @@ def _lines(
     harmed = summary.harmed.total()
     added = sum(rule.change == "added" for rule in page.changes.rules)
     lines = [
-        f"{path}, {size / 1000:,.0f} kB. The page loads nothing from the network.",
+        f"Wrote {path}, {size / 1000:,.0f} kB. The page loads nothing from the network.",
         *([f"To open the page: {place.command('report', '--open')}"] if is_plain else []),
-        f"{_days(summary)}: recorded {counted(summary.sessions, 'session')}, "
-        f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed), "
+        f"{_days(summary)}: {counted(summary.sessions, 'session')} recorded, "
+        f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed) and "
         f"{counted(added, 'new rule')}",
     ]
     if page.kept:
@@ -129,14 +129,16 @@ def _lines(
     for words, counts in (("helped", summary.helped), ("harmed", summary.harmed)):
         for name, count in counts.most_common(1):
             text = clean(texts.get(name, "(removed)"), _MOST)
-            lines.append(f"most {words}  {name}  {text}  {count}")
+            lines.append(f"{words} most  {name}  {text}  {counted(count, 'session')}")
     changed = len(page.memory.files)
     if changed:
         lines.append(
-            f"memory changes of {counted(changed, 'file')} recorded, {page.memory.undone:,} undone"
+            f"{counted(changed, 'memory file')} changed, "
+            f"{counted(page.memory.undone, 'change')} undone by you"
         )
     if summary.questions:
-        lines.append(f"judge {counted(summary.questions, 'question')}, ${summary.cost:.2f}")
+        number = counted(summary.questions, "question")
+        lines.append(f"judges answered {number} for ${summary.cost:.2f}")
     sharing = (
         f"The page quotes your sessions. To send it to others: {place.command('report', '--share')}"
     )

@@ -84,7 +84,7 @@ _NO_REASON = "no reason given"
 _KEPT = "kept"
 
 session_option = click.option(
-    "--session", metavar="SESSION", help="Show only the session with this id (or its start)."
+    "--session", metavar="SESSION", help="Show only this session (id or its beginning)."
 )
 ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID…")
 
@@ -100,7 +100,7 @@ class _Review(click.Group):
             if args == [word]:
                 decision = f"{word} helpful|harmful|neutral --session SESSION"
                 if not is_name(word):
-                    decision = f"approve {word}, or review reject {word}"
+                    decision = f"approve {word}, or reflector review reject {word}"
                 raise click.UsageError(f"{word} needs your decision: reflector review {decision}")
             return "NAME", self.commands["NAME"], args
         return super().resolve_command(ctx, args)
@@ -129,7 +129,7 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
 
     In a terminal, you see each citation without a verdict and each proposal, with the evidence. You
     decide on each with one key. Your verdict replaces the other verdicts on this rule in this
-    session. Each decision is recorded immediately, and the key u takes the last decision back.
+    session. reflector records each decision immediately. To undo the last decision, press u.
     Without a terminal, `review` only lists these citations and proposals. ID is the id of a
     proposal, or the beginning of this id.
     """
@@ -203,15 +203,17 @@ def _print(place: Place, waiting: _Waiting, *, as_json: bool) -> None:
         cited = map(_cells, chain([first], waiting.citations))
         table(("rule", "session", "cited", "verdict", "reason"), cited, extra=("cited",))
         verdict = "NAME helpful|harmful|neutral --session SESSION"
-        note(f"Decide: {place.command('review', verdict)}")
+        note(f"To decide: {place.command('review', verdict)}")
     if waiting.proposals:
         _print_proposals(waiting.proposals)
     if waiting.memory:
         rows = [(one.place, shown_name(one.file), one.session[:8]) for one in waiting.memory]
         table(("change", "file", "session"), rows)
-        note(f"Decide: {place.command('review', 'keep', 'CHANGE')}, or undo CHANGE")
+        keep_change = place.command("review", "keep", "CHANGE")
+        note(f"To decide: {keep_change}, or {place.command('undo', 'CHANGE')}")
     if any(proposal.state == "waiting" for proposal in waiting.proposals):
-        note(f"Decide: {place.command('review', 'approve', 'ID')}, or review reject ID")
+        approve_it = place.command("review", "approve", "ID")
+        note(f"To decide: {approve_it}, or {place.command('review', 'reject', 'ID')}")
 
 
 def _cells(citation: OpenCitation) -> Sequence[str]:
@@ -264,7 +266,8 @@ def _decide_by_key(place: Place, cases: Sequence[_Case]) -> None:
             if key != "s":
                 _decide(place, case, key, decided, number)
             number += 1
-    note(f"{counted(len(decided), 'decision')} recorded; {len(cases) - len(decided)} left.")
+    left = len(cases) - len(decided)
+    note(f"{counted(len(decided), 'decision')} recorded; {left} still to decide.")
 
 
 class _Decided(NamedTuple):
@@ -298,14 +301,13 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
     position = decided[-1].position
     if position == _KEPT:
         note(
-            "You kept that change, so the file still has it. To undo the change, find its number "
-            "with `reflector log --memory`, then run: reflector undo NUMBER"
+            "You kept that change in the file. To undo the change, find its number with "
+            "`reflector log --memory`, then run: reflector undo NUMBER"
         )
         return number
     if position is None:
         note(
-            "You declined that proposal. To approve it after all, use `reflector review approve "
-            "ID`."
+            f"You declined that proposal. To approve it: {place.command('review', 'approve', 'ID')}"
         )
         return number
     undo.main([str(position), "--yes"], obj=place, standalone_mode=False)
@@ -367,7 +369,7 @@ class _CitationCase:
         replies = [f"“{quote(reply, _CHARACTERS)}”" for reply in summary.replies]
         facts += [("you", reply) for reply in replies[:_REPLIES]]
         if more := replies[_REPLIES:]:
-            facts.append(("", f"and {counted(len(more), 'message')} more"))
+            facts.append(("", f"and {counted(len(more), 'more message')}"))
         return facts
 
     def show_more(self) -> None:
@@ -472,7 +474,7 @@ class _ProposalCase:
 def _reject(place: Place, ledger: Ledger, proposal: Proposal, why: str, *, keep: bool) -> None:
     proposing.reject_proposal(ledger, proposal, why, keep=keep)
     id = short_id(proposal.id)
-    note(f"Declined {id}. To approve it after all: {place.command('review', 'approve', id)}")
+    note(f"Declined {id}. To approve it: {place.command('review', 'approve', id)}")
 
 
 def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None) -> int | None:
@@ -494,7 +496,7 @@ class _MemoryCase:
 
     def show(self, place: Place, number: str) -> bool:
         """Print it with its lines, and your words before it."""
-        click.secho(f"\n{number}  your agent changed its memory", bold=True)
+        click.secho(f"\n{number}  your agent changed a memory file", bold=True)
         print_change(place, self.change.place, as_json=False)
         return True
 
@@ -529,7 +531,7 @@ def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str |
     with place.reading() as ledger:
         row = find_bullet(ledger, name)
         citation = citation_of(ledger, session_named(ledger, session), row.name)
-    note(f"{citation.name} {verdict} in session {citation.session_id}.")
+    note(f"Your verdict on {citation.name} in session {citation.session_id}: {verdict}.")
     _record_verdict(place, citation, verdict, why)
 
 
@@ -543,7 +545,7 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
         if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
             raise ProposalRefused(
                 f"proposal {short_id(proposal.id)} quotes a tool's output: read this proposal, "
-                "and approve it in a command of its own"
+                "and approve it in a separate command"
             )
         _approve(place, ledger, proposal, None)
 
@@ -555,7 +557,7 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
 @click.argument("text")
 @click.pass_obj
 def edit(place: Place, id: str, text: str) -> None:
-    """Approve a proposal, but with your own text."""
+    """Approve a proposal with your own text."""
     _decide_each(place, [id], lambda ledger, proposal: _approve(place, ledger, proposal, text))
 
 
@@ -692,12 +694,14 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     _print_found(found)
     for name, where in places_by_name.items():
         move = place.command("adopt", "--move", shlex.quote(where.rpartition(":")[0] or where))
-        note(f"{name} harms too often, and is in {where}. Edit the file, or run {move}")
+        note(
+            f"{name} in {where} harms too often. Edit it there, or move it to the playbook: {move}"
+        )
     note(_found_words(place, found, pruned, dry_run=dry_run))
     if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
         note(
-            f"{counted(left, 'more removal')} can be proposed later: decide on these proposals, "
-            "then run `review find` again."
+            f"reflector can propose {counted(left, 'more removal')} later. First decide on these "
+            f"proposals, then run: {place.command('review', 'find')}"
         )
 
 
@@ -714,7 +718,7 @@ def _print_found(found: FoundJson) -> None:
         for bullet in pair.bullets:
             say(f"  {bullet.line}")
         if pair.move:
-            say(f"  to merge them, first run: {pair.move}")
+            say(f"  to merge these rules, first run: {pair.move}")
         if pair.proposal:
             say(f"  proposal {short_id(pair.proposal)}")
     rows = [(removal.name, removal.reason, removal.text) for removal in found.removals]
@@ -724,13 +728,13 @@ def _print_found(found: FoundJson) -> None:
 
 def _found_words(place: Place, found: FoundJson, pruned: Pruned, *, dry_run: bool) -> str:
     if not found.duplicates and not found.removals:
-        return "No duplicates found, and no rules to remove."
+        return "reflector found no duplicates and no rules to remove."
     if dry_run:
-        return "Nothing was proposed. To propose this, run the command without --dry-run."
+        return "Nothing was proposed. To make these proposals, run the command without --dry-run."
     if "removed" in pruned.states:
         back = place.command("undo", found.removals[0].name)
         return (
             f"Removed {counted(len(found.removals), 'rule')}. To restore the first of them: {back}"
         )
     waiting = len(pruned.merges) + pruned.states.count("waiting")
-    return f"{counted(waiting, 'proposal')} waiting. Decide: {place.command('review')}"
+    return f"{counted(waiting, 'proposal')} to decide on: {place.command('review')}"

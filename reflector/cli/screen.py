@@ -15,7 +15,7 @@ _OPTIONS = (
     ("--project DIRECTORY", "Work on the playbook of another folder."),
     ("--user", "Work on your own playbook, which applies in every project."),
     ("--version", "Show the version."),
-    ("-h, --help", "Explain a command: reflector list --help."),
+    ("-h, --help", "Explain a command, as in reflector list --help."),
 )
 
 
@@ -25,7 +25,7 @@ def first_screen() -> str:
     for title, group in GROUPS.items():
         lines.append(title)
         lines += _rows(group)
-    more = f"More, with `reflector help --all`: {' '.join(MORE)}."
+    more = f"For more, run `reflector help --all`: {' '.join(MORE)}."
     lines += ["", *textwrap.wrap(more, WIDTH), "Start here: reflector check"]
     return "\n".join(lines)
 
@@ -38,7 +38,7 @@ def every_command() -> str:
     for title, group in groups.items():
         lines += ["", title]
         lines += (f"  {name:<{width}}  {entry.summary}" for name, entry in group.items())
-    lines += ["", "Options, before the command"]
+    lines += ["", "Options (type them before the command)"]
     lines += _pairs(_OPTIONS)
     return "\n".join(lines)
 

@@ -286,7 +286,7 @@ def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
     for agent in plan.agents:
         if agent.compressed:
             words = compressed_words(agent.title, agent.compressed)
-            note(f"{words}. Decompress a session, then run: reflector ingest FILE")
+            note(f"{words}. To record a session, decompress it and run: reflector ingest FILE")
 
 
 def _plan_row(plan: HistoryPlan, agent: AgentSessions, *, dry_run: bool) -> list[object]:
@@ -304,7 +304,7 @@ def _nothing_words(plan: HistoryPlan) -> str:
     folders = [folder for agent in plan.agents for folder in agent.folders]
     present = [str(folder) for folder in folders if folder.is_dir()]
     if present:
-        return f"Nothing to record: no session of this project in {', '.join(present)}."
+        return f"Nothing to record: no session of this project is in {', '.join(present)}."
     agents = " or ".join(agent.title for agent in plan.agents)
     return (
         f"Nothing to record: no folder with sessions of {agents} was found. If your "
@@ -317,8 +317,8 @@ def compressed_words(title: str, paths: Sequence[Path]) -> str:
     shown = ", ".join(map(str, paths[:3]))
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return (
-        f"{counted(len(paths), 'compressed session')} of {title}, in any project, cannot be "
-        f"read: {shown}{more}"
+        f"reflector cannot read {counted(len(paths), 'compressed session')} of {title}, from all "
+        f"projects: {shown}{more}"
     )
 
 
@@ -351,11 +351,12 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
     new = recorded.new
     counts = (
         counted(sum(file.records for file in new), "record"),
-        f"{counted(sum(len(file.cited) for file in new), 'rule')} cited",
-        f"lasting requests proposed as rules: {recorded.proposed} of {recorded.heard}",
+        counted(sum(len(file.cited) for file in new), "citation"),
     )
     files = counted(len(plan.files), "file")
-    note(f"{root.name}: {len(new)} of {files} had new records; {', '.join(counts)}")
+    note(f"{root.name}: {len(new)} of {files} had new records: {' with '.join(counts)}.")
+    if recorded.heard:
+        note(f"Your lasting requests: {recorded.proposed} of {recorded.heard} became proposals.")
     if new:
         step = first_step(root) if recorded.is_empty else place.command("list")
         note(f"Next: {place.command('review') if recorded.proposed else step}")
@@ -363,7 +364,7 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 
 
 @click.command()
-@flag("--retry-failed", help="Retry failed deliveries and reflections now.")
+@flag("--retry-failed", help="Retry failed recordings and judgements now.")
 @flag(
     "--background",
     help=("Wait longer between retries, as the hooks do."),
@@ -417,7 +418,7 @@ def _print_drained(place: Place, done: Drained) -> None:
         elif item.outcome == "failed":
             by_hand = f"does not try again automatically (see `{place.command('status')}`)"
             note(
-                "judging a session failed, and reflector "
+                "reflector could not judge a session, and "
                 f"{'will try again' if item.again else by_hand}: {item.detail}"
             )
     for text in done.notes:
@@ -426,7 +427,7 @@ def _print_drained(place: Place, done: Drained) -> None:
     failed = {one.delivery: one.error.removeprefix(f"{one.delivery!r} ") for one in done.failed}
     for delivery, error in failed.items():
         again = (
-            "; reflector keeps it and tries again later. To try again now: "
+            "; reflector keeps this report and tries again later. To try again now: "
             f"{place.command('reflect')}"
         )
         warn(f"{delivery}: {error}{again if error != NOT_A_PAYLOAD else ''}")

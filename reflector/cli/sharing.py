@@ -82,7 +82,8 @@ def _list(place: Place) -> None:
     for entry in mirrored:
         say(f"{entry.name}: {entry.trouble or entry.state}")
     if not mirrored:
-        note(f"No file contains the playbook. Next: {place.command('mirror', 'AGENTS.md')}")
+        write = place.command("mirror", "AGENTS.md")
+        note(f"No file contains the playbook. To write it to a file: {write}")
 
 
 def _add(place: Place, names: list[str]) -> None:
@@ -93,7 +94,7 @@ def _add(place: Place, names: list[str]) -> None:
             add_mirror(pipeline.ledger, project, name)
             effect = "contains the playbook now" if is_there else "was created with the playbook"
             stop = place.command("mirror", "--off", name)
-            say(f"{name} {effect}. reflector updates it after each change. To stop: {stop}")
+            say(f"{name} {effect}. reflector updates this file after each change. To stop: {stop}")
     if "CLAUDE.md" in names:
         note(
             "Claude Code's hook also shows the playbook. If you use the hook, remove the "

@@ -105,8 +105,8 @@ def month_words(month: MonthJson | None) -> str:
     """Return the tokens of this month in a line."""
     if month is None:
         return "this month: unknown, because reflector cannot read the record"
-    limit = f"{month.limit:,}" if month.limit else "any number of"
-    return f"this month: {month.tokens:,} of {limit} tokens, in all projects together"
+    limit = f"of {month.limit:,} tokens" if month.limit else "tokens, without a limit"
+    return f"this month: {month.tokens:,} {limit}, in all projects together"
 
 
 class _Rows(NamedTuple):
@@ -130,7 +130,10 @@ class _Rows(NamedTuple):
         state = self.state
         yield "project", state.project
         if state.off is not None:
-            yield "off", f"switched off in {state.off}; to switch it on: {self.place.command('on')}"
+            yield (
+                "off",
+                f"reflector is off in {state.off}; to turn it on: {self.place.command('on')}",
+            )
         if next(callers_of(Path(state.project)), None) is None:
             yield "agents", "none connected; to connect one: reflector install"
         yield "backend", state.backend_lacks or state.backend
@@ -142,14 +145,16 @@ class _Rows(NamedTuple):
             if not state.problems:
                 yield "ledger", _NO_LEDGER
             return
-        last = f", the last {short_time(ledger.last_event)}" if ledger.last_event else ""
+        last = f", the last at {short_time(ledger.last_event)}" if ledger.last_event else ""
         if (ledger.last_event or "") > latest_time():
             last += f", which is in the future; to see why: {self.place.command('doctor')}"
         yield "ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
             yield "", f"{when}; a copy of the older ledger is {upgrade.file}"
-        in_files = f" and {state.file_rules:,} in your files" if state.file_rules else ""
+        in_files = (
+            f", and {counted(state.file_rules, 'rule')} in your files" if state.file_rules else ""
+        )
         rules = f"{counted(state.bullets, 'rule')}{in_files}"
         yield "playbook", f"{rules}; {policy_words(ledger.counting)}"
         if told := state.told:
@@ -158,7 +163,7 @@ class _Rows(NamedTuple):
         parts = (
             f"{count} {_STATES.get(name, name)}" for name, count in sorted(state.sessions.items())
         )
-        earlier = f"; to record earlier ones: {self.place.command('history')}"
+        earlier = f"; to record earlier sessions: {self.place.command('history')}"
         yield "sessions", ", ".join(parts) or f"none recorded{'' if self.place.user else earlier}"
         yield from self._dropped()
         if change := state.model:
@@ -166,11 +171,11 @@ class _Rows(NamedTuple):
             since = day_words(change.since)
             votes = f"{change.earlier:.3g} of {change.votes:.3g} votes are from before the change"
             words = f"{agent} changed from {change.before} to {change.model} ({since}); {votes}"
-            yield "model", f"{words}: {self.place.command('list --by model')}"
+            yield "model", f"{words}; to compare: {self.place.command('list --by model')}"
         if state.waiting_for_budget:
             again = self.place.command("reflect")
             skipped = counted(state.waiting_for_budget, "session")
-            yield "", f"{skipped} not judged because of a budget; to judge now: {again}"
+            yield "", f"{skipped} not judged because of a budget; to judge them now: {again}"
 
     def _dropped(self) -> Iterator[Row]:
         """Yield the newest verdicts that do not count, and their number."""
@@ -203,7 +208,7 @@ class _Rows(NamedTuple):
         waiting = counted(left.waiting, "session")
         words = f"{counted(left.pending, 'hook event')} to read, {waiting} open"
         if left.unanswered:
-            words += f", {left.unanswered} with a last answer that reflector has not read yet"
+            words += f", {left.unanswered} whose last answer reflector has not read yet"
         if left.silent:
             words += f", {left.silent} ended without a message or a transcript"
         yield "queue", words
@@ -225,19 +230,19 @@ class _Rows(NamedTuple):
         if left.failed:
             again = self.place.command("reflect")
             yield "", f"reflector retries automatically; to retry now: {again}"
-            yield "", "to discard a delivery, remove its file from the folder spool/failed/"
+            yield "", "to discard such a report, remove its file from the folder spool/failed/"
         yield from (("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken)
 
     def _failure(self, failure: FailureJson) -> Iterator[Row]:
         """Yield a question that a judge did not answer."""
-        question = "reflection"
+        question = "judging"
         if failure.asked_by == "check":
             question = f"check of session {short_id(failure.session_id)}"
         again = f"; next try {short_time(failure.next_try)}" if failure.next_try else ""
         reason = f"{failure.stage}: {failure.message}{again}"
         yield "failed", f"{question} at position {failure.position}: {reason}"
         if failure.command:
-            yield "", f"try again with: {failure.command}"
+            yield "", f"to try again: {failure.command}"
 
 
 def _print_notes(place: Place, state: StatusJson) -> None:

@@ -136,7 +136,8 @@ def adopt(
         result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
     else:
         raise click.UsageError(
-            "agents do not load all of these files; adopt each other file in a command of its own"
+            "agents do not load all of these files; run `adopt` separately for each file that "
+            "agents do not load"
         )
     if as_json:
         print_json(result)
@@ -217,7 +218,7 @@ def _move(
     places_that_stay = ", ".join(line.place for line in move.stays)
     verb = "stays" if len(move.stays) == 1 else "stay"
     number = counted(len(move.stays), "rule")
-    stay = f"{number} in a longer text {verb} in the file, at these places: {places_that_stay}"
+    stay = f"{number} in a longer text {verb} in the file: {places_that_stay}"
     notes = [stay] if move.stays else []
     notes += [
         f"{line.place} repeats the rule of {first.place}, so `adopt` removes both lines"
@@ -314,9 +315,9 @@ def _result_of(adoption: Adoption, *, dry_run: bool = False) -> AdoptedJson:
 def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
     for line in adoption.omitted:
         note(line)
-    _name(adoption.known, "… and {:,} more are rules already; --json lists them")
+    _name(adoption.known, "… and {:,} more that are already rules; to list all: add --json")
     if not result.lines:
-        say("Nothing new in this file.")
+        say("This file does not contain a new rule.")
         return
     for line in result.lines if result.dry_run else ():
         say(line)
@@ -402,7 +403,7 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
         )
     for trial in trials:
         note(
-            f"The trial {trial.opened.event_id[:8]} was started elsewhere, so it does not "
+            f"The trial {trial.opened.event_id[:8]} was started in another ledger, so it does not "
             f"withhold rules here; {way}."
         )
 
@@ -424,24 +425,24 @@ def _print_merged(place: Place, merged: Merged) -> None:
             ", …" if merged.otherwise > len(merged.differing) else ""
         )
         note(
-            f"Known events that are different in the file: {merged.otherwise:,} ({which}). This "
-            "ledger keeps its own versions."
+            f"This ledger has another version of {counted(merged.otherwise, 'event')} of the file "
+            f"({which}), and keeps its own."
         )
     if merged.restated:
         note(
-            f"Both ledgers changed {', '.join(merged.restated)}. The later change is in force; "
-            "see `reflector log`."
+            f"Both ledgers changed {', '.join(merged.restated)}. The later change counts. To see "
+            f"both changes: {place.command('log')}"
         )
     if merged.set_aside:
-        aside = counted(merged.set_aside, "reflection")
+        aside = counted(merged.set_aside, "answer")
         note(
-            f"{aside} not counted, because another judge's answer counts instead. See `reflector "
-            "blame`."
+            f"{aside} of judges not counted, because the answer of another judge counts instead. "
+            f"To see the reason: {place.command('blame', 'NAME')}"
         )
     if merged.overlapping:
         parts = counted(merged.overlapping, "session part")
-        shared = f"{parts} of the file and of this ledger share records"
-        note(f"{shared}; `reflector stats --doubles` lists double counts.")
+        shared = f"{parts} in the file and in this ledger have the same records"
+        note(f"{shared}. To list double counts: {place.command('stats', '--doubles')}")
     if merged.merged_at is not None:
         note(f"Undo: {place.command('undo', str(merged.merged_at))}")
 
@@ -544,7 +545,7 @@ def redact(
         raise click.UsageError("redact needs exactly one of EVENT, --where TEXT and --session ID")
     if why is None:
         raise click.UsageError(
-            "give a reason with --why, without the text to erase: the reason stays in the ledger"
+            "give a reason with --why, but not the text to erase: the reason stays in the ledger"
         )
     place.needs_playbook()
     with place.pipeline() as pipeline:
@@ -588,7 +589,8 @@ def _redaction_target(
         )
     if session is None and is_session:
         raise click.UsageError(
-            f"{named.id} is a session; to erase all of its text: redact --session {event}"
+            f"{named.id} is a session; to erase all of its text: "
+            f"`reflector redact --session {event}`"
         )
     if is_session:
         recorded = [window.data for window in named.events if window.data]
@@ -645,7 +647,9 @@ def _ask(target: _Target, *, yes: bool) -> None:
     more = ""
     if erasure.wanted is None and not yes and sys.stdin.isatty():
         _name([f"  {_short(text)}" for text in erasure.texts])
-        more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
+        more = (
+            f" and {len(erasure.texts) - _NAMED} more texts" if len(erasure.texts) > _NAMED else ""
+        )
     agreed(
         f"Permanently erase this text{more} {target.where}?",
         "you cannot restore erased text, and cannot confirm without a terminal",
@@ -657,12 +661,12 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
     """Print the result of a redaction. Return whether no file of reflector has the text now."""
     if redacted.is_changed:
         kept = counted(redacted.kept, "waiting session")
-        without = f", text removed from {kept}" if redacted.kept else ""
+        without = f", and text in {kept} erased" if redacted.kept else ""
         removed = counted(len(redacted.removed), "file")
-        say(f"{counted(redacted.events, 'event')} redacted, {removed} removed{without}")
+        say(f"Text in {counted(redacted.events, 'event')} erased, {removed} removed{without}.")
     elif redacted.earlier is not None:
         say(
-            f"This text was redacted before, at position {redacted.earlier}. reflector cleaned the "
+            f"This text was erased earlier, at position {redacted.earlier}. reflector cleaned the "
             "files again."
         )
     if redacted.trouble:
@@ -676,14 +680,15 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         note(f"the text is still in {path}")
     _name([f"the text is still in {path}" for path in others], "and in {} more files")
     echoes = [
-        f"position {event.position} ({event.type}) contains all or part of the text; see "
-        f"`reflector log`, then `reflector redact {event.position} --why …`"
+        f"position {event.position} ({event.type}) contains all or part of the text. To see it: "
+        f"`reflector show {event.position}`. To erase it: "
+        f"`reflector redact {event.position} --why …`"
         for event in redacted.echoes
     ]
     _name(
         echoes,
-        "and {} more; `reflector redact --where TEXT` lists and erases all events that "
-        "contain a text",
+        "and {} more; to list and erase all events that contain a text: `reflector redact "
+        "--where TEXT`",
     )
     return not (ours or redacted.trouble)
 

@@ -112,7 +112,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
     sessions.
 
     With --placebo, a third of your sessions get the rules, a third get neutral lines of the same
-    length, and a third get neither. reflector never withholds pinned rules, or rules that the agent
+    length, and a third get nothing. reflector never withholds pinned rules, or rules that the agent
     reads in another file.
     """
     project = place.project()
@@ -145,7 +145,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
             f"a third of your sessions do not get {withheld}, and another third get neutral lines "
             "instead"
         )
-    say(f"From now on {arms}; see `{place.command('trial status')}`")
+    say(f"From now on, {arms}. To see the result: {place.command('trial status')}")
 
 
 def _refuse_useless(
@@ -171,7 +171,7 @@ def _refuse_useless(
     if {row.name for row in ledger.bullets()} <= {*kept}:
         why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
         raise click.UsageError(
-            f"a trial cannot withhold a rule, because {why}; add a rule with "
+            f"a trial cannot withhold any rule, because {why}; add a rule with "
             f"`{place.command('add')}`"
         )
 
@@ -267,8 +267,9 @@ def _print_runs(runs: Sequence[Run]) -> None:
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     say(
-        f"{counted(len(runs) // 2, 'pair')}: {better} better with the advice, {worse} worse. "
-        f"Chance alone gives such a result in {sign_test(better, worse):.1%} of comparisons"
+        f"{counted(len(runs) // 2, 'pair')} of runs: {better} better with the advice, "
+        f"{worse} worse. "
+        f"Chance alone gives such a result in {sign_test(better, worse):.1%} of comparisons."
     )
 
 
@@ -316,10 +317,10 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         )
         return
     sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
-    ended = f"{found.rate:.0%} {found.outcome} (outcome known for {found.known:.0%})"
-    used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
+    ended = f"{found.rate:.0%} were {found.outcome} (outcome known for {found.known:.0%})"
+    used = f", and {found.used:.0%} used rules" if found.used < 1 else ""
     say(f"{sessions}: {ended}{used}.")
-    say(f"If {found.share:.0%} of sessions do not get the playbook, trials detect a change of")
+    say(f"If {found.share:.0%} of sessions do not get the playbook, trials detect these changes:")
     for length in found.lengths:
         late = "need more than a year" if length.late is None else f"within {length.late} weeks"
         half = f"half of them within {length.weeks} weeks, 9 of 10 {late}"
@@ -332,7 +333,8 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     ]
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
-        note(f"{needed} makes a trial 50 % longer. Half of the trials detect {', '.join(costs)}.")
+        longer = f"{needed} makes a trial 50 % longer"
+        note(f"{longer}. Half of the trials then detect {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
         note("A trial needs too many sessions here; compare on tasks with `reflector trial run`.")
 
@@ -351,7 +353,7 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
         rows.append((name, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(
         (
-            "open",
+            "uncounted",
             f"{found.unsettled} sessions younger than a day, {found.unknown} with unknown outcome",
         )
     )

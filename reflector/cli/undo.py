@@ -77,7 +77,7 @@ def undo(
         )
     if what is not None and re.fullmatch(r".+\.\w+:\d+", what):
         raise click.UsageError(
-            f"{safe(what)} is a line; `{place.command('blame', what)}` shows the change to undo"
+            f"{safe(what)} is a line. To find the change to undo: {place.command('blame', what)}"
         )
     if what is not None:
         from reflector.cli.memory import is_watched, undo_memory
@@ -91,8 +91,8 @@ def undo(
         if dry_run:
             if act.evidence and not act.changes:
                 raise click.UsageError(
-                    "--dry-run shows changes to rules, not to verdicts; `reflector blame` lists "
-                    "the verdicts of a rule"
+                    "--dry-run shows changes to rules, not to verdicts. To list the verdicts of a "
+                    "rule: `reflector blame NAME`"
                 )
             changes = undoing(ledger, act.changes).changes
             first = place.project().first_number
@@ -155,5 +155,5 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
 
 def _no_counter_changed(act: Act) -> str:
     if any(event.type == POLICY_ADOPTED for event in act.evidence):
-        return "The counting policy changed, but no counter did; see `reflector ledger policy`."
+        return "The counting policy changed, but no counter changed; see `reflector ledger policy`."
     return "No counter changed, because these verdicts had not been counted."

@@ -69,9 +69,12 @@ def _weeks(page: Page, width: int) -> Markup:
 
     verdicts = [series("good", "helpful"), series("bad", "harmful", -1)]
     sessions = [Series("plain", [len(week.sessions) for week in weeks])]
-    panels = [("sessions", 56, sessions), ("verdicts: helped up, harmed down", 110, verdicts)]
+    panels = [
+        ("sessions", 56, sessions),
+        ("verdicts: helpful above zero, harmful below", 110, verdicts),
+    ]
     if page.weeks.known:
-        panels.append(("corrections by you", 44, [series("warn", "corrections")]))
+        panels.append(("your corrections", 44, [series("warn", "corrections")]))
     shapes = ""
     top = 0
     begins = [week.begins for week in weeks]
@@ -134,7 +137,7 @@ def _shown(page: Page, width: int) -> Markup:
     def y(value: float) -> float:
         return bottom - height * math.sqrt(value / most_cited)
 
-    shapes = _text("sessions that cited it", 0, 12, "title")
+    shapes = _text("sessions that cited the rule", 0, 12, "title")
     for tick in _ticks(most_cited):
         shapes += _grid(y(tick), width - _RIGHT) + _number(tick, y(tick))
     for tick in _ticks(most_shown):

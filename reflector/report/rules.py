@@ -16,6 +16,7 @@ from reflector.audit.overruled import judged_by_person
 from reflector.events import event as ev
 from reflector.events.state import REDACTED
 from reflector.playbook.evidence import FEWEST, HARMS, FindingRates, Votes
+from reflector.text.phrases import counted
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
@@ -102,7 +103,10 @@ class Rule(NamedTuple):
             Mark("contested" if self.is_contested else "", "warn"),
             Mark(f"check: {self.check}" if self.check else "", "plain"),
             Mark(row.demoted or "", "plain"),
-            Mark(f"followed {row.followed} of {answers}" if answers else "", "plain"),
+            Mark(
+                f"followed in {row.followed} of {counted(answers, 'session')}" if answers else "",
+                "plain",
+            ),
         )
         return [mark for mark in marks if mark.words]
 
@@ -129,7 +133,11 @@ def rules_of(
 def check_words(line: CheckedLine) -> str:
     """Return the answers about a line in words, such as `followed 3 of 4, too few to tell`."""
     counts = (("followed", line.followed), ("helped", line.helped))
-    parts = [f"{word} {of.yes} of {of.yes + of.no}" for word, of in counts if of.yes + of.no]
+    parts = [
+        f"{word} in {of.yes} of {counted(of.yes + of.no, 'session')}"
+        for word, of in counts
+        if of.yes + of.no
+    ]
     if not parts:
         return line.result
     return ", ".join(parts + ([TOO_FEW] if line.result == TOO_FEW else []))

@@ -124,7 +124,7 @@ def text_of(path: Path, content: bytes) -> str:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise Mistake(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
+        raise Mistake(f"line {line} of {path} is not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
         raise Mistake(
             f"{path} contains a NUL character, which cannot be passed to a command; remove this "

@@ -90,7 +90,7 @@ _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 #: The remedy for a trial that was manipulated.
 _ANOTHER = "do not rely on this trial; start another trial"
 #: The words for a trial that is open elsewhere.
-ELSEWHERE = "open in another ledger; no effect here"
+ELSEWHERE = "runs in another ledger, and withholds nothing here"
 
 #: The arms, each with its mark in the digest of the sessions.
 ArmName = Literal["told", "without", "placebo"]
@@ -737,10 +737,10 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
     is_timely = ledger.at([closed.position - 1])[0].recorded_at <= at <= closed.recorded_at
     if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
         message = (
-            "the recorded result of the trial differs from the result that its key and its "
-            "sessions give"
+            "the recorded result of the trial differs from the result that reflector computes from "
+            "its sessions"
         )
-        remedy = "see the true result with `reflector trial status`"
+        remedy = "to see the true result, run `reflector trial status`"
         yield Finding("trial", closed.position, message, remedy)
 
 

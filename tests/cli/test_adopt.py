@@ -40,7 +40,7 @@ def test_refused_import_begins_no_ledger(bare: Agent) -> None:
 def test_file_without_rules_begins_no_ledger(bare: Agent, tmp_path: Path) -> None:
     empty = tmp_path / "empty.json"
     empty.write_text('{"version": "1.0", "sections": {}}')
-    assert bare.call("adopt", empty).out == "Nothing new in this file.\n"
+    assert bare.call("adopt", empty).out == "This file does not contain a new rule.\n"
     assert not bare.claude.exists()
 
 

@@ -115,7 +115,7 @@ def test_status_and_doctor_show_off(agent: Agent) -> None:
     assert off_file(agent) is None
     agent.call("off")
     assert off_file(agent) == str(own(agent))
-    assert "; to switch it on: reflector on" in " ".join(agent.call("status").out.split())
+    assert "; to turn it on: reflector on" in " ".join(agent.call("status").out.split())
     (check,) = [
         check for check in agent.json("doctor", code=None) if "turns reflector off" in check["text"]
     ]

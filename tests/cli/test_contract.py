@@ -165,7 +165,7 @@ def test_a_synonym_names_the_command(
         (["frobnicate"], "Try 'reflector --help' for help."),
         (["show", "pat-001", "--josn"], "Did you mean '--json'?"),
         (["blame", "pat-0011"], "Did you mean pat-001?"),
-        (["blame", "nothing"], "See 'reflector list --removed'."),
+        (["blame", "nothing"], "To list all rules: `reflector list --removed`"),
         (["show", "nothing"], "see `reflector log`"),
         (["log", "nothing"], "see `reflector log`"),
         (["log", "--type", "tagged"], "bullet.tagged"),

@@ -128,17 +128,14 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
     shown = agent.call("history", "--dry-run").out.splitlines()
     assert shown[0].split() == ["agent", "files", "new", "cites", "MB", "from", "to"]
     assert shown[1].startswith("Claude Code      3    2      2  ")
-    assert (
-        ", 2 rules cited, lasting requests proposed as rules: 0 of 0\nNext: reflector list\n"
-    ) in agent.call("history").err
+    assert " with 2 citations.\nNext: reflector list\n" in agent.call("history").err
     bare = Agent(tmp_path / "bare", agent.home)
     bare.claude.mkdir(parents=True)
     (bare.project / "AGENTS.md").write_text("- Use integer cents.\n")
     put(bare, "bare", "2026-01-01", None, Session("bare").user("Rename it.").agent("Done."))
     assert bare.call("history").err.splitlines() == [
         "If a session ran before you had a playbook, it cites no rule and changes no count.",
-        "bare: 1 of 1 file had new records; 2 records, 0 rules cited, "
-        "lasting requests proposed as rules: 0 of 0",
+        "bare: 1 of 1 file had new records: 2 records with 0 citations.",
         "Next: reflector check (1 rule in AGENTS.md)",
     ]
     put(
@@ -149,7 +146,7 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
         Session("wish").user("Always run the linter before you push.").agent("Done."),
     )
     assert (
-        "lasting requests proposed as rules: 1 of 1\nNext: reflector review\n"
+        "Your lasting requests: 1 of 1 became proposals.\nNext: reflector review\n"
         in bare.call("history").err
     )
 
@@ -163,7 +160,7 @@ def test_paid_judge_needs_consent_for_new_sessions(agent: Agent) -> None:
         del agent.environ["REFLECTOR_BACKEND"]
         agent.call("history", "--since", since)
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
-    assert ("0 of 3 files had new records; 0 records, 0 rules cited") in agent.call("history").err
+    assert "0 of 3 files had new records: 0 records with 0 citations." in agent.call("history").err
 
 
 def test_missing_sessions_are_no_error(agent: Agent) -> None:
@@ -171,7 +168,7 @@ def test_missing_sessions_are_no_error(agent: Agent) -> None:
     shutil.rmtree(kept)
     kept.mkdir()
     told = agent.call("history").err
-    assert told == f"Nothing to record: no session of this project in {kept}.\n"
+    assert told == f"Nothing to record: no session of this project is in {kept}.\n"
     shutil.rmtree(agent.home / ".claude")
     told = agent.call("history").err
     assert told.startswith("Nothing to record: no folder with sessions of Claude Code or ")
@@ -212,7 +209,10 @@ def test_archived_sessions_are_recorded_and_compressed_ones_named(agent: Agent) 
         agent.home / ".codex" / "sessions" / "2026" / "11" / "01" / "rollout-2026-11-01.jsonl.zst"
     )
     done = agent.call("history", "--agent", "codex")
-    assert f"1 compressed session of Codex CLI, in any project, cannot be read: {path}" in done.err
+    assert (
+        f"reflector cannot read 1 compressed session of Codex CLI, from all projects: {path}"
+        in done.err
+    )
     assert [event["data"]["cited"] for event in agent.events("session.recorded")] == [["pat-001"]]
     (agent.project / "CLAUDE.md").write_text("- Run the linter before you push.\n")
     assert agent.json("check", "--dry-run")["sessions"]["Codex CLI"] == 1
@@ -226,7 +226,10 @@ def test_compressed_sessions_alone_are_named(agent: Agent) -> None:
     path.write_bytes(b"")
     done = agent.call("history", "--agent", "codex", "--dry-run")
     assert "no session of this project" in done.err
-    assert f"1 compressed session of Codex CLI, in any project, cannot be read: {path}" in done.err
+    assert (
+        f"reflector cannot read 1 compressed session of Codex CLI, from all projects: {path}"
+        in done.err
+    )
 
 
 def test_history_records_the_sessions_of_all_agents(agent: Agent) -> None:

@@ -124,12 +124,12 @@ def test_known_rules_are_omitted_from_adopt_and_named(agent: Agent, tmp_path: Pa
     assert (found["bullets"], found["undo"]) == (2, "reflector undo 2")
     assert "line 5: pat-002 already has this text" in found["notes"]
     again = agent.call("adopt", rules)
-    assert (again.out, "Undo" in again.err) == ("Nothing new in this file.\n", False)
+    assert (again.out, "Undo" in again.err) == ("This file does not contain a new rule.\n", False)
     agent.call("undo", "2", "--yes")
     assert "Undo: reflector undo" in agent.call("adopt", rules).err
     rules.write_text("".join(f"- Ask person {n} about it.\n" for n in range(20)))
     agent.call("adopt", rules)
-    assert "… and 8 more are rules already" in agent.call("adopt", rules).err
+    assert "… and 8 more that are already rules" in agent.call("adopt", rules).err
 
 
 def test_existing_playbook_may_have_a_text_twice(

@@ -194,8 +194,8 @@ def test_key_decides_on_a_proposal_at_once(agent: Agent) -> None:
         [*"adsuq"],
         [*"aedksuq"],
     ]
-    assert "2 decisions recorded; 1 left." in ran.err
-    assert "0 decisions recorded; 1 left." in agent.call("review", keys="").err
+    assert "2 decisions recorded; 1 still to decide." in ran.err
+    assert "0 decisions recorded; 1 still to decide." in agent.call("review", keys="").err
     states = [one["state"] for one in waiting(agent, "list")]
     assert sorted(states) == ["approved", "kept", "waiting"]
     assert pairs(agent, "--dry-run") == []
@@ -208,13 +208,13 @@ def test_key_u_undoes_an_approval(agent: Agent) -> None:
     assert "oth-001" not in agent.counters()
     assert [ran.out.count(number) for number in ("1 of 2", "2 of 2")] == [1, 2]
     assert [one["id"] for one in waiting(agent)] == [removal.id]
-    assert "0 decisions recorded; 2 left." in ran.err
+    assert "0 decisions recorded; 2 still to decide." in ran.err
 
 
 def test_declined_proposal_stays_declined(agent: Agent) -> None:
     proposed(agent, *(Change("add", section="oth", text=f"Advice {n}.") for n in range(2)))
     ran = agent.call("review", keys="dtoo slow here\nuq")
-    assert "To approve it after all" in ran.err
+    assert "To approve it:" in ran.err
     (declined,) = [one for one in waiting(agent, "list") if one["state"] == "rejected"]
     assert declined["why"] == "too slow here"
 
@@ -237,7 +237,10 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     changes = [Change("add", section="oth", text=f"Advice {n}.") for n in range(4)]
     both = Change("merge", names=("pat-001", "mis-001"), section="pat", text="Both.")
     ids = [one.id for one in proposed(agent, *changes, both)]
-    assert "Decide: reflector review approve ID, or review reject ID" in agent.call("review").err
+    assert (
+        "To decide: reflector review approve ID, or reflector review reject ID"
+        in agent.call("review").err
+    )
     told = agent.call("review", "approve", ids[0], "zz", ids[1], code=1)
     assert told.out == (
         "[oth-001] helpful=0 harmful=0 :: Advice 0.\n[oth-002] helpful=0 harmful=0 :: Advice 1.\n"

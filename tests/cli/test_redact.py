@@ -92,7 +92,7 @@ def test_session_is_erased_and_its_transcript_named(told: Agent, tmp_path: Path)
     assert f"(the agent said it was wrong: {SECRET})" in told.call("blame", "pat-001").out
     ran = told.call("redact", "--session", "s-1", "--why", "a customer", "--yes")
     assert f"remove the text from it yourself: {tmp_path / '1.jsonl'}\n" in ran.err
-    assert "events redacted" in ran.out
+    assert "events erased" in ran.out
     assert not any(
         SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "s-1")
     )
@@ -201,7 +201,7 @@ def test_waiting_session_loses_the_text_and_counts(told: Agent, tmp_path: Path, 
     )
     helpful, harmful = told.counters()["pat-001"]
     ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")
-    assert "text removed from 1 waiting session" in ran.out
+    assert "text in 1 waiting session erased" in ran.out
     assert holding(told) == []
     for waiting in (told.spool / "waiting").glob("*.json"):
         spool.claim(spool.pending(told.spool, "waiting")[0])

@@ -86,7 +86,7 @@ def test_lab_record_keeps_answers_as_fixtures(agent: Agent, tmp_path: Path) -> N
 
 def test_judge_is_an_agent_of_the_list(agent: Agent) -> None:
     shown = agent.call("reflect", "s-1", "--judge", "codex", "--dry-run")
-    assert "nothing was sent" in shown.err
+    assert "Nothing was sent" in shown.err
     refused = agent.call("reflect", "--judge", "cursor", code=2).err
     for name in ("rules", "agent", "anthropic", "fixtures", "claude", "codex"):
         assert f"'{name}'" in refused
@@ -102,7 +102,10 @@ def test_dry_run_shows_the_prompt_and_sends_nothing(agent: Agent) -> None:
     before = agent.json("status", code=1)
     shown = agent.call("reflect", "s-1", "--judge", "anthropic", "--dry-run")
     assert "Write the failing test first." in shown.out
-    assert (shown.err.startswith("about "), "nothing was sent" in shown.err) == (True, True)
+    assert (shown.err.startswith("The prompt has about "), "Nothing was sent" in shown.err) == (
+        True,
+        True,
+    )
     assert agent.json("status", code=1) == before
 
 

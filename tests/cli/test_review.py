@@ -88,7 +88,7 @@ def test_your_last_verdict_is_the_session_s(agent: Agent, seed: int) -> None:
 def test_changed_verdict_is_shown_and_comes_back(agent: Agent) -> None:
     assert ("s-1", "mis-001", "helpful") in undecided(agent, "list")
     assert verdict(agent, "s-1", "mis-001", "harmful").splitlines()[0] == (
-        "mis-001 harmful in session s-1."
+        "Your verdict on mis-001 in session s-1: harmful."
     )
     assert agent.counters()["mis-001"] == (0, 1)
     assert "you judged it: harmful" in agent.call("blame", "mis-001").out
@@ -110,7 +110,7 @@ def test_one_key_gives_a_verdict(agent: Agent) -> None:
     assert "rule    Keep functions small." in ran.out
     assert "agent   “As [pat-002] says, I change how the cart adds up its total." in ran.out
     assert ran.err.count("Undo: reflector undo ") == 1
-    assert "1 decision recorded; 1 left." in ran.err
+    assert "1 decision recorded; 1 still to decide." in ran.err
     assert agent.counters()["pat-002"] == (4, 1)
 
 
@@ -123,7 +123,7 @@ def test_each_key_has_its_verdict(agent: Agent, key: str, counters: tuple[int, i
 
 def test_verdict_is_recorded_before_the_next_key(agent: Agent) -> None:
     agent.counted("pat-002", None, id="s-4")
-    assert "1 decision recorded; 1 left." in agent.call("review", keys="h").err
+    assert "1 decision recorded; 1 still to decide." in agent.call("review", keys="h").err
     assert agent.counters()["pat-002"] == (4, 1)
 
 
@@ -159,7 +159,7 @@ def test_evidence_includes_the_resumed_session(agent: Agent) -> None:
 def test_list_without_a_terminal_names_the_commands(agent: Agent) -> None:
     ran = agent.call("review")
     assert "pat-001  s-0" in ran.out
-    assert "Decide: reflector review NAME helpful|harmful|neutral --session SESSION" in ran.err
+    assert "To decide: reflector review NAME helpful|harmful|neutral --session SESSION" in ran.err
     agent.call("review", "pat-001", "neutral", "--session", "s-0")
     assert agent.call("review").err == "Nothing is waiting for you.\n"
     assert agent.call("review", keys="").err == "Nothing is waiting for you.\n"
@@ -176,7 +176,7 @@ def test_session_limits_the_queue(agent: Agent) -> None:
     first_fast(
         3,
         [
-            ("2f4dbbf8", "reflector review approve 2f4dbbf8, or review reject 2f4dbbf8"),
+            ("2f4dbbf8", "reflector review approve 2f4dbbf8, or reflector review reject 2f4dbbf8"),
             ("pat-001", "reflector review pat-001 helpful|harmful|neutral --session SESSION"),
             ("pat-001 helpful --session x", "session 'x' is not recorded"),
             ("pat-001 helpful --session s", "matches several sessions: s-0, s-1, s-2"),

@@ -56,7 +56,7 @@ def test_rule_is_named_by_its_place(named: Agent, command: list[str], has: str) 
 
 def test_place_without_a_rule_prints_adopt(named: Agent) -> None:
     refused = named.call("remove", "CLAUDE.md:1", code=2).err
-    assert "reflector does not know a rule at CLAUDE.md:1." in refused
+    assert "no rule with a name begins at CLAUDE.md:1." in refused
     assert "reflector adopt CLAUDE.md" in refused
 
 
@@ -159,7 +159,7 @@ def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
     named.call("ingest", *paths)
     found = named.call("review", "find").err
     assert (
-        "oth-001 harms too often, and is in CLAUDE.md:3. Edit the file, or run reflector adopt"
+        "oth-001 in CLAUDE.md:3 harms too often. Edit it there, or move it to the playbook: "
         in found
     )
     assert live(named) == 0

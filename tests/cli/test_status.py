@@ -16,7 +16,7 @@ def test_status_shows_that_the_project_is_off(agent: Agent) -> None:
     agent.call("config", "set", "enabled", "false")
     file = agent.claude / "reflector.toml"
     assert (
-        f"off       switched off in {file}; to switch it on: reflector on\n"
+        f"off       reflector is off in {file}; to turn it on: reflector on\n"
         in agent.call("status").out
     )
     assert agent.json("status")["off"] == str(file)
@@ -41,7 +41,7 @@ def test_status_explains_the_counting_policy(agent: Agent, policy: str, words: s
 
 def test_status_without_sessions_names_history(agent: Agent) -> None:
     agent.call("drain")
-    assert "sessions  none recorded; to record earlier ones: reflector history\n" in (
+    assert "sessions  none recorded; to record earlier sessions: reflector history\n" in (
         agent.call("status").out
     )
 
@@ -97,7 +97,10 @@ def two_models(agent: Agent) -> Agent:
 def test_status_shows_a_change_of_model(two_models: Agent) -> None:
     change = "claude-code changed from claude-x to claude-y (today)"
     line = f"{change}; 1 of 2 votes are from before the change"
-    assert f"model     {line}: reflector list --by model\n" in two_models.call("status").out
+    assert (
+        f"model     {line}; to compare: reflector list --by model\n"
+        in two_models.call("status").out
+    )
 
 
 def test_list_by_model_shows_each_models_votes(two_models: Agent) -> None:

@@ -199,7 +199,7 @@ def test_reason_is_whole_at_any_width(agent: Agent, tmp_path: Path, columns: int
 def test_narrow_table_names_the_missing_columns(lived_in: Agent) -> None:
     lines = on_terminal(lived_in, 60, "log", "-n", "3")
     assert "actor" not in lines[0]
-    words = "Not shown, because the screen is narrow: actor"
+    words = "The screen is too narrow for these columns: actor"
     assert [line for line in lines if line.startswith(words)]
 
 
@@ -214,4 +214,4 @@ def test_list_wraps_a_long_rule(lived_in: Agent) -> None:
 def test_footer_counts_removed_rules_by_themselves(agent: Agent) -> None:
     agent.call("remove", "pat-002")
     *_, footer = on_terminal(agent, 80, "list", "--removed")
-    assert footer == "2 of 2 rules and 1 removed listed, 0 cited."
+    assert footer == "Listed 2 of 2 rules, and 1 removed rule. Sessions cited 0 of them."

@@ -240,7 +240,7 @@ def test_printed_undo_brings_an_imports_counts_back(agent: Agent, tmp_path: Path
 
 def test_undo_of_a_policy_names_the_policy(agent: Agent) -> None:
     _policy(agent)
-    assert "The counting policy changed, but no counter did" in agent.call("undo").err
+    assert "The counting policy changed, but no counter changed" in agent.call("undo").err
 
 
 def test_undone_import_takes_its_policy_back(agent: Agent, tmp_path: Path) -> None:

@@ -335,7 +335,7 @@ def test_daily_limit_holds_and_others_are_not_delayed(
         "the daily budget is spent: 1 of 1 requests (setting daily_requests)"
     )
     assert "1 session not judged because of a budget" in agent.call("status", code=1).out
-    asked = "2 sessions to judge, and 0 of today's 1 requests are left. Judge all of them now, "
+    asked = "2 sessions to judge, but your limit leaves 0 of 1 requests today."
     assert asked in agent.sent(200, "reflect", typed=b"n\n", code=None)
     assert len(agent.events("reflection.answered")) == 1
     assert asked in agent.sent(200, "reflect", typed=b"y\n", code=None)

@@ -28,7 +28,7 @@ def test_log_is_filled_at_the_first_question(old: Agent) -> None:
 
 
 def test_first_question_names_a_new_ledger_file(old: Agent, ledger_url: str) -> None:
-    started = f"reflector started a ledger for the history of memory files: {old.project}"
+    started = f"reflector created a ledger for changes of memory files: {old.project}"
     is_file = ledger_url.startswith("sqlite")
     assert (started in old.call("blame", "CLAUDE.md").err) is is_file
     assert started not in old.call("blame", "CLAUDE.md").err
@@ -128,7 +128,7 @@ def test_blame_shows_the_line_that_was_reworded(
     assert [former["text"] for former in found["was"]] == earlier
     shown = committed.call("blame", "AGENTS.md:1").out
     assert shown.count("Rule number") == min(3, len(earlier)) + line.count("Rule number")
-    assert ("and other lines" in shown) == (len(earlier) > 3)
+    assert (" more line" in shown) == (len(earlier) > 3)
 
 
 def test_blame_offers_no_undo_of_a_commit(old: Agent) -> None:

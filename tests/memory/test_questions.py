@@ -67,7 +67,7 @@ def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
 def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     assert _offered(mixed, "show", "3") == []
     shown = mixed.call("show", "3").err
-    assert "cannot be undone: reflector kept neither the version of CLAUDE.md" in shown
+    assert "cannot undo this change: reflector kept neither the version of CLAUDE.md" in shown
 
 
 def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
@@ -125,10 +125,10 @@ def test_unrecorded_own_file_names_the_setting(world: World) -> None:
 
 def test_committed_line_of_another_file_points_to_git(world: World, asked: Agent) -> None:
     world.path("README.md").write_text("# Shop\n")
-    plain = "reflector does not watch README.md."
+    plain = "reflector does not record changes of README.md."
     assert asked.call("blame", "README.md:1").err.endswith(f"{plain}\n")
     world.git("add", "README.md")
-    asked_git = f"{plain} To ask git: git blame -L 1,1 README.md\n"
+    asked_git = f"{plain} To see its authors in git: git blame -L 1,1 README.md\n"
     assert asked.call("blame", "README.md:1").err.endswith(asked_git)
 
 
@@ -303,7 +303,9 @@ def test_line_that_cannot_be_taken_back_offers_nothing(asked: Agent) -> None:
 
 def test_undo_of_a_line_names_blame(asked: Agent) -> None:
     refused = asked.call("undo", "CLAUDE.md:1", code=2).err
-    assert "CLAUDE.md:1 is a line; `reflector blame CLAUDE.md:1` shows" in refused
+    assert (
+        "CLAUDE.md:1 is a line. To find the change to undo: reflector blame CLAUDE.md:1" in refused
+    )
 
 
 @pytest.mark.parametrize(("session", "counted"), [("writing", "no session"), ("next", "1 session")])
@@ -329,7 +331,7 @@ def test_way_back_shows_the_size_of_the_change(world: World, asked: Agent) -> No
 
 def test_number_after_an_author_is_explained(asked: Agent) -> None:
     asked.call("log", "--memory")
-    explained = "(1) is the number of a change. To see the change: reflector show 1\n"
+    explained = "(1) is the number of a change. To see this change: reflector show 1\n"
     assert explained in asked.call("blame", "CLAUDE.md").err
 
 
@@ -354,7 +356,10 @@ def test_refused_undo_of_new_file_prints_no_file(world: World, asked: Agent) -> 
 def test_blame_of_an_unwatched_file_gives_the_reason(world: World, asked: Agent) -> None:
     os.mkfifo(world.path("AGENTS.md"))
     refused = asked.call("blame", "AGENTS.md:1", code=2)
-    assert "AGENTS.md is not watched, because it is not a regular file" in refused.err
+    assert (
+        "reflector does not record changes of AGENTS.md, because it is not a regular file"
+        in refused.err
+    )
 
 
 def test_removed_file_never_read_has_no_size(world: World, asked: Agent) -> None:
@@ -362,7 +367,7 @@ def test_removed_file_never_read_has_no_size(world: World, asked: Agent) -> None
     asked.call("log", "--memory")
     world.path("AGENTS.md").unlink()
     shown = asked.call("log", "--memory", "AGENTS.md").out
-    assert "gone" in shown
+    assert "deleted" in shown
     assert "had 0 lines" not in shown
 
 

@@ -64,7 +64,7 @@ def test_session_is_taken_back_by_one_command(told: Agent) -> None:
 
 def test_unknown_session_is_refused(told: Agent) -> None:
     refused = told.call("undo", "--memory", "ffff", code=2)
-    assert "session 'ffff' changed no watched file" in refused.err
+    assert "session 'ffff' did not change a memory file" in refused.err
 
 
 def _changed_since(agent: Agent) -> None:

@@ -137,7 +137,7 @@ def test_version_that_was_not_kept_is_named(agent: Agent) -> None:
         version.unlink()
     refused = agent.call("undo", "CLAUDE.md", code=1)
     assert "kept neither the version of CLAUDE.md" in refused.err
-    assert "(not kept)" in agent.call("log", "--memory").out
+    assert "(earlier version not kept)" in agent.call("log", "--memory").out
     assert file.read_bytes() == b"b\n" * 300
 
 

@@ -431,6 +431,6 @@ def report(agent: Agent, *options: str) -> str:
     """The report's markup, which is written once for the same options of a project."""
     path, key = agent.project.parent / "report.html", (str(agent.project), *options)
     if key not in _WRITTEN or not path.exists():
-        assert agent.call("report", "--out", path, *options).out.startswith(f"{path}, ")
+        assert agent.call("report", "--out", path, *options).out.startswith(f"Wrote {path}, ")
         _WRITTEN[key] = path.read_text("utf-8")
     return _WRITTEN[key]

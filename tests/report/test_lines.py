@@ -64,18 +64,18 @@ def test_report_prints_its_last_days(project: Agent) -> None:
     lines = project.call("report", "--out", path).out.splitlines()
     size = path.stat().st_size / 1000
     assert lines == [
-        f"{path}, {size:,.0f} kB. The page loads nothing from the network.",
-        "7 to 14 Dec 2025: recorded 3 sessions, 3 verdicts (1 helped, 2 harmed), 1 new rule",
-        "most helped  pat-001  Write the failing test first.  1",
-        "most harmed  mis-002  Mock the database.  2",
-        "judge 3 questions, $0.00",
+        f"Wrote {path}, {size:,.0f} kB. The page loads nothing from the network.",
+        "7 to 14 Dec 2025: 3 sessions recorded, 3 verdicts (1 helped, 2 harmed) and 1 new rule",
+        "helped most  pat-001  Write the failing test first.  1 session",
+        "harmed most  mis-002  Mock the database.  2 sessions",
+        "judges answered 3 questions for $0.00",
         "The page quotes your sessions. To send it to others: reflector report --share",
     ]
 
 
 def test_report_of_nothing_prints_zeros(project: Agent) -> None:
     out = project.call("report", "--out", project.project.parent / "page.html").out
-    assert "0 sessions, 0 verdicts (0 helped, 0 harmed), 0 new rules" in out
+    assert "0 sessions recorded, 0 verdicts (0 helped, 0 harmed) and 0 new rules" in out
     assert "No session was shown a rule yet." in report(project)
 
 
@@ -150,7 +150,8 @@ def test_wasted_rule_needs_sessions_and_no_ban(
         shown(ledger, sessions, ["pat-001"])
     page = Reader(report(project))
     assert (
-        f"Sessions were shown 1 rule, and never cited 1 of them. {red} of these (red)" in page.text
+        f"no session cited 1 of these rules. {red} of the rules without a citation (red)"
+        in page.text
     )
 
 
@@ -161,7 +162,7 @@ def test_pinned_rule_is_never_wasted(project: Agent) -> None:
         ledger.append([added("pat-001", "Keep functions small."), added("pat-002", "Write short.")])
         shown(ledger, 2, ["pat-001", "pat-002"])
     page = Reader(report(project))
-    assert "1 of these (red) were shown in 2 sessions or more" in page.text
+    assert "1 of the rules without a citation (red) were shown in 2 sessions or more" in page.text
 
 
 def test_stopped_trial_shows_when(project: Agent) -> None:
@@ -211,7 +212,7 @@ def test_report_counts_lines_that_came_back(project: Agent) -> None:
     printed = project.call("report", "--out", path).out
     row = '<th scope="row">CLAUDE.md</th>'
     numbers = re.findall(r'<td class="n">(\d+)</td>', path.read_text().partition(row)[2])
-    assert "memory changes of 1 file recorded, 0 undone" in printed
+    assert "1 memory file changed, 0 changes undone by you" in printed
     assert numbers[:3] == ["2", "1", "1"]
 
 

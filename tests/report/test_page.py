@@ -139,9 +139,12 @@ def test_report_shows_checked_rules_and_the_trial(agent: Agent) -> None:
         ]
         for c in asked
     }
-    assert f"{len(found.lines) - len(asked)} not asked about: reflector check" in page.text
+    assert (
+        f"{len(found.lines) - len(asked)} rules that no judge was asked about: reflector check"
+        in page.text
+    )
     assert {row[0]: row[1:5] for row in rows} == wanted
-    assert "check: followed 27 of 27" in page.bullets["ctx-004"]["text"]
+    assert "check: followed in 27 of 27 sessions" in page.bullets["ctx-004"]["text"]
     arms = [[arm.sessions, arm.good] for arm in (trial.told, trial.without)]
     assert [list(map(whole, row[1:3])) for row in page.tables["Sessions of the trial"]] == arms
     assert trial.sentence in page.text

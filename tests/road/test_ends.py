@@ -64,7 +64,7 @@ def test_answer_that_is_never_written_counts(agent: Agent) -> None:
     path = transcript(agent, session)
     ends(agent, path, last_assistant_message=ANSWER)
     assert agent.json("status")["spool"]["unanswered"] == 1
-    assert "1 with a last answer that reflector has not read yet" in agent.call("status").out
+    assert "1 whose last answer reflector has not read yet" in agent.call("status").out
     agent.call("drain")
     assert cited(agent) == [("s-1", "pat-001")]
     assert agent.json("status")["spool"]["unanswered"] == 0

@@ -90,7 +90,7 @@ def test_declined_session_is_asked_again_by_hand(agent: Agent, api: Api) -> None
     assert len(api.asked) == 1
     (failure,) = agent.json("status", code=1)["failures"]
     assert failure["command"] == "reflector reflect s-1"
-    assert "try again with: reflector reflect s-1\n" in agent.call("status", code=1).out
+    assert "to try again: reflector reflect s-1\n" in agent.call("status", code=1).out
     # The displayed command works: it asks the same model, or another one.
     agent.call("reflect", "s-1", code=1)
     assert len(api.asked) == 2

@@ -211,8 +211,8 @@ def test_rules_do_not_say_what_is_missing(agent: Agent, api: Api) -> None:
     agent.call("drain", code=1)
     said = agent.call("reflect", "s-2", "--learn", "--judge", "rules").err
     assert (
-        "No judge looked for missing rules: rules does not read prompts; name a model with --judge."
-        in said
+        "No judge looked for missing rules: the judge rules cannot propose rules; choose a model "
+        "with --judge." in said
     )
 
 

@@ -188,7 +188,7 @@ def test_rules_in_agent_files_are_exempt(
     agent.call("trial", "stop")
     assert "is also in" in agent.call("trial", "start", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
-    assert ("a trial cannot withhold a rule, because each rule is pinned") in agent.call(
+    assert ("a trial cannot withhold any rule, because each rule is pinned") in agent.call(
         "trial", "start", "--yes", code=2
     ).err
     agent.call("mirror", "AGENTS.md")
@@ -238,14 +238,16 @@ def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str
     (line,) = [
         line for line in other.call("import", file).err.splitlines() if "trial" in line.lower()
     ]
-    assert f"trial {id[:8]} was started elsewhere, so it does not withhold rules here" in line
+    assert (
+        f"trial {id[:8]} was started in another ledger, so it does not withhold rules here" in line
+    )
     assert ("reflector trial start" if way == "merged" else "reflector ledger take") in line
     assert "trial" not in other.call("import", file, code=None).err.replace(id, "")
     assert not withholds(other, arms)
     assert withholds(agent, arms)
     assert other.json("trial", "status")["state"] == "elsewhere"
-    assert "in another ledger; no effect here" in other.call("trial", "status").out
-    assert "in another ledger; no effect here" in other.call("status").out
+    assert "in another ledger, and withholds nothing here" in other.call("trial", "status").out
+    assert "in another ledger, and withholds nothing here" in other.call("status").out
     assert "a trial runs" not in other.call("doctor", code=None).out
     assert id[:8] in other.call("trial", "stop", code=2).err
     assert other.call("verify").out == ""
@@ -495,8 +497,8 @@ def test_chosen_key_and_unfounded_result_are_found(
     chosen = dict(trial.data or {}) | {"key": KEY}
     ledger.append([NewEvent(ev.TRIAL_OPENED, identity("y"), chosen, "human")])
     assert [one.message.partition(",")[0] for one in trial_findings(ledger)] == [
-        "the recorded result of the trial differs from the result that its key and its sessions "
-        "give",
+        "the recorded result of the trial differs from the result that reflector computes from "
+        "its sessions",
         "the trial's key does not match the event before the trial",
     ]
 
@@ -678,7 +680,7 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
         ("without", "2/4", "0.08"),
     ]
     assert (
-        "4 pairs: 2 better with the advice, 0 worse. Chance alone gives such a result in "
+        "4 pairs of runs: 2 better with the advice, 0 worse. Chance alone gives such a result in "
         "50.0% of comparisons"
     ) in told
     assert tasked.events("session.recorded") == []
