@@ -203,9 +203,9 @@ def history(
     command and run it again. If a session ran before you had a playbook, it cites no rule and
     changes no count. However, your requests in such a session become proposals. reflector
     immediately proposes a request for all sessions, such as "always run the linter". It proposes a
-    correction, such as "no, use rg, not grep", after you made the correction in two sessions. A
-    rule that contains the correction prevents the proposal. Claude Code deletes a session after a
-    month, and `history` cannot record deleted sessions.
+    correction, such as "no, use rg, not grep", after you made the correction in two sessions. If
+    a rule already contains the correction, reflector does not propose it. Claude Code deletes a
+    session after a month, and `history` cannot record deleted sessions.
     """
     from reflector.sessions.history import plan_history
 

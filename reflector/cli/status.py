@@ -200,7 +200,9 @@ class _Rows(NamedTuple):
             yield "tokens", month_words(state.month)
         if user := state.user:
             names = ", ".join(user.hidden)
-            hidden = f"; {names} not shown, because the project has rules with the same names"
+            hidden = (
+                f"; sessions do not get {names}, because the project has rules with the same names"
+            )
             yield "yours", f"{counted(user.bullets, 'rule')} of your own{hidden if names else ''}"
 
     def _spool(self) -> Iterator[Row]:

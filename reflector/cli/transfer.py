@@ -188,8 +188,8 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
     others = f", and {known:,} already had one" if known else ""
     gets = "would get" if result.dry_run else "got"
     say(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
-    note(f"The file is unchanged. See its rules: {place.command('list')}")
-    note(f"To move them into the playbook: {place.command('adopt', '--move')} {names}")
+    note(f"The file is unchanged. To see its rules: {place.command('list')}")
+    note(f"To move these rules into the playbook: {place.command('adopt', '--move')} {names}")
     if result.undo is not None:
         note(f"Undo: {result.undo}")
 
@@ -236,7 +236,7 @@ def _move(
         position = carry_out_move(ledger, project, plan_move(ledger, project, files), shown=move)
     undo = place.command("undo", str(position))
     if not as_json:
-        say(f"Moved {counted(move.count, 'rule')}. See them: {place.command('list')}")
+        say(f"Moved {counted(move.count, 'rule')}. To see them: {place.command('list')}")
         note(f"Undo: {undo}")
     return replace(result, dry_run=False, undo=undo)
 

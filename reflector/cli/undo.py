@@ -54,8 +54,8 @@ def undo(
     """Undo your newest change, or the one you name.
 
     Without a name, `undo` takes back the change that your last command made. This can be a change
-    to rules, to a verdict, to the counting policy, or to whether a session counts. If you run
-    `undo` again, it takes back the change before that. To undo an import, or a change by an agent
+    to rules, to a verdict, to the counting policy, or to the sessions that count. If you run
+    `undo` again, it takes back the previous change. To undo an import, or a change by an agent
     or on another machine, name that change. You can also undo an undo.
 
     Name a rule to undo its last change or its removal. You can also name a position of `reflector

@@ -95,7 +95,7 @@ def test_changed_verdict_is_shown_and_comes_back(agent: Agent) -> None:
     assert "All counting policies give the same totals" in agent.call("stats", "--doubles").out
     verdict(agent, "s-1", "mis-001", "neutral")
     at = agent.events("evidence.retracted")[-1]["position"]
-    assert f"mis-001 harmful (retracted at {at})" in agent.call("show", "mis-001").out
+    assert f"mis-001 harmful (retracted at position {at})" in agent.call("show", "mis-001").out
     said = agent.events("bullet.tagged")[-1]["event_id"]
     taken = agent.json("undo", said, "--why", "a slip")["changes"]
     assert agent.counters()["mis-001"] == (0, 1)

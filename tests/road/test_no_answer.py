@@ -171,7 +171,7 @@ def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str)
     for tries in range(1, MOST_QUESTIONS + 1):
         ran = checked.call("check", "--yes", code=1)
         assert (ran.err.count("not answered: "), len(api.asked)) == (2, 2 * tries)
-        assert "0 sessions judged" in ran.err
+        assert "Judges have read 0 sessions" in ran.err
         assert "not seen" not in ran.out
     report = checked.json("check", "--yes")
     assert (report["questions"], report["unanswered"], len(api.asked)) == (0, 2, 2 * MOST_QUESTIONS)

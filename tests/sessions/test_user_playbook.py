@@ -116,7 +116,7 @@ def test_names_of_the_users_playbook_begin_at_9001(agent: Agent) -> None:
     legacy.write_text(
         json.dumps({"key_points": [{"name": "kpt_001", "text": "an old one", "helpful": 3}]})
     )
-    for count in ("1 rule adopted", "Nothing new"):
+    for count in ("1 rule adopted", "does not contain a new rule"):
         assert count in agent.call("--user", "adopt", legacy).out
     assert users_counters(agent)["kpt_9001"] == (3, 0)
 
