@@ -77,7 +77,7 @@ def test_refused_change_does_not_end_a_review(told: Agent) -> None:
     ran = told.call("review", keys="ttq")
     assert "CLAUDE.md does not contain the lines" in ran.err
     assert not (told.project / "AGENTS.md").exists()
-    assert "1 decision recorded; 1 left." in ran.err
+    assert "1 decision recorded; 1 still to decide." in ran.err
 
 
 def test_last_decision_can_be_undone(told: Agent) -> None:
