@@ -169,7 +169,7 @@ def _repeated(row: CountedSentences, rules: Sequence[RuleFacts]) -> Repeated:
 
 
 def _agent_of(sessions: Sequence[FoundTranscript]) -> str:
-    names = Counter(checks.reader_of(file).name for file in sessions)
+    names = {checks.reader_of(file).name for file in sessions}
     if len(names) != 1:
         return "an agent" if names else "your agent"
     return next(iter(names)).removesuffix(" Code").removesuffix(" CLI")

@@ -179,7 +179,8 @@ def _planned(
     for file, questions in left:
         reader = checks.reader_of(file)
         judge = _judge_for(config, plan.lacks, reader)
-        if _is_agent(config, judge) and judge not in agreed and not plan.lacks:
+        is_agent = judge not in BACKENDS and judge not in config.judges
+        if is_agent and judge not in agreed and not plan.lacks:
             plan.barred.setdefault(judge, set()).add(checks.session_of(file))
             continue
         if not plan.lacks:
@@ -206,10 +207,6 @@ def _judge_for(config: Config, lacks: str, reader: Reader) -> str:
     if lacks == _API_COMMAND:
         return DEFAULT_API
     return config.judge_client or option_of(reader)
-
-
-def _is_agent(config: Config, judge: str) -> bool:
-    return judge not in BACKENDS and judge not in config.judges
 
 
 def judge_title(judge: str) -> str:
