@@ -106,8 +106,8 @@ _CODEX = Agent(
     # It reduces a longer timeout to 3 seconds, with a warning at every start.
     events={**EVENTS, "SessionEnd": 3},
     consent=(
-        "When you next start Codex CLI in a terminal, it asks whether to trust the hooks; "
-        "until then it skips them."
+        "Codex CLI skips these hooks until you trust them. Start Codex CLI in a terminal, and "
+        "answer its question about the hooks."
     ),
 )
 #: PreCompress comes before every request to the model, so it does not end a window.

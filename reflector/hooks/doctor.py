@@ -59,8 +59,8 @@ _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_NS = 3600 * 1_000_000_000
 _UNKNOWN_SINCE = timedelta(days=30)
 _OTHER_LEDGER = (
-    "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL "
-    "server with `ledger_url`"
+    "set `ledger_url` to a ledger on a local disk (sqlite:////path/to/ledger.db) or on a "
+    "PostgreSQL server"
 )
 
 
@@ -88,7 +88,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     ]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
-        what = f"{what}; until you correct this, `doctor` does not check the ledger and the judge"
+        what = f"{what}; until you correct the settings, `doctor` checks neither ledger nor judge"
         yield Check("settings", what, way_out, is_error=True)
     refusals = set()
     for part, needs_settings in parts:
@@ -117,7 +117,7 @@ def _copies(project: Project) -> Iterator[Check]:
         yield Check("copy", what, "check that you can write in ~/.local/share")
     for one in entries.entries():
         if not os.path.isdir(one.root):  # noqa: PTH112
-            what = f"{one.root} no longer exists, but a copy of its ledger is kept"
+            what = f"{one.root} no longer exists, but reflector keeps a copy of its ledger"
             yield Check("copy", what, f"reflector ledger forget {shlex.quote(one.root)}")
 
 
@@ -134,11 +134,11 @@ def _software(_: Project) -> Iterator[Check]:
         )
         return
     text = (
-        f"{version}: before {sound}, SQLite can lose a commit if a checkpoint runs during a "
-        "write; reflector prevents this with "
+        f"{version}; before version {sound}, SQLite can lose data if two programs write. "
+        "reflector prevents this loss, but other programs that open the ledger do not"
     )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
-    yield Check("sqlite", f"{text}a lock, but other programs that use the file do not", mend)
+    yield Check("sqlite", text, mend)
 
 
 def _files(project: Project) -> Iterator[Check]:
@@ -146,17 +146,18 @@ def _files(project: Project) -> Iterator[Check]:
     yield _place(project)
     claude = project.playbook_json.parent
     if claude.exists() and not os.access(claude, os.W_OK):
-        text = f"{claude} cannot be written, so playbook.json is not updated"
+        text = f"reflector cannot write files in {claude}, so it cannot update playbook.json"
         yield Check("files", text, f"chmod u+w {shlex.quote(str(claude))}", is_error=True)
     if not state.exists():
-        yield Check("state", f"{state} does not exist yet; it is created with the ledger")
+        text = f"{state} does not exist yet; reflector creates this folder with the ledger"
+        yield Check("state", text)
         return
     if open_ := [
         path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)
     ]:
         names = shlex.join(map(str, open_))
         fix = "makes these paths, and all files in them, private to you"
-        what = f"others may read {names}"
+        what = f"other users of this machine can read {names}"
         yield Check(
             "permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_)
         )
@@ -170,7 +171,7 @@ def _files(project: Project) -> Iterator[Check]:
             yield Check("locks", text, "move it away; reflector makes a new lock", is_error=True)
     free = shutil.disk_usage(state).free
     mend = (
-        "free some space: sessions that cannot be written are not counted"
+        "free some space, because reflector cannot count a session that it cannot store"
         if free < _LITTLE_SPACE
         else ""
     )
@@ -186,11 +187,13 @@ def _place(project: Project) -> Check:
     )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text = (
-            f"{project.root}; sessions of its linked worktrees count here, but these worktrees "
-            f"also have ledgers of their own: {', '.join(apart)}"
+            f"{project.root}; sessions in its linked worktrees count here. But reflector does not "
+            f"use the ledgers that are in these worktrees: {', '.join(apart)}"
         )
         return Check(
-            "project", text, "merge each of these ledgers, then remove it: see docs/git.md"
+            "project",
+            text,
+            "merge each of these ledgers into the project, then remove it: reflector help worktree",
         )
     return Check("project", str(project.root))
 
@@ -226,13 +229,14 @@ def _playbook(project: Project) -> Iterator[Check]:
         yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
         text = (
-            "another ledger wrote playbook.json, or this ledger before you restored an older copy; "
-            f"reflector keeps that file as {kept}"
+            "playbook.json came from another ledger, or from this ledger before you restored an "
+            f"older copy. reflector keeps that file as {kept}"
         )
         back = (
-            "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
+            "run reflector ledger restore BACKUP, or reflector history. Then run "
+            f"reflector adopt --rename {shlex.quote(str(kept))}, and remove that file"
         )
-        yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove that file")
+        yield Check("playbook", text, back)
 
 
 def _refused(project: Project, problem: Finding) -> Check:
@@ -247,16 +251,15 @@ def _git(project: Project) -> Iterator[Check]:
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
             yield Check(
-                "git", "playbook.json is shared without counters, and git merges it rule by rule"
+                "git", "playbook.json is in git without counters, and git merges it rule by rule"
             )
             return
-        text = "playbook.json is shared, but this clone merges it line by line"
-        text = (
-            f"{gone} does not exist any more, so git cannot merge playbook.json" if gone else text
-        )
+        text = "playbook.json is in git without counters, but this clone merges it line by line"
+        if gone:
+            text = f"git cannot merge playbook.json, because {gone} no longer exists"
         yield Check("git", text, "reflector team", fix, partial(git_merge.share, project.root))
     elif in_git(project.root) is not None:
-        text = "playbook.json is committed with counters, so two clones will conflict"
+        text = "playbook.json is in git with its counters, so merges of two clones conflict"
         yield Check("git", text, "reflector team")
 
 
@@ -286,24 +289,23 @@ def _sessions(project: Project) -> Iterator[Check]:
     except LedgerError:
         return
     agents = ", ".join(f"{agent} {number:,}" for agent, number in kept.most_common())
-    text = f"{kept.total():,} of this project on this machine{f' ({agents})' if agents else ''}"
+    on_disk = f"{counted(kept.total(), 'session')} on this machine"
+    text = f"{on_disk} ({agents})" if agents else on_disk
     way_out = "reflector history" if kept and not recorded else ""
-    yield Check("sessions", f"{text}, {recorded:,} recorded", way_out)
+    yield Check("sessions", f"{text}; {counted(recorded, 'session')} in the ledger", way_out)
 
 
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     """Yield the checks that need an open ledger."""
     head = ledger.head()
-    yield Check(
-        "ledger",
-        f"{counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}",
-    )
+    text = f"{counted(head.position, 'event')}, head {head.chain[:20]}…"
+    yield Check("ledger", f"{text}, schema revision {HEAD_REVISION}")
     if head.recorded_at > latest_time():
         text = (
-            f"the newest event has the time {head.recorded_at[:16]}Z, which is in the future; "
-            "until then, new events get this time, too"
+            f"the time of the newest event is in the future: {head.recorded_at[:16]}Z. Until this "
+            "time, new events get the same time"
         )
-        yield Check("clock", text, "if the clock is right now: reflector help clock ahead")
+        yield Check("clock", text, "if the clock is correct now: reflector help clock ahead")
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
     try:
@@ -312,7 +314,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check(
             "copy",
             f"reflector could not update the copy of the ledger: {files.error_words(error)}",
-            "make the folder of the copy writable, or free some space; the next command writes "
+            "free some space, or make the copy's folder writable. The next command then updates "
             "the copy",
         )
     with ledger.asking() as sql:
@@ -320,7 +322,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if wrong:
         yield Check(
             "triggers",
-            f"missing or changed: {', '.join(wrong)}",
+            f"the database lacks these triggers, or they were changed: {', '.join(wrong)}",
             "reflector rebuild --fix",
             is_error=True,
         )
@@ -330,8 +332,8 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         what = ", ".join(trial.data["bullets"]) or "the playbook"
         yield Check(
             "trial",
-            f"a trial runs: {trial.withheld_share:.0%} of sessions do not get {what} until "
-            f"{trial.data['until'][:10]}",
+            f"a trial runs until {trial.data['until'][:10]}: {trial.withheld_share:.0%} of "
+            f"sessions are not shown {what}",
         )
     for mirror in mirrors(ledger, project):
         mend = "correct the file" if mirror.trouble else ""
@@ -355,11 +357,12 @@ def _windows(ledger: Ledger, project: Project) -> Check:
     failed = windows.get("failed", 0) + windows.get("given_up", 0)
     waiting = windows.get("pending", 0) + windows.get("answered", 0)
     if failed:
-        return Check("reflections", f"{failed} failed", "reflector status")
+        text = f"reflector could not judge {counted(failed, 'session part')}"
+        return Check("reflections", text, "reflector status")
     if waiting:
-        text = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged"
+        text = f"{counted(waiting, 'session part')} to judge"
         return Check("reflections", text, "reflector reflect", *_draining(project))
-    return Check("reflections", f"{counted(sum(windows.values()), 'session part')}, none open")
+    return Check("reflections", f"{counted(sum(windows.values()), 'session part')}, none waiting")
 
 
 def _speakers(ledger: Ledger) -> Iterator[Check]:
@@ -376,15 +379,15 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
         return
     listed = ", ".join(f"{tag} {count}" for tag, count in tags.most_common(5))
     what = (
-        f"{counted(tags.total(), 'message')} from unknown speakers in {_UNKNOWN_SINCE.days} "
-        f"days: {listed}"
+        f"in {_UNKNOWN_SINCE.days} days, {counted(tags.total(), 'message')} with a tag of an "
+        f"unknown speaker: {listed}"
     )
     text = f"{what}. A judge sees these messages, but they never count as your words"
     yield Check(
         "speakers",
         text,
-        f"reflector show {shlex.quote(last[:8])}; if your agent itself writes such a tag, report "
-        "the tag as a bug",
+        f"reflector show {shlex.quote(last[:8])}. If your agent writes such a tag, report the "
+        "tag as a bug",
     )
 
 
@@ -392,10 +395,10 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
     # `add` and edits refuse these, but adopting or importing a file does not ask about them.
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
-        text = f"{counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
+        text = f"{counted(len(secrets), 'rule')} may contain a secret: {', '.join(secrets[:10])}"
         mend = (
-            "remove the secret from playbook.json, erase the secret from the history with "
-            "`reflector redact`, and replace the secret"
+            "revoke the secret, remove it from playbook.json, and erase it from the history with "
+            "`reflector redact`"
         )
         yield Check("playbook", text, mend)
     elif not bullets and not project.is_users and not watched_lines(ledger):
@@ -423,10 +426,13 @@ def _beside(project: Project) -> Iterator[Check]:
     text = f"{counted(bullets, 'rule')} in your own playbook"
     mend = ""
     if hidden:
-        text += f"; hidden here by the project's rules of the same name: {', '.join(hidden)}"
+        text += (
+            f". Sessions here are not shown {', '.join(hidden)}, because this project's playbook "
+            "has rules with these names"
+        )
         mend = (
-            f"give the project's rules other names in {project.playbook_json}; numbers from "
-            f"{USER_FIRST} are for your own rules"
+            f"rename the project's rules in {project.playbook_json}: numbers from {USER_FIRST} "
+            "belong to your own playbook"
         )
     yield Check("yours", text, mend)
 
@@ -435,12 +441,13 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
     left = spool.look_into(project.spool_dir)
     if left.failed or left.broken:
         text = (
-            f"reflector could not record {counted(len(left.failed), 'hook delivery')}, and could "
-            f"not read {len(left.broken)}"
+            f"reflector could not record {counted(len(left.failed), 'hook event')}, and could not "
+            f"read {counted(len(left.broken), 'hook event')}"
         )
         yield Check("queue", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
-        text = f"{counted(left.pending, 'hook delivery')} waiting for over an hour"
+        pending = counted(left.pending, "hook event")
+        text = f"{pending} to read, the oldest for over an hour"
         yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
         pending = counted(left.pending, "hook event")
@@ -473,8 +480,8 @@ def _settings(project: Project) -> Iterator[Check]:
         )
     if project.config.layer(IGNORED) != "default":
         what = (
-            f"ledger_url in {project_config(project.root)} is not used, because a repository "
-            f"must not choose a ledger"
+            f"reflector ignores ledger_url in {project_config(project.root)}, because a "
+            "repository must not choose a ledger"
         )
         yield Check(
             "settings",
@@ -499,7 +506,7 @@ def _extensions(project: Project) -> Iterator[Check]:
             if extension.kind == kind and extension.name not in listed:
                 state = (
                     extension.refused
-                    or f"not loaded, because your setting {kind} does not list this extension"
+                    or f"not loaded, because your setting `{kind}` does not list this extension"
                 )
                 yield Check(kind, f"{extension.words}: {state}")
 
@@ -527,7 +534,8 @@ def _own_prompt(template: Template, project: Project) -> Check:
     if template.counts_unquoted(allowed):
         return Check(
             "prompt",
-            (f"{said}; this template does not ask for quotes, so verdicts count without a quote"),
+            f"{said}; this template does not ask the judge for quotes, so verdicts count without "
+            "quotes",
         )
     way_out = shlex.join(
         ("reflector", "config", "set", "--global", "templates", *allowed, template.sha256)
@@ -535,8 +543,8 @@ def _own_prompt(template: Template, project: Project) -> Check:
     return Check(
         "prompt",
         (
-            f"{said}; this template does not ask for quotes, so its verdicts do not count until "
-            "you allow the template"
+            f"{said}; this template does not ask the judge for quotes, so its verdicts do not "
+            "count until you allow the template"
         ),
         way_out,
     )

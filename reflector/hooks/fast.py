@@ -194,7 +194,7 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
     except Exception as error:  # noqa: BLE001  a fault must not end the session
         reason = files.error_words(error)
         handover.complain(f"the agent does not get the playbook: {reason}")
-        return f"playbook: not shown: {reason}".encode("utf-8", "replace"), b"", b"", b""
+        return f"playbook not shown: {reason}".encode("utf-8", "replace"), b"", b"", b""
     _, line, shown, as_json, text = content.split(b"\n", _HEAD_LINES)
     # An agent obeys a text that begins as JSON instead of reading it.
     is_empty = not as_json and not text
@@ -366,7 +366,7 @@ def users_line(project: str, playbook: bytes) -> str:
         place = " --user" if project == locate.user_folder() else ""
         command = f"reflector{place} import --rename {lacked}"
         parts.append(
-            f"the ledger lacks events that you had; to bring them back: {command}".encode(
+            f"this ledger has lost events; to restore the events: {command}".encode(
                 "utf-8", "replace"
             )
         )
@@ -560,7 +560,7 @@ def answer(project: str, payload: dict[str, object], text: str) -> None:
             start_drain(project)
         # Not every system can spawn a process in a new session.
         except (OSError, ValueError, NotImplementedError) as error:
-            consequence = "recording did not start; the next hook or command starts the recording"
+            consequence = "the hook could not start to record; the next hook or command tries again"
             handover.complain(f"{consequence}: {files.error_words(error)}")
 
 
@@ -568,7 +568,9 @@ def keep_broken(raw: bytes, error: Exception) -> None:
     """Keep a payload that is not from a hook, and report it."""
     project = hook_project({})
     path = deliver(project and keeper_of(project), None, raw)
-    handover.complain(f"the hook's payload is broken ({error}); the payload is kept as {path}")
+    handover.complain(
+        f"the hook cannot read its input ({error}); reflector keeps this input in {path}"
+    )
 
 
 def print_switched_off(project: str, payload: dict[str, object], settings: str) -> None:

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         versions = [_bullets(path) for path in (base, ours, theirs)]
     except OSError as error:
-        return _told(f"a version of .claude/playbook.json cannot be read: {error}", 1)
+        return _told(f"cannot read a version of .claude/playbook.json for the merge: {error}", 1)
     if None in versions:
         labels = ["-L", "ours", "-L", "base", "-L", "theirs"]
         command = ["git", "merge-file", "-q", *labels, str(ours), str(base), str(theirs)]

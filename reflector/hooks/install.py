@@ -78,14 +78,14 @@ def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
     """
     if not python:
         raise MalformedSettings(
-            "the path of this Python is unknown; run reflector with its full path"
+            "the path of this Python is unknown; run the command reflector by its full path"
         )
     command = f"{shlex.join([python, '-I', '-S', script])} {_NEVER_A_VERDICT}"
     try:
         command.encode()
     except UnicodeEncodeError:
         raise MalformedSettings(
-            f"{command!r} is not UTF-8; install reflector under another path"
+            f"the command {command!r} is not UTF-8; install reflector in another folder"
         ) from None
     return command
 
@@ -262,7 +262,7 @@ class ModuleFile(NamedTuple):
         Raises: MalformedSettings if the text is another one.
         """
         if text.strip() and not text.startswith(_OUR_MODULE):
-            raise MalformedSettings("this file does not belong to reflector; give it another name")
+            raise MalformedSettings("another program wrote this file; give the file another name")
         call, module = (
             Path(SCRIPT).with_name("modules") / f"{name}.js" for name in ("call", self.name)
         )
@@ -309,7 +309,7 @@ def dumped(settings: dict[str, Any], like: str) -> str:
         written.encode()
     except (ValueError, RecursionError):
         raise MalformedSettings(
-            "the file contains a number or a text that reflector cannot write back"
+            "the file contains a number or a text that reflector would have to change"
         ) from None
     line_end = "\r\n" if "\r\n" in like else "\n"
     return like[:start] + written.replace("\n", line_end) + like[start + len(body) :]
@@ -577,7 +577,9 @@ def _changing(path: Path, project: Path | None, *, makes: bool = False) -> Itera
     """
     real = Path(os.path.realpath(path))
     if project is not None and not real.is_relative_to(os.path.realpath(project)):
-        raise SettingsRefused(path, f" leads out of the project, to {real}; remove the link")
+        raise SettingsRefused(
+            path, f" leads through a link to {real}, outside the project; remove the link"
+        )
     if makes:
         path.parent.mkdir(mode=0o700 if project is None else 0o777, parents=True, exist_ok=True)
     with ExitStack() as stack:

@@ -86,7 +86,9 @@ def callers_of(project: Path) -> Iterator[tuple[Agent, str, str]]:
         yield (
             caller.agent,
             str(caller.path),
-            install_command(caller.agent, "uninstall", caller.scope) if is_own else "edit it",
+            install_command(caller.agent, "uninstall", caller.scope)
+            if is_own
+            else "edit this file",
         )
     for name in plugins(project):
         yield CLAUDE, f"the plugin {name}", f"claude plugin uninstall {name}"
@@ -107,10 +109,12 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         for caller in [file for file in calling_files if file.agent is agent]:
             yield from _checks_of(caller, project.root)
         for path, switch in disabled_by(agent, project.root):
-            yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
+            text = f"{path} turns off all hooks: {switch}"
+            yield Check("hooks", text, "remove this setting", is_error=True)
         if len(places) > 1:
-            text = f"installed more than once ({', '.join(places)}); each session still counts once"
-            yield Check("hooks", text, "keep one of them")
+            text = f"the hooks are installed in {len(places)} places: {', '.join(places)}. Each "
+            text += "session still counts once"
+            yield Check("hooks", text, "remove the hooks from all but one place")
     if calling:
         yield from _fired(project, calling)
     else:
@@ -148,7 +152,7 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
         if (lost_program := missing_program(command)) is not None:
             yield Check(
                 "hooks",
-                f"{path}: {lost_program} does not exist any more, so the hook does nothing",
+                f"{path}: the hooks do nothing, because {lost_program} no longer exists",
                 mend,
                 fix,
                 renewed,
@@ -203,7 +207,8 @@ def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
             yield Check(name, f"{at:%Y-%m-%d %H:%M %Z}")
         except OSError:
             if event in _AT_EVERY_SESSION:
-                yield Check(name, never, f"{begin}start a session of the agent here, and end it")
+                way_out = f"{begin}start a session of your agent here, and end the session"
+                yield Check(name, never, way_out)
             else:
                 yield Check(name, never)
 

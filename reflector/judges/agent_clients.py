@@ -168,7 +168,7 @@ class JudgeClient:
             way_out = f"update {self.title} to {since} or later"
             return f"{self.title} {version} is too old to judge; {way_out}"
         if _numbers(version) >= _numbers(below):
-            tested = f"(tested: {since} and later, below {below}); update reflector"
+            tested = f"(tested: from {since} to below {below}); update reflector"
             return f"{self.title} {version} is too new to judge {tested}"
         return ""
 

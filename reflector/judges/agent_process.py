@@ -147,7 +147,7 @@ class AgentClient:
             ) from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise _uncounted_failure(
-                f"{client.title} printed unreadable output: {error}", "answer"
+                f"reflector cannot read the output of {client.title}: {error}", "answer"
             ) from error
         stop = output.stop or "end_turn"
         return Reply(output.text, output.model, stop, output.usage, cost=output.cost)
@@ -180,7 +180,8 @@ class AgentClient:
         until = consent.client_state(name).until
         rest = until - time.time()
         if rest > 0:
-            limited = f"{JUDGES[name].title} reached its usage limit; reflector asks it again"
+            title = JUDGES[name].title
+            limited = f"{title} reached its usage limit; reflector asks {title} again"
             limited += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(until))}"
             raise BackendError(limited, stage="access", attempts=0, retry_after=rest)
         return JUDGES[name], agreed[name]
@@ -264,20 +265,21 @@ def _failure(
         late = f"{title} did not answer within {seconds:.0f} s and was stopped; {way_out}"
         return _uncounted_failure(late, "transport")
     if ended.why == "forbidden":
-        return _uncounted_failure(
-            f"{title} was stopped, because you withdrew its permission", "access"
-        )
+        why = "you withdrew the permission to judge"
+        return _uncounted_failure(f"reflector stopped {title}, because {why}", "access")
     if output.kept:
         return _uncounted_failure(
-            f"reflector ignored the answer of {title}, which could use something that a judge "
-            f"must not use: {output.kept}",
+            f"reflector ignored the answer of {title}, because {title} had access to more than a "
+            f"judge may use: {output.kept}",
             "access",
         )
     if ended.why == "turns":
-        return _uncounted_failure(f"{title} tried to use a tool, but a judge has none", "answer")
+        return _uncounted_failure(
+            f"{title} tried to use a tool, but judges must not use tools", "answer"
+        )
     size = len(output.text.encode("utf-8", "replace"))
     if ended.why or size > MOST_ANSWER:
-        most = f"{MOST_ANSWER >> 10} KB, too long for an answer"
+        most = f"{MOST_ANSWER >> 10} KB, which is too long for an answer"
         return _uncounted_failure(f"{title} printed more than {most}", "answer")
     if output.stop == "refusal":
         return None  # it is the model's answer, and is read as one
@@ -297,7 +299,7 @@ def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendE
     if _TOO_LONG.search(words):
         return BackendError(failed + SHORTER, stage="request")
     if _LIMITED.search(words):
-        limited = f"{title} hit its limit ({reason}); reflector asks it again automatically"
+        limited = f"{title} reached its usage limit ({reason}); reflector asks {title} again later"
         return Limited(limited, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
         return _uncounted_failure(f"{title} is logged out: {client.names[2]} ({reason})", "access")
@@ -361,7 +363,8 @@ async def _printed_version(client: JudgeClient, ours: Ours) -> str:
     if ended.code or ended.why or version is None:
         why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
         raise _uncounted_failure(
-            f"{ours.path} --version fails ({why}); repair it, and {again}", "access"
+            f"`{ours.path} --version` fails ({why}); install {client.title} again, and {again}",
+            "access",
         )
     return version[0].decode()
 
@@ -380,20 +383,20 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
             ended = await _run(_Start(place, words, variables, _CUE, shown=request))
             kept = client.read(ended.out, ended.err, place).kept
     if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # metrics of its own start
-        kept = kept or "settings that it skipped"
+        kept = kept or "it skipped reflector's settings"
     if not request.done():
         printed = ended.err.decode("utf-8", "replace").strip() or ended.out.decode(
             "utf-8", "replace"
         )
         why = printed[-300:] or ended.why
         raise _uncounted_failure(
-            f"reflector could not inspect a test request of {client.title} ({why})", "access"
+            f"reflector could not check {client.title} with a test request ({why})", "access"
         )
     kept = kept or _surplus(client, request.result())
     if kept:
         raise _uncounted_failure(
-            f"{client.title} was not asked, because it could use something that a judge must not "
-            f"use: {kept}",
+            f"reflector did not ask {client.title}, because {client.title} would have access to "
+            f"more than a judge may use: {kept}",
             "access",
         )
 

@@ -29,7 +29,7 @@ def api_judge(api: Api, ask: Ask, prices: Sequence[Price] = ()) -> JudgeKind:
         settings = api_settings(api, config)
         words = f"{api.name}, {settings.model}"
         if not settings.key:
-            return Readiness(f"{words}: no API key", f"export {settings.variable}=…")
+            return Readiness(f"{words}: the API key is missing", f"export {settings.variable}=…")
         return Readiness(f"{words} at {settings.base_url or api.title}, with a key")
 
     return JudgeKind(

@@ -278,22 +278,22 @@ def address_fault(
     way_out = f"run: reflector judge allow {name}"
     if agreed is None and choice.id and by_environment:
         return (
-            f"the environment names the API {masked_address(address, maker)}, but you chose "
+            f"an environment variable sets the API {masked_address(address, maker)}, but you chose "
             f"another judge; to let the API judge, {way_out}"
         )
     if agreed is None or (name == choice.judge and address == agreed):
         return None
     if name != choice.judge:
-        return f"you allowed {choice.judge} to judge, not {name}; to allow it, {way_out}"
+        return f"you allowed {choice.judge} to judge, not {name}; to allow {name}, {way_out}"
     return (
         f"you allowed {masked_address(agreed, maker)} to judge, but the API is now "
-        f"{masked_address(address, maker)}; to allow it, {way_out}"
+        f"{masked_address(address, maker)}; to allow this API, {way_out}"
     )
 
 
 def masked_address(address: str, maker: str) -> str:
     """Return the address of an API without a login, for a screen; "" is its maker's own."""
-    return _without_login(address) or f"{maker}, by your key"
+    return _without_login(address) or f"{maker}, with your key"
 
 
 def withdraw() -> bool:
@@ -315,7 +315,9 @@ def rest_words(name: str) -> str:
     """Return in words when the rest of a client at its limit ends; "" if it does not rest."""
     until = client_state(name).until
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
-    return f"(hit its limit; reflector asks it again after {at})" if until > time.time() else ""
+    return (
+        f"(usage limit reached; reflector asks it again after {at})" if until > time.time() else ""
+    )
 
 
 def keep_state(name: str, state: State) -> None:

@@ -83,7 +83,7 @@ class ExtensionClient(Client):
             except Exception as error:
                 raise broken(extension, f"failed: {error_of(error)}") from error
             if not callable(getattr(client, "send", None)):
-                raise broken(extension, "returned a client without `send`")
+                raise broken(extension, "returned a client that does not have the method `send`")
         except ExtensionError as error:
             raise BackendError(str(error), stage="access", attempts=0) from error
         return extension, client

@@ -43,8 +43,8 @@ _NO_CREDIT = lazy_pattern(r"credit balance|billing|insufficient.(?:quota|funds|c
 #: Statuses with which an API refuses every question of ours, and the way out of each.
 _REFUSALS = {
     401: "; check the API key",
-    402: "; check the account",
-    403: "; the key may not use this model",
+    402: "; check your account with the API",
+    403: "; the API key does not have access to this model",
     404: "; check the model's name and base_url",
 }
 #: Most bytes of an answer; one without an end would fill the memory until the deadline.
@@ -59,7 +59,7 @@ class OddAnswer(Exception):
     """An answer that is not a model's message."""
 
     def __init__(self, answer: object) -> None:
-        super().__init__(f"the API's answer is not a message: {reprlib.repr(answer)}")
+        super().__init__(f"the API's answer does not contain a message: {reprlib.repr(answer)}")
 
 
 class _LongAnswer(Exception):
@@ -110,7 +110,10 @@ class HttpClient(Client):
             async with asyncio.timeout(settings.deadline):
                 return await self._asked(texts, begun)
         except TimeoutError:
-            said = f"no answer within {settings.deadline:g} s (requests: {len(begun)})"
+            said = (
+                f"the API did not answer within {settings.deadline:g} s (requests sent: "
+                f"{len(begun)})"
+            )
             raise BackendError(said, stage="transport", attempts=len(begun)) from None
         except Exception as error:
             raise _failure(error, len(begun), key) from error

@@ -165,7 +165,10 @@ class ModelBackend:
         text = redact(visible(prompt))
         tokens = estimate_tokens(text)
         if tokens > self.request_tokens:
-            said = f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens"
+            said = (
+                f"the prompt needs about {tokens:,} tokens, more than the limit of "
+                f"{self.request_tokens:,}"
+            )
             way_out = "shorten the texts in the prompt, or raise request_tokens"
             raise BackendError(f"{said}; {way_out}", stage="request", attempts=0)
         answer = self._ask(self.client, (text,), tokens)

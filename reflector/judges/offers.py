@@ -117,7 +117,7 @@ def _agents(config: Config, project: Path, newest: Estimate) -> Iterator[Offer]:
             allowed=name in allowed,
             version=version,
             model=JUDGES[name].model,
-            goes_to=f"{JUDGES[name].maker or 'the provider of its model'}, by your login",
+            goes_to=f"{JUDGES[name].maker or 'the provider of its model'}, with your login",
             tokens=newest.tokens,
             price=priced(config, name, newest.prompts),
             fault=fault or consent.rest_words(name) or None,
@@ -169,7 +169,7 @@ def api_offer(name: str, config: Config, project: Path, newest: Estimate) -> Off
         goes_to=consent.masked_address(kind.address(config) if kind.address else "", kind.maker),
         tokens=newest.tokens,
         price=priced(config, name, newest.prompts),
-        fault=f"no API key: {lacks}" if lacks else None,
+        fault=f"the API key is missing: {lacks}" if lacks else None,
     )
 
 

@@ -127,12 +127,13 @@ def find_own(
         tracked = tracked_below(own)
     except GitUnavailable as error:
         raise TemplateError(
-            f"{own}: git did not answer ({error}), so the template's origin is unknown"
+            f"{own}: git did not answer ({error}), so reflector cannot check who wrote this "
+            "template"
         ) from None
     if tracked is not None:
         raise TemplateError(
-            f"{own} is tracked by git, so it came with the repository; read the template, and "
-            f"make it yours with: git rm --cached {tracked}"
+            f"{own} is tracked by git, so it came with the repository. Read the template; if "
+            f"you want to use it, run: git rm --cached {tracked}"
         )
     return read_template(name, own, opener=open_ours, known=known)
 
@@ -173,7 +174,7 @@ def read_template(
         elif match[0] not in ("{{", "}}"):
             line = text.count("\n", 0, match.start()) + 1
             names = ", ".join(f"{{{placeholder}}}" for placeholder in wanted)
-            way_out = f"write a literal brace twice, or use {names}"
+            way_out = f"write {{{{ and }}}} for braces, or use {names}"
             raise TemplateError(
                 f"{path}, line {line}: {match[0]!r} is not a placeholder; {way_out}"
             )

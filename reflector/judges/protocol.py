@@ -217,8 +217,8 @@ def reply_of(backend: Backend) -> Callable[[Question], Answer]:
     """
     if not isinstance(backend, Replies):
         raise ConfigError(
-            f"{backend.name} judges sessions only; a trajectory needs a model, such as "
-            "--judge anthropic"
+            f"the judge {backend.name} judges only sessions; for a trajectory, name a model, for "
+            "example with --judge anthropic"
         )
     return backend.reply
 

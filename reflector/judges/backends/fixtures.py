@@ -97,8 +97,7 @@ class FixturesBackend:
         if completion is None:
             raise BackendError(
                 f"{self.path} does not contain an answer to this request ({key[:12]}…); record "
-                f"one with "
-                "`reflector lab record`",
+                "an answer with `reflector lab record`",
                 stage="fixtures",
             )
         return Answer(completion, f"fixtures:{key[:12]}", prompt_sha256=key)
@@ -146,7 +145,7 @@ def read_fixtures(path: Path) -> dict[str, str]:
         text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
     except (OSError, ValueError) as error:
         raise BackendError(
-            (f"the fixtures {path} cannot be read ({error})"), stage="fixtures"
+            f"the recorded answers in {path} cannot be read ({error})", stage="fixtures"
         ) from error
     completions: dict[str, str] = {}
     # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may contain.
@@ -162,7 +161,8 @@ def read_fixtures(path: Path) -> dict[str, str]:
         if not isinstance(key, str) or not isinstance(completion, str):
             form = '{"prompt_hash": …, "completion": …}'
             raise BackendError(
-                (f"{path}, line {number} is not a fixture; each line is {form}"), stage="fixtures"
+                f"{path}, line {number}: not a recorded answer; the form of a line is {form}",
+                stage="fixtures",
             )
         completions[key] = completion
     return completions
@@ -176,13 +176,14 @@ def _path(config: Config, project: Path) -> Path:
     try:
         return project / Path(config.fixtures.strip()).expanduser()
     except RuntimeError as error:
-        raise ConfigError(f"fixtures is {config.fixtures!r}: {error}") from None
+        raise ConfigError(f"the setting `fixtures` is {config.fixtures!r}: {error}") from None
 
 
 def _build(config: Config, project: Path | None) -> Backend:
     if not config.fixtures.strip():
         raise ConfigError(
-            'the backend fixtures needs a file: set fixtures, such as fixtures = "answers.jsonl"'
+            "the backend `fixtures` needs a file with answers; set `fixtures`, for example "
+            'fixtures = "answers.jsonl"'
         )
     return FixturesBackend(_path(config, project or Path()))
 
@@ -191,7 +192,8 @@ def _readiness(config: Config, project: Path) -> Readiness:
     with suppress(ConfigError):
         if _path(config, project).is_file():
             return Readiness("fixtures")
-    return Readiness(f"fixtures: {config.fixtures or 'no file'} not found", "set `fixtures`")
+    fault = f"{config.fixtures} is not a file" if config.fixtures else "the file is not set"
+    return Readiness(f"fixtures: {fault}", "set `fixtures` to a file with recorded answers")
 
 
 JUDGE = JudgeKind(

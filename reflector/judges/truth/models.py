@@ -137,7 +137,7 @@ class CurationResult(_Strict):
 def faults_in(error: ValidationError) -> str:
     """Return the faults without the values, which may be long or secret."""
     return "; ".join(
-        (f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}") for one in error.errors()[:5]
+        (f"{'.'.join(map(str, one['loc'])) or 'entry'}: {one['msg']}") for one in error.errors()[:5]
     )
 
 

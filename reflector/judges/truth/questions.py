@@ -127,7 +127,9 @@ class ReflectorPromptBuilder:
         language: Language = "en",
     ) -> None:
         if language not in LANGUAGES:
-            raise Mistake(f"language is {language!r}; the prompts are in {' and '.join(LANGUAGES)}")
+            raise Mistake(
+                f"language is {language!r}, but the prompts are only in {' and '.join(LANGUAGES)}"
+            )
         self.prompts_dir = None if prompts_dir is None else Path(prompts_dir)
         self.project = project
         self.language: Language = language
