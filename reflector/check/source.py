@@ -32,6 +32,6 @@ def advice_to_check(project: Project, files: Sequence[Path]) -> Advice:
 
 def no_line_words(advice: Advice) -> str:
     """Return the reason why there is nothing to check, and the way out."""
-    unread = [text for text in advice.omitted if text.startswith(("not read: ", "not followed: "))]
+    unread = [text for text in advice.omitted if text.startswith("not read: ")]
     reasons = unread[:_MOST_UNREAD] or ["no CLAUDE.md, AGENTS.md, GEMINI.md or rules file found"]
     return "; ".join([*reasons, "name a file: reflector check FILE"])

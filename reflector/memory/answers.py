@@ -115,7 +115,7 @@ def _possible_origin(changes: Sequence[Change]) -> str:
         has_known_lines = change.lines("added") or change.lines("removed")
         if not has_known_lines and not change.undone_at:
             by = f"{change.place}, {change.author}"
-            return f"perhaps by {by} (reflector does not know the lines of that change)"
+            return f"perhaps by change {by} (reflector does not know the lines of this change)"
     return ""
 
 

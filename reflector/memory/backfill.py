@@ -50,7 +50,7 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
     is_first = str(recorder.root) not in looks.filled
     append_new(recorder, events, notes)
     if is_first and commits and commits[0].kind != "created":
-        notes.append("the log of memory files does not contain the oldest commits")
+        notes.append("reflector did not record the oldest commits of your memory files")
     if is_first:
         looks.filled.append(str(recorder.root))
         looks.save()

@@ -249,7 +249,7 @@ class Table:
             return None
         fault = ""
         if not file.isprintable():
-            fault = "has a line break or another invisible character in its name"
+            fault = "has an invisible character in its name, such as a line break"
         elif not real.is_relative_to(pattern.real):
             fault = f"is a symbolic link that leads out of {pattern.folder}"
         elif not stat.S_ISREG(status.st_mode):

@@ -128,7 +128,7 @@ def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> l
     parts = [*refused, *map(_part, versions)]
     raise UndoRefused(
         "\n".join(
-            ["Nothing was written yet.", *parts, f"To make only the changes shown above: {command}"]
+            ["Nothing was changed yet.", *parts, f"To make the changes shown above: {command}"]
         )
     )
 
@@ -153,8 +153,8 @@ def _begun(change: Change) -> Restored:
         )
     if change.undone_at:
         raise UndoRefused(
-            f"change {change.place} is already undone, by change {change.undone_at}. To make it "
-            f"again: `reflector undo {change.undone_at}`"
+            f"change {change.undone_at} already undid change {change.place}. To make change "
+            f"{change.place} again: `reflector undo {change.undone_at}`"
         )
     versions = change.store.versions
     now = read_watched(change)
@@ -178,21 +178,21 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
         commit = change.fact("commit")
         if commit and not change.before:
             raise UndoRefused(
-                f"{name} came with commit {commit[:7]}, so undoing change {change.place} would "
-                f"remove the whole file. To remove it: git rm {quote(name)}"
+                f"commit {commit[:7]} added {name}, so undoing change {change.place} would remove "
+                f"the whole file. To remove the file: git rm {quote(name)}"
             )
         version = change.content("before")
         if version.is_known:
             return version.bytes
     if content is None:
         raise UndoRefused(
-            f"{name} does not exist, so the lines of change {change.place} are not in it"
+            f"{name} does not exist, so `undo` cannot take back the lines of change {change.place}"
         )
     if not change.before or not change.after:
         verb = "created" if change.after else "removed"
         raise UndoRefused(
-            f"{name} has changed since change {change.place} {verb} the file, and `undo` would "
-            "lose the newer lines; change the file by hand"
+            f"{name} was edited after change {change.place} {verb} the file, so `undo` would lose "
+            "later lines; change the file by hand"
         )
     rest = _without_lines(change, content)
     is_exact = change.before == UNSEEN or versions.is_version(change.before, rest)
@@ -225,8 +225,8 @@ def _without_lines(change: Change, content: bytes) -> bytes | None:
 
 def _unknown(change: Change) -> UndoRefused:
     return UndoRefused(
-        f"reflector kept neither the version of {change.shown} before change {change.place} nor "
-        "the exact changed lines, so `undo` cannot restore the file; change the file by hand"
+        f"reflector does not have the text of {change.shown} before change {change.place}, nor "
+        "the exact lines of this change, so `undo` cannot restore the file; change it by hand"
     )
 
 
@@ -237,7 +237,7 @@ def _part(version: Restored) -> str:
         lead = f"`undo` can restore {name} to the version before change {version.places[0]}:"
     else:
         lead = (
-            f"In {name}, `undo` can take back only the lines that these changes made: "
+            f"{name} has other changes, too. `undo` can take back only the lines of these changes: "
             f"{', '.join(version.places)}"
         )
     shown = version.difference
@@ -266,7 +266,9 @@ def _watched(store: Store, file: str) -> Watched:
     """
     watched = store.watched(file)
     if watched is None:
-        raise UndoRefused(f"{file} is not a file that agents load or write here")
+        raise UndoRefused(
+            f"`undo` cannot change {file}, because agents do not load or write this file here"
+        )
     return watched
 
 
@@ -312,7 +314,7 @@ def _event_of(version: Restored) -> NewEvent:
     if not all(map(Versions(project).has, (now.digest, then.digest))):
         raise UndoRefused(
             f"reflector cannot store a copy of the current {version.file}, so nothing was "
-            "written. Free some space, or: reflector config set --global memory_keep 200"
+            "changed. Free some space, or run: reflector config set --global memory_keep 200"
         )
     undid = [change.event.event_id for change in version.undone]
     change = NewChange(version.file, now, then, Author(YOU), time.time(), UNDO, undid=undid)

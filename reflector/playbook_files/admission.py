@@ -32,7 +32,7 @@ class PlaybookRefused(Refusal):
             lines.append(f"  … and {more} more")
         super().__init__(
             "\n".join(
-                [f"{path} was neither imported nor changed, because of these entries:", *lines]
+                [f"reflector did not import or change {path}, because of these entries:", *lines]
             )
         )
 
@@ -77,7 +77,7 @@ def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tupl
     """Return the bullets of a file whose text is not possible for new advice, with the reason from
     `fault`.
     """
-    remedy = "correct the text; until then, no rule of this file is imported"
+    remedy = "correct the text; until then, reflector imports nothing from this file"
     return tuple(
         Finding("playbook", f"bullet {bullet.name}", reason, remedy, quote(bullet.text, 60))
         for bullet in bullets
@@ -93,12 +93,12 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
         row = rows_by_name.get(bullet.name)
         if row is None or not is_taken(row, bullet):
             continue
-        meaning = "means another rule" if row.status == "live" else "was retired"
+        owner = "another rule" if row.status == "live" else "a retired rule"
         remedy = (
-            f"another rule had this name (`reflector show {bullet.name}`); remove the name to get "
-            f"a new one, as `adopt --rename` does"
+            f"see that rule with `reflector show {bullet.name}`. To get a new name, remove this "
+            "name from the file, or run `reflector adopt --rename`"
         )
-        fault = f"the name {meaning} in this ledger"
+        fault = f"in this ledger, the name belongs to {owner}"
         place = f"bullet {bullet.name}"
         findings.append(Finding("playbook", place, fault, remedy, bullet.text[:60]))
     return tuple(findings)

@@ -24,8 +24,8 @@ ANOTHERS = "another-ledger"
 #: Earlier versions of your files, from which rules were moved.
 _TEXT = "file"
 FOREIGN = (
-    "{path} belongs to another tool, so reflector does not change the file; your rules are kept "
-    "in the ledger, and agents see these rules"
+    "{path} belongs to another tool, so reflector does not change this file. reflector keeps your "
+    "rules in the ledger, and agents still see your rules"
 )
 
 
@@ -116,10 +116,10 @@ def drop_known(ledger: Ledger, project: Project) -> None:
 def of_another(path: Path, copy: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (
-        f"{path} was written by another ledger, or by this ledger before you restored an older "
-        f"copy. reflector ignores the counts of this file, and keeps the file as {copy}. Restore "
-        "the newest backup with `reflector ledger restore`, or count the sessions again with "
-        "`reflector history` or `reflector ingest`. Then add the rules that only this file has: "
-        f"`reflector adopt --rename {shlex.quote(str(copy))}`. Remove the file when you are done. "
-        "To keep clones that share a playbook in step, run `reflector team` in each clone"
+        f"{path} came from another ledger, or from this ledger before you restored an older copy. "
+        f"reflector ignores the counts in this file, and keeps the file as {copy}. Restore the "
+        "newest backup with `reflector ledger restore`, or count the sessions again with "
+        "`reflector history` or `reflector ingest`. Then add the file's missing rules with "
+        f"`reflector adopt --rename {shlex.quote(str(copy))}`, and remove {copy}. If clones share "
+        "this playbook, run `reflector team` in each clone"
     )

@@ -153,7 +153,7 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
     """
     if not _files(project):
         raise Mistake(
-            "mirror works only with a project's own playbook; for another playbook, use "
+            "`mirror` can copy only the playbook of a project; for any other playbook, use "
             "`reflector export`"
         )
     try:
@@ -191,8 +191,7 @@ def agent_file_name(name: str) -> str:
     plain = name.removeprefix("./")
     if plain not in AGENT_FILES:
         raise Mistake(
-            f"agents do not load {name!r} automatically; the files that they load are "
-            f"{', '.join(AGENT_FILES)}"
+            f"agents do not load {name!r}; choose one of these files: {', '.join(AGENT_FILES)}"
         )
     return plain
 
@@ -237,8 +236,7 @@ def _path(project: Project, name: str) -> Path:
         path = path / part
         if path.is_symlink():
             raise Mistake(
-                f"{path.relative_to(project.root)} is a symbolic link; name the file that the link "
-                "leads to"
+                f"{path.relative_to(project.root)} is a symbolic link; give the name of its target"
             )
     return path
 
@@ -268,17 +266,17 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
-            "the playbook in this file was edited, but this machine does not have the section's "
-            "earlier text. Make the same change in your playbook, then write the section again "
-            f"with `reflector mirror {name}`"
+            "this file's copy of the playbook was edited, but this machine does not have the text "
+            "before the edit. Make the same change in your playbook, then write the copy again: "
+            f"`reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)
     if fault is not None:
         raise ValueError(
-            f"reflector could not read the playbook in this file: {fault}. Correct the section, "
-            "move other text out of the marks, or write the section again with `reflector mirror "
-            f"{name}`"
+            f"reflector could not read this file's copy of the playbook: {fault}. Correct the "
+            "copy, and move other text out of the marks. Or write the copy again: "
+            f"`reflector mirror {name}`"
         )
     by_git = None  # the version of git, if it is an edit of the same section
     with suppress(ValueError):  # a version with unreadable marks is ignored
@@ -292,7 +290,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
 def _fault(base: Base, marked: Marked, loaded: Loaded) -> object | None:
     """Return the first reason why an edited section cannot be recorded."""
     if base.bullets and not marked.body.strip():
-        return "it is empty"
+        return "the copy is empty"
     texts = {bullet.text for bullet in base.bullets}
     new = [bullet for bullet in loaded.bullets if bullet.text not in texts]
     faults = [*loaded.problems, *loaded.notes, *unfit(new, advice_fault)]
@@ -382,11 +380,13 @@ def find_section(raw: bytes) -> Marked | None:
     # The search starts with the line break of the first mark, because a section may be empty.
     line_break = raw.find(b"\n" + _END, begin.end() - 1)
     if line_break < 0:
-        raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing below")
+        raise ValueError(
+            f"{_line(raw, begin)}: the mark {_END.decode()} is missing after this line"
+        )
     if second := _BEGIN.search(raw, begin.end()):
         raise ValueError(
-            f"{_line(raw, second)}: a second copy of the playbook begins here, perhaps after "
-            "a conflict in git; keep only one"
+            f"{_line(raw, second)}: a second copy of the playbook begins here, perhaps because of "
+            "a conflict in git; remove one of the copies"
         )
     end = line_break + 1
     newline = begin["newline"]

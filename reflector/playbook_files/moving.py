@@ -147,7 +147,9 @@ def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move)
     """
     cuts = [cut for cut in move.cuts if cut.rules]
     if [cut.before for cut in move.cuts] != [cut.before for cut in shown.cuts]:
-        raise Changed("a file has changed since its rules were shown; try again")
+        raise Changed(
+            "a file with these rules changed while you were asked; run the same command again"
+        )
     for cut in cuts:
         keep_text(project, cut.before)
         keep_text(project, cut.after)
@@ -224,7 +226,7 @@ def _moves(ledger: Ledger, act: Act) -> list[Event]:
         same = {event.event_id for event in changes_with(ledger, move)}
         if not same.issubset(event.event_id for event in act.changes):
             raise BulletRefused(
-                f"{len(same)} rules were moved from {move.facts['file']} together; to undo the "
+                f"you moved {len(same)} rules from {move.facts['file']} together. To undo this "
                 f"whole move: reflector undo {move.position}"
             )
     return moves
@@ -275,10 +277,12 @@ def _text(raw: bytes, shown: str) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
-        raise Mistake(f"{shown} is not UTF-8: save it as UTF-8, then move its rules") from error
+        raise Mistake(
+            f"{shown} is not UTF-8; save the file as UTF-8, then move its rules"
+        ) from error
     if not is_markdown(raw):
         raise Mistake(
-            f"{shown} is not Markdown, so its rules cannot be moved; add them with "
+            f"{shown} is not Markdown, so reflector cannot move its rules; add its rules with "
             f"`reflector adopt {shown}`"
         )
     if b"<!-- reflector:begin" in raw:
@@ -338,15 +342,15 @@ def _cut_back(project: Project, move: Event) -> Cut:
         return Cut(path, shown, now, now, {}, [])
     if former is None:
         raise FileMoved(
-            f"this machine does not have the former text of {shown}, so nothing was changed; undo "
-            "the move on the machine on which you moved the rules"
+            f"this machine does not have the text of {shown} before the move, so reflector changed "
+            "nothing; undo the move on the machine where you moved the rules"
         )
     if content_digest(now) != move.facts["after"]:
         later = _difference(shown, kept_text(project, str(move.facts["after"])) or former, now)
         kept = kept_text_file(project, str(move.facts["before"]))
         raise FileMoved(
-            f"{shown} has changed since its rules were moved, so nothing was written. To bring "
-            f"back the text before the move, run `cp {quote(str(kept))} {quote(str(path))}`, then "
-            "run the same command again. You then lose these changes:\n" + "\n".join(later)
+            f"{shown} has changed since you moved its rules, so reflector changed nothing. To "
+            f"restore the text before the move, run `cp {quote(str(kept))} {quote(str(path))}`. "
+            "Then run the same command again. You lose these changes:\n" + "\n".join(later)
         )
     return Cut(path, shown, now, former, {}, [])

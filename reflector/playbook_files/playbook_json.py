@@ -100,8 +100,8 @@ _EDITED = "edited.json"
 _CONFLICT = Finding(
     "playbook",
     "the file",
-    "is not read, because git does not know yet that its conflict is resolved",
-    "run `git add .claude/playbook.json`",
+    "has a conflict that git lists as unresolved",
+    "resolve the conflict, then run `git add .claude/playbook.json`",
 )
 
 

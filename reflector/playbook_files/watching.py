@@ -359,20 +359,20 @@ def _loaded(root: Path) -> tuple[list[_Wanted], dict[Path, str]]:
 
 def _outside_note(wanted: _Wanted, shown: str) -> str:
     if not wanted.importer:
-        return f"not followed: {shown}, a symbolic link"
-    return f"not followed: @{shown} in {wanted.importer}"
+        return f"not read: {shown}, because this link leads out of the project"
+    return f"not read: @{shown} in {wanted.importer}, because that file is outside the project"
 
 
 def _not_followed_note(importer: _Wanted, target: str, shown: str) -> str:
     names = " and ".join(importer.clients)
     verb = "does" if len(importer.clients) == 1 else "do"
-    return f"not followed: @{target} in {shown} ({names} {verb} not follow imports)"
+    return f"not read: @{target} in {shown}, because {names} {verb} not read imported files"
 
 
 def _unread_note(wanted: _Wanted, shown: str, error: OSError) -> str:
     if not wanted.importer:
-        return f"not read: {shown} {error.strerror}"
-    return f"not followed: @{shown} in {wanted.importer}, which cannot be read"
+        return f"not read: {shown} ({error.strerror})"
+    return f"not read: @{shown} in {wanted.importer} ({error.strerror})"
 
 
 def _imports(path: Path, text: str) -> Iterator[tuple[str, Path]]:

@@ -619,7 +619,7 @@ def _fault_of_proposals(answer: str, replaceable: Collection[str]) -> str:
         name = entry.get("name")
         is_shown = isinstance(name, str) and _bare(name) in replaceable
         if entry.get("kind") == "supersede" and not is_shown:
-            return f"proposal {index} names {brief(name)}, which was not shown"
+            return f"proposal {index} names {brief(name)}, a rule that the judge was not shown"
     return ""
 
 

@@ -413,8 +413,8 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
         return f"the rule {name} no longer counts; `reflector show {name}` shows the reason"
     if any(window.state not in _OVER for window in citing):
         return (
-            f"session {short} is not judged yet; judge it with `reflector reflect {short}`, "
-            f"or stop waiting with `reflector review give-up {short}`"
+            f"session {short} is not judged yet; judge it with `reflector reflect {short}`. To "
+            f"judge this citation yourself, first run `reflector review give-up {short}`"
         )
     return f"session {short} does not count; to see why, run `reflector log {short}`"
 

@@ -82,7 +82,9 @@ def record_trajectory(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
     if ledger.event(event_id) is None:
         data = _trajectory_data(ledger, case)
         if fault := EVENT_TYPES[ev.TRAJECTORY_RECORDED].fault(data):
-            raise Mistake(f"the trajectory cannot be recorded: its {fault}; correct that value")
+            raise Mistake(
+                f"reflector cannot record the trajectory: its {fault}; correct this value"
+            )
         created_at = case.trajectory.created_at
         event = NewEvent(
             ev.TRAJECTORY_RECORDED,
@@ -466,7 +468,7 @@ def _left_open(window: WindowRow) -> Reflected:
     """Return the end of a trajectory that was recorded and not judged, after an earlier one met an
     API that did not answer.
     """
-    away = "the API did not answer. The trajectory is recorded: run the same command again"
+    away = "the API did not answer, but the trajectory is recorded; run the same command again"
     return Reflected(window.session_id, window.event_id, "failed", away, "transport", again=True)
 
 

@@ -449,7 +449,7 @@ def transcript_of(recorded: Event) -> Mapping[str, Any]:
     transcript = _part(recorded, "transcript")
     if not transcript.keys() >= {"path", "bytes"}:
         raise UnknownTranscript(
-            f"the window at position {recorded.position} does not name its transcript"
+            f"the session part at position {recorded.position} does not name its transcript"
         )
     return transcript
 

@@ -387,7 +387,8 @@ class _Check:
                 self.ran.spent += checker.spent
                 if not windows and waits_for_verdicts(ledger, session_id):
                     self.ran.notes.append(
-                        f"session {session_id[:8]} will be checked once its citations have verdicts"
+                        f"session {session_id[:8]} is not checked yet, because one of its "
+                        "citations does not have a verdict"
                     )
 
     def _ask(self, checker: Checker, question: Todo) -> None:

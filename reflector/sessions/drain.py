@@ -260,7 +260,7 @@ def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
             _take_answer(pipeline, delivery)
     except (OSError, ValueError) as error:
         pipeline.drained.notes.append(
-            f"could not record the last answer of session {delivery.session_id}: {error}"
+            f"the last answer in session {delivery.session_id} is not recorded: {error}"
         )
         return
     spool.settle_delivery(delivery)
@@ -542,8 +542,8 @@ class Pipeline:
             self.note(of_another(self.project.playbook_json, synced.of_another))
         for theirs, ours in synced.renamed.items():
             self.note(
-                f"the rule {theirs} in {self.project.playbook_json} is named {ours} here, "
-                "because another rule already had that name"
+                f"the rule {theirs} in {self.project.playbook_json} got the new name {ours}, "
+                f"because another rule already had the name {theirs}"
             )
         for problem in synced.problems[:20]:
             self.note(
@@ -764,8 +764,8 @@ def unread_notes(project: Project) -> list[str]:
     waits = len(spool.pending_for(project.root))
     return (
         [
-            f"the answer lacks {counted(waits, 'session')} of this machine, because you may only "
-            "read this ledger"
+            f"this answer does not include {counted(waits, 'session')} of this machine, because "
+            "you may only read this ledger"
         ]
         if waits
         else []
@@ -794,6 +794,6 @@ def refresh_project(project: Project, ledger: Ledger) -> list[str]:
         notes = list(pipeline.notes)
         for failed in pipeline.drained.failed:
             is_kept = failed.error != spool.NOT_A_PAYLOAD
-            place = "; the delivery is kept in the spool" if is_kept else ""
+            place = "; reflector keeps this hook event" if is_kept else ""
             notes.append(f"{failed.delivery}: {failed.error}{place}")
         return notes

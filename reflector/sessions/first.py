@@ -255,7 +255,7 @@ class _Found(defaultdict[str, list[_Finding]]):
         verdict = next(verdict for verdict in WORST_FIRST if self.get(verdict))
         newest_first = reversed(self[verdict])
         quote = next((finding.quote for finding in newest_first if finding.quote), "")
-        words = f"{name} {verdict} in {self.count(verdict)}"
+        words = f"{name} {verdict} in {counted(self.count(verdict), 'session')}"
         return f"{words} (“{quote}”)" if quote else words
 
 
@@ -290,8 +290,8 @@ def _verdicts(ledger: Ledger, readings: Mapping[str | None, Event]) -> str:
     ranked = sorted(found.items(), key=lambda row: (row[1].rank, row[0]))
     shown = [rule.worst_in_words(name) for name, rule in ranked[:_MOST_RULES]]
     if len(ranked) > _MOST_RULES:
-        shown.append(f"{len(ranked) - _MOST_RULES} more: reflector list")
-    return ", ".join(shown) or "no rule decided"
+        shown.append(f"{counted(len(ranked) - _MOST_RULES, 'more rule')}: reflector list")
+    return ", ".join(shown) or "no verdict about a rule"
 
 
 def _found(ledger: Ledger, readings: Mapping[str | None, Event]) -> dict[str, _Found]:

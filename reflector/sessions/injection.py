@@ -127,8 +127,8 @@ def _template(project: Path) -> str:
     template = find_template("playbook.txt", project)
     if template.text.lstrip().startswith("{{"):
         raise ValueError(
-            f"{template.path} begins with '{{', so Claude Code would read it as JSON and "
-            "refuse it; begin it with another character"
+            f"the template {template.path} begins with '{{', so Claude Code would read the text as "
+            "JSON and refuse it; begin the template with another character"
         )
     return template.text
 
@@ -324,7 +324,8 @@ def _store(project: str, content: bytes, file: str) -> None:
     except (OSError, ValueError) as error:
         if own_folder(project):  # without a home folder, `doctor` reports it
             trouble = (
-                "the text for the agent was not stored; the next session start makes the text again"
+                "the playbook's text for the agent could not be stored; the start of the next "
+                "session makes this text again"
             )
             handover.complain(f"{trouble}: {error_words(error)}")
 

@@ -27,15 +27,21 @@ if TYPE_CHECKING:
 _MAX_WORDS_CHARACTERS = 100
 #: At least this many undecided bullets are counted instead of named.
 _FEWEST_COUNTED = 3
-_UNDECIDED = " cited, undecided: reflector review"
+_UNDECIDED = " cited, no verdict: reflector review"
 _VERDICT = lazy_pattern(r"(\S+) (?:helpful|harmful|neutral)\b.*")
 #: The beginnings of texts that are not about a judgement.
-_UNJUDGED = ("nothing cited", "not judged", "judging it failed", "today's ", "this month's ")
+_UNJUDGED = (
+    "no rule cited",
+    "not judged",
+    "judging failed",
+    "reflector has used ",
+    "this month's ",
+)
 #: The text if no verdict counts, the most important outcome first.
 _OUTCOMES = {
-    "completed": "nothing decided",
+    "completed": "no verdict",
     "waiting": "not judged yet",
-    "failed": "judging the session failed, see `reflector status`",
+    "failed": "judging failed, see `reflector status`",
     "skipped": "not judged: ",
 }
 
@@ -105,14 +111,14 @@ def _session_words(windows: Sequence[Reflected], best: Reflected, earlier: str) 
     if best.outcome == "completed":
         names = dict.fromkeys(name for window in windows for name in window.undecided)
         if names:
-            bullets = f"{len(names)} bullets"
+            bullets = f"{len(names)} rules"
             return (" and ".join(names) if len(names) < _FEWEST_COUNTED else bullets) + _UNDECIDED
         return earlier if earlier.endswith(_UNDECIDED) else _OUTCOMES["completed"]
     if best.outcome == "skipped":
         from reflector.reflection.gate import CITES_NOTHING, waiting_words
 
         if best.detail == CITES_NOTHING:
-            return "nothing cited"
+            return "no rule cited"
         if waits := waiting_words(best.detail):
             return waits
         return _OUTCOMES["skipped"] + clean(best.detail, _MAX_WORDS_CHARACTERS)

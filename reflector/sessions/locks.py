@@ -147,7 +147,9 @@ def open_user_state() -> str:
     """
     state = user_state()
     if not state:
-        raise FileNotFoundError(2, "set HOME or XDG_STATE_HOME to a folder")
+        raise FileNotFoundError(
+            2, "the home folder is unknown; set HOME or XDG_STATE_HOME to a folder"
+        )
     Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return files.private_folder(state)
 

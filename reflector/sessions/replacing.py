@@ -60,8 +60,8 @@ def rebuild_project(
         kept = set_unreadable_aside(ledger, project)
     if kept is not None:
         file = project.playbook_json
-        new = f"{file} could not be read, so reflector wrote a new one"
-        note([f"{new}; the old file is kept as {kept}"])
+        new = f"reflector could not read {file}, so it wrote a new file"
+        note([f"{new}. reflector keeps the old file as {kept}"])
     with waiting_pipeline(project) as pipeline:
         pass  # its end writes the file
     note(pipeline.notes)
@@ -138,10 +138,10 @@ def offer(project: Project) -> Offer:
     end = entries.copy_end(project.root)
     if entry is not None and end.position:
         words = (
-            f"{file} is missing; the copy of this ledger has {counted(end.position, 'event')} "
-            f"of the origin {entry.origin}"
+            f"{file} is missing. reflector has a copy of this ledger with "
+            f"{counted(end.position, 'event')}, origin {entry.origin}"
         )
-        return Offer(words, "Put it back?")
+        return Offer(words, "Restore this copy?")
     raise LedgerUnavailable(
         f"{project.root} has neither a ledger nor a copy of one; start a ledger with "
         "`reflector add`"

@@ -54,11 +54,11 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
     return Finding(
         "head",
         anchor.position,
-        "the ledger lost events that its server had confirmed. This machine saw another history "
+        "the server has lost events that it had confirmed. This machine saw different events "
         f"up to position {anchor.position}. The ledger now ends at position "
         f"{ledger.head().position}",
-        "run `reflector history` to count the lost sessions again, repeat the changes that "
-        f"you made by hand, then remove {_file(project, ledger)}",
+        "to count the lost sessions again, run `reflector history`. Make your lost changes again, "
+        f"then remove {_file(project, ledger)}",
     )
 
 

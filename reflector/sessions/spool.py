@@ -76,7 +76,7 @@ _NEEDED = (
     "trigger",
 )
 #: The error text for a file in `broken/`.
-NOT_A_PAYLOAD = "no hook wrote this; the file stays in the folder broken/ until you remove it"
+NOT_A_PAYLOAD = "no hook wrote this file; it stays in the folder broken/ until you remove it"
 #: The hook adds much less than 64 KiB to a payload.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 _MAX_ID_BYTES = 1024
@@ -436,9 +436,9 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise ValueError(str(error)) from None
     version = record.get("v") if isinstance(record, dict) else None
     if type(version) is int and version > 1:
-        raise _Newer(f"written by a newer reflector (form {version}); upgrade reflector")
+        raise _Newer(f"a newer reflector wrote this file (form {version}); upgrade reflector")
     if version != 1 or not isinstance(record.get("payload"), dict):
-        raise ValueError(f"{path} is not a record that reflector's hook wrote")
+        raise ValueError(f"reflector's hook did not write {path}")
     if not is_sealed(raw):
         raise _Foreign("it lacks the seal of your hooks, so a repository may have brought it")
     return dict(record)
