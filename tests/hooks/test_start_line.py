@@ -12,7 +12,7 @@ import pytest
 from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.recorder import Reflected
-from reflector.sessions.last_session import leave_last_session
+from reflector.sessions.last_session import leave_first, leave_last_session
 from tests.conftest import first_fast
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
@@ -196,20 +196,20 @@ def done(
     ("rounds", "said"),
     [
         ([[done("pat-001 helpful, mis-001 harmful")]], "pat-001 helpful, mis-001 harmful"),
-        ([[done()]], "nothing decided"),
-        ([[done(undecided=1)]], "pat-001 cited, undecided: reflector review"),
-        ([[done(undecided=3)]], "3 bullets cited, undecided: reflector review"),
+        ([[done()]], "no verdict"),
+        ([[done(undecided=1)]], "pat-001 cited, no verdict: reflector review"),
+        ([[done(undecided=3)]], "3 rules cited, no verdict: reflector review"),
         ([[done(undecided=1)], [done("pat-001 helpful")]], "pat-001 helpful"),
-        ([[done(undecided=1)], [done()]], "pat-001 cited, undecided: reflector review"),
-        ([[done(undecided=1)], [done(session="s-2")]], "nothing decided"),
-        ([[done(CITES_NOTHING, outcome="skipped")]], "nothing cited"),
+        ([[done(undecided=1)], [done()]], "pat-001 cited, no verdict: reflector review"),
+        ([[done(undecided=1)], [done(session="s-2")]], "no verdict"),
+        ([[done(CITES_NOTHING, outcome="skipped")]], "no rule cited"),
         (
             [[done("transport: away", outcome="failed")]],
-            "judging the session failed, see `reflector status`",
+            "judging failed, see `reflector status`",
         ),
-        ([[done("pat-001 helpful"), done(session="s-2")]], "nothing decided"),
+        ([[done("pat-001 helpful"), done(session="s-2")]], "no verdict"),
         ([[done("pat-001 helpful")], [done(CITES_NOTHING, outcome="skipped")]], "pat-001 helpful"),
-        ([[done("pat-001 helpful")], [done(CITES_NOTHING, "s-2", "skipped")]], "nothing cited"),
+        ([[done("pat-001 helpful")], [done(CITES_NOTHING, "s-2", "skipped")]], "no rule cited"),
         (
             [[done("pat-001 helpful, pat-002 helpful"), done("pat-001 harmful")]],
             "pat-001 harmful, pat-002 helpful",
@@ -227,6 +227,27 @@ def test_what_all_windows_of_one_brought_is_said(
 
 
 @pytest.mark.parametrize(
+    ("detail", "outcome"),
+    [
+        (CITES_NOTHING, "skipped"),
+        ("the playbook is empty", "skipped"),
+        ("the daily budget is spent: 20 of 20 requests", "skipped"),
+        ("the monthly budget is spent: 9 of 9 tokens", "skipped"),
+        ("transport: away", "failed"),
+        ("", "waiting"),
+    ],
+)
+def test_first_verdicts_replace_an_unjudged_session(
+    tmp_path: Path, detail: str, outcome: str
+) -> None:
+    (tmp_path / "home").mkdir()
+    leave_last_session(tmp_path, [done(detail, outcome=outcome)])
+    leave_first(tmp_path, "3 sessions read", 0.0, (), answered=True)
+    text = Path(own_folder(str(tmp_path)), "last-session.txt").read_text()
+    assert text == "first verdicts: 3 sessions read\n"
+
+
+@pytest.mark.parametrize(
     "how", first_fast(1, ["the person lists it", "the person's file", "the repository's file"])
 )
 def test_switched_off_project_records_nothing_but_has_commands(agent: Agent, how: str) -> None:
@@ -239,7 +260,7 @@ def test_switched_off_project_records_nothing_but_has_commands(agent: Agent, how
         f'off = ["{agent.project.parent}/"]' if how == "the person lists it" else "enabled = false"
     )
     told = start(agent)
-    said = "playbook: turned off here in .claude/reflector.toml; to turn it on: reflector on"
+    said = "reflector is turned off in .claude/reflector.toml; to turn it on: reflector on"
     assert told == ({"systemMessage": said} if how == "the repository's file" else {"text": ""})
     agent.ended()
     assert agent.deliveries() == []
@@ -254,6 +275,6 @@ def test_switched_off_project_records_nothing_but_has_commands(agent: Agent, how
 def test_line_stops_asking_for_a_given_verdict(agent: Agent) -> None:
     agent.ended("pat-001", None)
     agent.call("drain")
-    assert "pat-001 cited, undecided: reflector review" in status_line(agent, "{}")
+    assert "pat-001 cited, no verdict: reflector review" in status_line(agent, "{}")
     agent.call("review", "pat-001", "helpful", "--session", "s-1")
     assert "last session: pat-001 helpful" in status_line(agent, "{}")
