@@ -193,7 +193,7 @@ def _place(project: Project) -> Check:
         return Check(
             "project",
             text,
-            "merge each of these ledgers into the project, then remove it: reflector help worktree",
+            "merge each of these ledgers, then remove it. To see how: reflector help stray ledger",
         )
     return Check("project", str(project.root))
 

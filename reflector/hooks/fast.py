@@ -576,7 +576,7 @@ def keep_broken(raw: bytes, error: Exception) -> None:
 def print_switched_off(project: str, payload: dict[str, object], settings: str) -> None:
     """Show the user that a file of the project switches the hooks off."""
     if settings.startswith(project) and shows_line(payload):
-        line = "playbook: turned off here in .claude/reflector.toml; to turn it on: reflector on"
+        line = "reflector is turned off in .claude/reflector.toml; to turn it on: reflector on"
         files.write_all(1, b'{"systemMessage":' + handover.quoted(line).encode() + b"}")
 
 

@@ -217,7 +217,7 @@ def reply_of(backend: Backend) -> Callable[[Question], Answer]:
     """
     if not isinstance(backend, Replies):
         raise ConfigError(
-            f"the judge {backend.name} judges only sessions; for a trajectory, name a model, for "
+            f"the judge `{backend.name}` judges only sessions; for a trajectory, name a model, for "
             "example with --judge anthropic"
         )
     return backend.reply

@@ -226,7 +226,7 @@ def _without_lines(change: Change, content: bytes) -> bytes | None:
 def _unknown(change: Change) -> UndoRefused:
     return UndoRefused(
         f"reflector does not have the text of {change.shown} before change {change.place}, nor "
-        "the exact lines of this change, so `undo` cannot restore the file; change it by hand"
+        "the exact lines of this change, so `undo` cannot restore it; change the file by hand"
     )
 
 

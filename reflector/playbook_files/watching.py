@@ -371,8 +371,8 @@ def _not_followed_note(importer: _Wanted, target: str, shown: str) -> str:
 
 def _unread_note(wanted: _Wanted, shown: str, error: OSError) -> str:
     if not wanted.importer:
-        return f"not read: {shown} ({error.strerror})"
-    return f"not read: @{shown} in {wanted.importer} ({error.strerror})"
+        return f"not read: {shown}: {error.strerror}"
+    return f"not read: @{shown} in {wanted.importer}: {error.strerror}"
 
 
 def _imports(path: Path, text: str) -> Iterator[tuple[str, Path]]:

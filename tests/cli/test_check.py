@@ -484,7 +484,8 @@ def test_link_as_only_file_is_named(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("- Run the tests first\n")
     (agent.project / "CLAUDE.md").symlink_to(tmp_path / "other.md")
     assert (
-        "not followed: CLAUDE.md, a symbolic link" in agent.call("check", "--dry-run", code=1).err
+        "not read: CLAUDE.md, because this link leads out"
+        in agent.call("check", "--dry-run", code=1).err
     )
 
 

@@ -84,8 +84,10 @@ def test_linked_settings_of_a_project_are_not_followed(agent: Agent, tmp_path: P
 def test_change_reports_the_setting_and_missing_key(agent: Agent) -> None:
     set_ = agent.call("config", "set", "--global", "backend", "anthropic")
     assert set_.out == "backend = anthropic\n"
-    assert set_.err.endswith(": no API key; export ANTHROPIC_API_KEY=…\n")
-    assert agent.json("status")["backend_lacks"].endswith("no API key; export ANTHROPIC_API_KEY=…")
+    assert set_.err.endswith(": the API key is missing; export ANTHROPIC_API_KEY=…\n")
+    assert agent.json("status")["backend_lacks"].endswith(
+        "the API key is missing; export ANTHROPIC_API_KEY=…"
+    )
     agent.environ["ANTHROPIC_API_KEY"] = "k"
     assert agent.call("config", "set", "--global", "backend", "anthropic").err == ""
     assert agent.json("status")["backend_lacks"] is None

@@ -105,12 +105,12 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
     checks = agent.json("doctor", code=1)
     for name, state, text, mend in (
         ("triggers", "error", "event_no_delete", "reflector rebuild --fix"),
-        ("permissions", "warning", "others may read", "chmod"),
+        ("permissions", "warning", "other users of this machine can read", "chmod"),
         ("hooks", "error", "/gone/bin/python does not exist", "reflector install"),
         ("hooks", "warning", "the hooks for PreCompact are missing", "reflector install"),
         ("hooks", "error", "settings.json: line 1, column", "correct the file"),
         ("hooks", "error", '"disableAllHooks": true', "remove it"),
-        ("hooks", "warning", "installed more than once", ""),
+        ("hooks", "warning", "are installed in 2 places", ""),
         ("hooks", "warning", "has not recorded that you trust", "start codex"),
         ("fired SessionEnd", "warning", "never in this project", "start a session"),
         ("queue", "warning", "could not record 1 hook delivery", "reflector status"),

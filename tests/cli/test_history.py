@@ -62,10 +62,10 @@ def test_doctor_counts_kept_and_recorded_sessions(agent: Agent) -> None:
         (found,) = [one for one in agent.json("doctor", code=None) if one["name"] == "sessions"]
         return found["text"], found["mend"]
 
-    kept = "3 of this project on this machine (Claude Code 3)"
-    assert counted() == (f"{kept}, 0 recorded", "reflector history")
+    kept = "3 sessions on this machine (Claude Code 3)"
+    assert counted() == (f"{kept}; 0 sessions in the ledger", "reflector history")
     agent.call("history")
-    assert counted() == (f"{kept}, 3 recorded", "")
+    assert counted() == (f"{kept}; 3 sessions in the ledger", "")
 
 
 def test_report_names_sessions_to_record(agent: Agent) -> None:

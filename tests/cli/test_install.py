@@ -118,7 +118,7 @@ def test_uninstall_restores_the_file_byte_for_byte(agent: Agent, shape: str) -> 
         (
             "pi",
             lambda path: path.write_bytes(b"export default () => {}\n"),
-            "this file does not belong to reflector",
+            "another program wrote this file",
         ),
         ("claude", os.mkfifo, "not a regular file"),
         ("claude", lambda path: path.symlink_to(path.parent / "gone" / "settings.json"), "gone"),
@@ -272,7 +272,10 @@ def test_link_out_of_a_repository_is_refused(
     before = seen(agent.home)
     for command in ("install", "uninstall"):
         said = agent.call(command, "--agent", name, "--scope", scope, code=1).err
-        assert f"{path} leads out of the project, to {outside}; remove the link" in said
+        assert (
+            f"{path} leads through a link to {outside}, outside the project; remove the link"
+            in said
+        )
     assert seen(agent.home) == before
 
 

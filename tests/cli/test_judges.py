@@ -49,7 +49,7 @@ def test_list_names_every_judge(agent: Agent) -> None:
     assert [*listed(agent)] == ["claude", *APIS, "rules"]
     out = agent.call("judge").out
     assert "2.1.331" in out
-    assert "Anthropic, by your login" in out
+    assert "Anthropic, with your login" in out
 
 
 @pytest.mark.parametrize("key", ["", "k1"])

@@ -79,7 +79,7 @@ def test_objects_lists_and_lines_are_read(agent: Agent) -> None:
 
 def test_rules_are_refused_before_anything_is_recorded(agent: Agent) -> None:
     told = lab(agent, "--judge", "rules", write("t.json", GOOD), code=2)
-    assert "a model, such as --judge anthropic" in told.err
+    assert "name a model, for example with --judge anthropic" in told.err
     assert log(agent) == ["bullet.added"]
 
 
@@ -109,7 +109,10 @@ def test_bad_trajectories_are_named_and_others_recorded(agent: Agent) -> None:
         ({"test_report": {"failed": 1}}, "test_report: Input should be a valid string"),
         ({"generated_answer": "\ud800"}, ""),
         ("[" * 100_000, "is not JSON"),
-        ({"generated_answer": "x" * (5 << 20)}, "the trajectory cannot be recorded: its answer is"),
+        (
+            {"generated_answer": "x" * (5 << 20)},
+            "reflector cannot record the trajectory: its answer is",
+        ),
     ]
     path = write(
         "t.jsonl", *(one if isinstance(one, str) else {**GOOD, **one} for one, _ in bad), GOOD

@@ -154,12 +154,12 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "comment": (b'{\n  // mine\n  "model": "opus"\n}', "line 2, column 3: not JSON"),
     "NaN": (
         b'{"NaN": "NaN",\n "x": [NaN]}',
-        "the file contains a number or a text that reflector cannot write back",
+        "the file contains a number or a text that reflector would have to change",
     ),
     "a number too long": (b'{"x": -' + b"1" * 5_000 + b"}", "a number has thousands of digits"),
     ("half a pair beside other text"): (
         '{"é": "\\ud800"}'.encode(),
-        "the file contains a number or a text that reflector cannot write back",
+        "the file contains a number or a text that reflector would have to change",
     ),
     "nested too deep": (b"[" * 200_000, "is nested too deeply"),
     "UTF-16": ("{}".encode("utf-16"), "line 1: not UTF-8"),

@@ -49,7 +49,7 @@ def test_answer_has_its_tokens_from_an_empty_folder(played: Played) -> None:
     ("mode", "stage", "said"),
     [
         ("out", "access", "is logged out: (run|set) "),
-        ("limit", "access", "hit its limit .*reflector asks it again automatically"),
+        ("limit", "access", "reached its usage limit .*reflector asks .* again later"),
     ],
 )
 def test_failure_has_a_name_and_a_way_out(played: Played, mode: str, stage: str, said: str) -> None:
@@ -132,7 +132,7 @@ def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
 
 def test_agent_that_keeps_a_tool_gets_no_session(played: Played) -> None:
     played.mode("answer,Bash")
-    assert "was not asked, because it could use something" in str(played.fails())
+    assert "would have access to more than a judge may use" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
 
 
@@ -142,14 +142,14 @@ def test_lock_down_is_checked_once_for_each_version(
 ) -> None:
     played.send()
     played.mode("answer,Bash")  # it would not show itself locked down any more
-    assert "could use something that a judge must not use" in str(
+    assert "access to more than a judge may use" in str(
         played.fails()
     )  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")
-    assert "was not asked, because it could use" in str(played.fails())
+    assert "reflector did not ask" in str(played.fails())
     for version, fault in (
         ("2.1.9", "2.1.9 is too old to judge; update Claude Code to 2.1.330 or later"),
-        ("3.0.0", "3.0.0 is too new to judge (tested: 2.1.330 and later, below 3); update refl"),
+        ("3.0.0", "3.0.0 is too new to judge (tested: from 2.1.330 to below 3); update reflector"),
     ):
         (played.folder / "version").write_text(version)
         assert f"Claude Code {fault}" in str(played.fails())
@@ -180,10 +180,10 @@ def test_two_limits_in_a_row_pause_all_questions(played: Played) -> None:
     played.mode("limit")
     assert [played.fails().retry_after for _ in range(2)] == [0.0, 3600.0]
     (played.folder / "asked.json").unlink()
-    assert "reflector asks it again after 20" in str(played.fails())
+    assert "reflector asks Claude Code again after 20" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
     assert (
-        "hit its limit; reflector asks it again after"
+        "usage limit reached; reflector asks it again after"
         in described(Config(backend="agent"), Path())[0]
     )
     consent.keep_state("claude", replace(consent.client_state("claude"), until=time.time() - 1))

@@ -140,9 +140,12 @@ ROWS: dict[str, Row] = {
                 (422, "request", ""),
                 (408, "transport", ""),
             ),
-            *((401, "access", "; check the API key"), (402, "access", "; check the account")),
             *(
-                (403, "access", ("; the key may not use this model")),
+                (401, "access", "; check the API key"),
+                (402, "access", "; check your account with the API"),
+            ),
+            *(
+                (403, "access", ("; the API key does not have access to this model")),
                 (404, "access", "; check the model's name"),
             ),
         )
@@ -263,7 +266,7 @@ def test_the_deadline_ends_whatever_goes_on(api: Api) -> None:
     failed = failure(api.client(deadline=0.3))
     # On a busy machine the deadline may come before the request.
     assert (failed.stage, failed.attempts) in [("transport", 0), ("transport", 1)]
-    assert str(failed) == f"no answer within 0.3 s (requests: {failed.attempts})"
+    assert str(failed) == f"the API did not answer within 0.3 s (requests sent: {failed.attempts})"
 
 
 def test_redirect_is_named_and_gets_nothing(api: Api) -> None:

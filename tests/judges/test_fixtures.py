@@ -99,8 +99,8 @@ def test_last_answer_to_a_question_counts(tmp_path: Path, end: str, mark: str) -
 
 
 _NO_FIXTURE, _UNREADABLE = (
-    r"f\.jsonl, line 3 is not a fixture",
-    r"the fixtures .*f\.jsonl cannot be read",
+    r"f\.jsonl, line 3: not a recorded answer",
+    r"the recorded answers in .*f\.jsonl cannot be read",
 )
 #: What stands on the third line of a file, and what is said of it; without a line, what is in the
 #: file's place.

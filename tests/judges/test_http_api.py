@@ -35,7 +35,7 @@ def test_question_after_a_failure_is_counted(api: Api, judge: ModelBackend) -> N
     [
         (error(401, message=f"bad {KEY}"), "access", "HTTP 401 api_error: bad [redacted:key]; che"),
         (Behaviour(404, b"nothing here"), "access", "HTTP 404: nothing here; check the model's"),
-        (raw([]), "answer", "the API's answer is not a message: []"),
+        (raw([]), "answer", "the API's answer does not contain a message: []"),
         (Behaviour(200, b"<html>"), "answer", "the API's answer is not JSON"),
     ],
 )

@@ -73,7 +73,7 @@ def test_name_with_line_break_is_escaped(world: World) -> None:
     path = world.path(".claude/rules/a\nb.md")
     path.parent.mkdir(parents=True)
     path.write_text("x\n")
-    why = "has a line break or another invisible character in its name"
+    why = "has an invisible character in its name, such as a line break"
     assert world.record() == [rf"not watched: .claude/rules/a\nb.md, because it {why}"]
 
 

@@ -61,8 +61,8 @@ def committed(world: World) -> Agent:
 def test_file_of_a_commit_is_not_removed(committed: Agent) -> None:
     (line,) = committed.json("blame", "AGENTS.md:2")
     refused = committed.call("undo", line["written"]["place"], code=1).err
-    assert "AGENTS.md came with commit" in refused
-    assert "To remove it: git rm AGENTS.md" in refused
+    assert " added AGENTS.md, so undoing change" in refused
+    assert "To remove the file: git rm AGENTS.md" in refused
     assert (committed.project / "AGENTS.md").exists()
 
 

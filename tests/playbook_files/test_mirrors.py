@@ -16,7 +16,7 @@ from tests.building import PLAYBOOKS, TOKEN, commit, git, meanwhile
 from tests.conftest import first_fast
 from tests.road.agent import Agent
 
-_LEFT = "AGENTS.md: reflector could not read the playbook in this file: "
+_LEFT = "AGENTS.md: reflector could not read this file's copy of the playbook: "
 
 
 @given(
@@ -202,7 +202,7 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
             (
                 r"(?s)begin [0-9a-f]{12}(.*)small",
                 "begin " + "0" * 12 + r"\1large",
-                "AGENTS.md: the playbook in this file was edited",
+                "AGENTS.md: this file's copy of the playbook was edited",
             ),
             (
                 r"<!-- reflector:end -->\n",
@@ -258,7 +258,7 @@ def test_removed_mirror_leaves_the_owners_bytes(
 def test_users_playbook_is_kept_in_no_file(agent: Agent) -> None:
     agent.call("--user", "add", "pat", "Be brief.")
     refused = agent.call("--user", "mirror", "AGENTS.md", code=2).err
-    assert "mirror works only with a project's own playbook" in refused
+    assert "`mirror` can copy only the playbook of a project" in refused
 
 
 def test_link_out_of_the_project_is_not_followed(agent: Agent, tmp_path: Path) -> None:
@@ -266,9 +266,7 @@ def test_link_out_of_the_project_is_not_followed(agent: Agent, tmp_path: Path) -
     outside.mkdir()
     (agent.project / ".github").symlink_to(outside)
     refused = agent.call("mirror", "../x.md", code=2).err
-    assert (
-        "agents do not load '../x.md' automatically; the files that they load are CLAUDE.md"
-    ) in refused
+    assert ("agents do not load '../x.md'; choose one of these files: CLAUDE.md") in refused
     ran = agent.call("mirror", ".github/copilot-instructions.md", code=2)
     assert ".github is a symbolic link" in ran.err
     assert list(outside.iterdir()) == []

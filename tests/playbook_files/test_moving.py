@@ -150,7 +150,7 @@ def test_cut_that_changes_another_rule_is_refused(
 def test_undo_leaves_a_changed_file(ledger: Ledger, project: Project) -> None:
     position = moved(ledger, project)
     file_of(project).write_text("# Mine\n")
-    with pytest.raises(FileMoved, match=r"(?s)nothing was written.*\+# Mine"):
+    with pytest.raises(FileMoved, match=r"(?s)reflector changed nothing.*\+# Mine"):
         undo(ledger, project, position)
     assert (statuses(ledger), file_of(project).read_text()) == ({"live"}, "# Mine\n")
 

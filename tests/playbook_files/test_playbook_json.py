@@ -276,7 +276,7 @@ def test_foreign_bullet_is_reported_and_not_used(agent: Agent) -> None:
     assert other.json("list") == agent.json("list")
     assert "Something else." not in other.hook("SessionStart", session_id="s-2")
     for command in ("status", "doctor"):
-        assert "the name means another rule in this ledger" in other.call(command, code=1).out
+        assert "in this ledger, the name belongs to another rule" in other.call(command, code=1).out
     assert other.playbook.read_bytes() == mine
     refused = agent.call("adopt", other.playbook, code=1)
     assert str(other.playbook) in refused.err

@@ -212,7 +212,7 @@ def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Cl
     second.pull()
     said = [second.call("list").err for _ in range(2)]
     assert "the rule pat-002 in" in said[0]
-    assert "is named pat-003 here, because another rule already had that" in said[0]
+    assert "got the new name pat-003, because another rule already had the name" in said[0]
     assert said[1] == ""
 
 

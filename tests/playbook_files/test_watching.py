@@ -63,12 +63,12 @@ def test_imports_are_followed_inside_the_project_only(
         "Keep functions small",
         "Answer me in French",
     ]
-    outside, gone, *links = sorted(one for one in found.omitted if one.startswith("not followed: "))
-    assert outside.endswith("secret.md in CLAUDE.md")
-    assert gone == "not followed: @gone.md in CLAUDE.md, which cannot be read"
+    outside, gone, *links = sorted(one for one in found.omitted if one.startswith("not read: "))
+    assert outside.endswith("secret.md in CLAUDE.md, because that file is outside the project")
+    assert gone == "not read: @gone.md in CLAUDE.md: No such file or directory"
     assert links == [
-        "not followed: AGENTS.md, a symbolic link",
-        "not followed: CLAUDE.local.md, a symbolic link",
+        "not read: AGENTS.md, because this link leads out of the project",
+        "not read: CLAUDE.local.md, because this link leads out of the project",
     ]
     assert [line.text for line in advice_of(root, [root / "AGENTS.md"]).lines] == [
         "Never tell this to anybody"
@@ -87,7 +87,7 @@ def test_imports_without_an_ending_are_followed(root: Path) -> None:
     )
     found = advice_of(root)
     assert {line.file for line in found.rules} == {"README", "docs/my notes.txt"}
-    assert not [one for one in found.omitted if one.startswith("not followed: ")]
+    assert not [one for one in found.omitted if one.startswith("not read: @")]
 
 
 def test_decorators_in_an_indented_fence_are_no_imports(root: Path) -> None:
@@ -109,9 +109,9 @@ def test_imports_outside_are_named_in_any_form(root: Path) -> None:
     write(root, CLAUDE="- Run the tests first\n\n@../SECRET and @gone/file.md#part, please.\n")
     found = advice_of(root)
     assert [line.file for line in found.rules] == ["CLAUDE.md"]
-    outside, gone = (one for one in found.omitted if one.startswith("not followed: "))
-    assert outside.endswith("SECRET in CLAUDE.md")
-    assert gone == "not followed: @gone/file.md in CLAUDE.md, which cannot be read"
+    outside, gone = (one for one in found.omitted if one.startswith("not read: "))
+    assert outside.endswith("SECRET in CLAUDE.md, because that file is outside the project")
+    assert gone == "not read: @gone/file.md in CLAUDE.md: No such file or directory"
 
 
 def test_rules_for_some_files_have_their_patterns(root: Path) -> None:
@@ -175,7 +175,7 @@ def test_files_that_are_not_read_are_named(root: Path) -> None:
     assert [line.file for line in found.lines] == ["CLAUDE.md"]
     unread = [one.removeprefix("not read: ").split(",")[0].split(";")[0] for one in found.omitted]
     assert unread == [
-        "GEMINI.md has more than 1",
+        "GEMINI.md: has more than 1",
         ".claude/AGENTS.md",
         "packages/web/CLAUDE.md",
         str(own),
@@ -330,7 +330,7 @@ def test_import_is_named_if_no_agent_follows_it(root: Path) -> None:
     advice = advice_of(root)
     assert [*advice.files] == ["AGENTS.md"]
     assert advice.omitted == (
-        "not followed: @docs/style.md in AGENTS.md (Codex CLI does not follow imports)",
+        "not read: @docs/style.md in AGENTS.md, because Codex CLI does not read imported files",
     )
 
 

@@ -270,7 +270,7 @@ def test_spent_budget_leaves_the_trajectory_open(
 def test_drain_by_a_model_finishes_open_trajectories(store: LedgerPlaybooks, sums: Ledger) -> None:
     for backend, ended in (
         (Priced(insights("k"), verdict("harmful")), ("completed", "1 insight, pat-001 harmful")),
-        (RulesBackend(), ("skipped", "rules judges sessions only")),
+        (RulesBackend(), ("skipped", "the judge `rules` judges only sessions")),
     ):
         trajectory = attempt(["pat-001"], query=backend.name)
         run(store, Model(), trajectory)
@@ -281,5 +281,5 @@ def test_drain_by_a_model_finishes_open_trajectories(store: LedgerPlaybooks, sum
     assert run(store, Model(insights("later"), verdict()), trajectory).insights == [
         insight("later")
     ]
-    with pytest.raises(ConfigError, match="a model, such as --judge anthropic"):
+    with pytest.raises(ConfigError, match="name a model, for example with --judge anthropic"):
         llm_client("rules")

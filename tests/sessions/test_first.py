@@ -558,7 +558,7 @@ def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
     addresses = {key: value for key, value in old.environ.items() if key.endswith("_BASE_URL")}
     assert addresses
     old.environ = {key: value for key, value in old.environ.items() if key not in addresses}
-    assert "Anthropic, by your key" in answer(old, "install")
+    assert "Anthropic, with your key" in answer(old, "install")
     old.environ |= addresses
     drain(old)
     assert not api.asked

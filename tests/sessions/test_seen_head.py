@@ -182,7 +182,7 @@ def test_lost_events_are_reported_until_acknowledged(tmp_path: Path, server: Ser
         postgres._run(f"ALTER DATABASE {name} RENAME TO {name}_gone")
         postgres._run(f"ALTER DATABASE {name}_standby RENAME TO {name}")
         agent.ended(id="s-3")
-        assert "lost events that its server had confirmed" in agent.call("drain").err
+        assert "the server has lost events that it had confirmed" in agent.call("drain").err
         (check,) = heads()
         (file,) = (agent.state / "heads").iterdir()
         assert (check["state"], "reflector history" in check["mend"]) == ("error", True)
