@@ -476,7 +476,7 @@ def test_project_without_advice_gets_a_way_out(agent: Agent) -> None:
 def test_file_that_is_too_long_is_named(agent: Agent) -> None:
     (agent.project / "CLAUDE.md").write_text("- Run the tests first\n" * 60_000)
     err = agent.call("check", "--dry-run", code=1).err
-    assert "not read: CLAUDE.md has more than 1,048,576 bytes" in err
+    assert "not read: CLAUDE.md: has more than 1,048,576 bytes" in err
     assert "none is there" not in err
 
 

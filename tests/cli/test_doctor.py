@@ -106,14 +106,14 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
     for name, state, text, mend in (
         ("triggers", "error", "event_no_delete", "reflector rebuild --fix"),
         ("permissions", "warning", "other users of this machine can read", "chmod"),
-        ("hooks", "error", "/gone/bin/python does not exist", "reflector install"),
+        ("hooks", "error", "/gone/bin/python no longer exists", "reflector install"),
         ("hooks", "warning", "the hooks for PreCompact are missing", "reflector install"),
         ("hooks", "error", "settings.json: line 1, column", "correct the file"),
-        ("hooks", "error", '"disableAllHooks": true', "remove it"),
+        ("hooks", "error", '"disableAllHooks": true', "remove this setting"),
         ("hooks", "warning", "are installed in 2 places", ""),
         ("hooks", "warning", "has not recorded that you trust", "start codex"),
         ("fired SessionEnd", "warning", "never in this project", "start a session"),
-        ("queue", "warning", "could not record 1 hook delivery", "reflector status"),
+        ("queue", "warning", "could not record 1 hook event", "reflector status"),
         ("backend", "error", "", "ANTHROPIC_API_KEY"),
         ("prompt", "error", "", "correct the file"),
         (
@@ -239,7 +239,11 @@ def test_shared_or_foreign_hooks_are_not_fixed(agent: Agent) -> None:
     checks = found(agent, "hooks", code=1)
     assert {check["fix"] for check in checks} == {None}
     mends = {check["mend"] for check in checks if str(shared) in check["text"]}
-    assert mends == {"", "reflector install --scope project", "keep one of them"}
+    assert mends == {
+        "",
+        "reflector install --scope project",
+        "remove the hooks from all but one place",
+    }
     agent.call("install")
     document = json.loads(settings(agent).read_text())
     document["hooks"]["PreCompact"] = 7

@@ -357,7 +357,9 @@ def test_other_callers_are_reported_with_their_removal(
         "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}
     }
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
-    assert notes(agent) == [f"reflector: {path} also calls reflector; to stop these calls: edit it"]
+    assert notes(agent) == [
+        f"reflector: {path} also calls reflector; to stop these calls: edit this file"
+    ]
     agent.call("install", "--agent", "codex")
     assert (
         "call the Python of this machine"

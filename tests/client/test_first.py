@@ -115,7 +115,7 @@ def test_one_answer_brings_first_verdicts(newcomer: Client | Other) -> None:
     assert "0 of 10" in shown
     assert f'not followed today: "{_BROKEN}"' in shown
     assert _BROKEN in agent.call("blame", "oth-001").out
-    line = f"oth-001 not followed in 10 (“{_BROKEN}”)"
+    line = f"oth-001 not followed in 10 sessions (“{_BROKEN}”)"
     shows_line = not isinstance(newcomer, _WITHOUT_LINE)
     assert (line in _shown_at_start(newcomer)) == shows_line
 

@@ -129,7 +129,7 @@ def test_first_verdicts_are_in_the_start_line(old: Agent) -> None:
     answer(old, "install")
     drain(old)
     line = json.loads(started(old))["systemMessage"]
-    verdict = f"oth-001 not followed in 10 (“{_CORRECTION}”)"
+    verdict = f"oth-001 not followed in 10 sessions (“{_CORRECTION}”)"
     assert line == f"first verdicts: 10 sessions read: {verdict}"
 
 
@@ -350,7 +350,7 @@ def test_retracted_answers_leave_the_line(old: Agent) -> None:
     old.call("undo", first["event_id"], "--why", "wrong")
     old.call("config", "set", "--global", "daily_requests", "3")
     drain(old)
-    assert "2 sessions read: oth-001 not followed in 2 (" in started(old)
+    assert "2 sessions read: oth-001 not followed in 2 sessions (" in started(old)
 
 
 @pytest.mark.slow
