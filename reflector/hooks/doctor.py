@@ -114,7 +114,7 @@ def _copies(project: Project) -> Iterator[Check]:
         handover.open_own(str(project.root))
     except OSError as error:
         what = f"reflector could not copy the ledger: {files.error_words(error)}"
-        yield Check("copy", what, "check that you can write in ~/.local/share")
+        yield Check("copy", what, "check that you can write to ~/.local/share")
     for one in entries.entries():
         if not os.path.isdir(one.root):  # noqa: PTH112
             what = f"{one.root} no longer exists, but reflector keeps a copy of its ledger"
@@ -156,7 +156,7 @@ def _files(project: Project) -> Iterator[Check]:
         path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)
     ]:
         names = shlex.join(map(str, open_))
-        fix = "makes these paths, and all files in them, private to you"
+        fix = "makes these paths, and everything in them, private to you"
         what = f"other users of this machine can read {names}"
         yield Check(
             "permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_)

@@ -397,8 +397,9 @@ class SettingsRefused(Refusal):
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
         self.what = f"{path}{reason}"
+        way_out = "" if "; " in reason else "; correct the file"
         super().__init__(
-            f"{self.what}; correct the file and run the same command again. Nothing was changed."
+            f"{self.what}{way_out}, and run the same command again. Nothing was changed."
         )
 
 

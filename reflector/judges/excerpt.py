@@ -101,7 +101,7 @@ def compose(
     if room < _LEAST_TRANSCRIPT:
         raise BackendError(
             f"the template and the playbook need about {taken:,} of {limit:,} tokens, which "
-            "leaves no room for a session; raise request_tokens or prune the playbook",
+            "leaves no room for a session; raise request_tokens, or remove rules",
             stage="request",
             attempts=0,
         )

@@ -411,7 +411,7 @@ def _elsewhere(root: Path) -> Iterator[str]:
     with suppress(OSError):
         for path, where in _outside_files(root, loads).items():
             if not path.resolve().is_relative_to(root.resolve()):
-                see = f"see: reflector check {quote(str(path))}"
+                see = f"to check this file: reflector check {quote(str(path))}"
                 yield f"not read: {path}, which agents load in {where}; {see}"
 
 
@@ -419,9 +419,10 @@ def _nested_note(shown: Sequence[str]) -> str:
     """Return the note on the files of one folder of the project."""
     is_one = len(shown) == 1
     files, folder = ("this file", "its folder") if is_one else ("each file", "the file's folder")
+    one = "this file" if is_one else "the first file"
     return (
         f"not read: {', '.join(shown)}, because agents load {files} only when they work in "
-        f"{folder}; see: reflector check {quote(shown[0])}"
+        f"{folder}; to check {one}: reflector check {quote(shown[0])}"
     )
 
 

@@ -54,6 +54,6 @@ def _changes(ledger: Ledger) -> Iterator[str]:
         if former.share != present.share:
             yield (
                 f"{row.name}: helped {present.helpful:.3g}, harmed {present.harmful:.3g} "
-                f"(before: {former.helpful} and {former.harmful}), because each session now "
-                "has one vote"
+                f"(before: helped {former.helpful}, harmed {former.harmful}), because each session "
+                "now has one vote"
             )

@@ -124,7 +124,7 @@ def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
 
     threading.Thread(target=withdraw, daemon=True).start()
     error = played.fails(deadline=60.0)
-    assert "was stopped, because you withdrew its permission" in str(error)
+    assert "because you withdrew the permission to judge" in str(error)
     assert (error.stage, error.usage.total > 0) == ("access", True)
     wait_for_the_end(played)
     assert not Path(judge_folder()).exists()

@@ -115,7 +115,7 @@ WHOLE = sound("whole")
 LONG = f"the API's answer is longer than {1 << 20:,} bytes"
 
 
-NO_MESSAGE, NO_JSON = "the API's answer is not a message", "the API's answer is not JSON"
+NO_MESSAGE, NO_JSON = "the API's answer does not contain a message", "the API's answer is not JSON"
 TWICE = (2.0, 4.0)
 PAST, FUTURE = "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 2999 23:59:59 GMT"
 ROWS: dict[str, Row] = {

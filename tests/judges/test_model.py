@@ -141,7 +141,7 @@ def test_question_and_answer_stay_within_limit_and_allowance(
     api: Api, short: Request, long_path: Path
 ) -> None:
     full = replace(short, playbook=(Bullet("pat-001", "pat", "word " * 20_000, 0, 0),))
-    with pytest.raises(BackendError, match="raise request_tokens or prune the playbook") as failed:
+    with pytest.raises(BackendError, match="raise request_tokens, or remove rules") as failed:
         backend(api, request_tokens=8_000).answer(full)
     assert (failed.value.stage, api.asked) == ("request", [])
     with pytest.raises(BackendError) as failed:

@@ -362,7 +362,7 @@ def test_files_above_the_project_are_named(root: Path) -> None:
     write(root, CLAUDE="- Run the tests\n")
     assert advice_of(root).omitted == (
         f"not read: {above}, which agents load in each project below it; "
-        f"see: reflector check {above}",
+        f"to check this file: reflector check {above}",
     )
 
 

@@ -161,7 +161,7 @@ class ReflectorPromptBuilder:
         try:
             names.insert(0, f"{checked_dataset(dataset)}.txt")
         except DatasetRefused as error:  # no file can have this name, so no template has it
-            problems.append(f"reflector uses {_DEFAULT} instead: {error}")
+            problems.append(f"reflector uses the template {_DEFAULT}: {error}")
         return self._filled(names, _PLACEHOLDERS, values, problems)
 
     def build_evaluation_prompt(
