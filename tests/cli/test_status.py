@@ -75,8 +75,8 @@ def test_status_counts_sessions_not_their_parts(uneven: Agent) -> None:
 def test_status_shows_changed_figures_once(uneven: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(former_shares, "_SINCE", "9999")
     change = (
-        "oth-001: helped 1, harmed 1 (before: helped 1, harmed 3), because each session now has one "
-        "vote"
+        "oth-001: helped 1, harmed 1 (before: helped 1, harmed 3), because each session now has "
+        "one vote"
     )
     assert change in uneven.call("status", code=None).err
     assert "each session now has one vote" not in uneven.call("status", code=None).err
