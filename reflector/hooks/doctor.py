@@ -379,8 +379,8 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
         return
     listed = ", ".join(f"{tag} {count}" for tag, count in tags.most_common(5))
     what = (
-        f"in {_UNKNOWN_SINCE.days} days, {counted(tags.total(), 'message')} with a tag of an "
-        f"unknown speaker: {listed}"
+        f"in the last {_UNKNOWN_SINCE.days} days, reflector did not recognise the speaker of "
+        f"{counted(tags.total(), 'message')}, by tag: {listed}"
     )
     text = f"{what}. A judge sees these messages, but they never count as your words"
     yield Check(
@@ -447,7 +447,7 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
         yield Check("queue", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
         pending = counted(left.pending, "hook event")
-        text = f"{pending} to read, the oldest for over an hour"
+        text = f"{pending} to read; the oldest has waited for over an hour"
         yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
         pending = counted(left.pending, "hook event")

@@ -219,7 +219,7 @@ def _failure(error: Exception, attempts: int, key: str) -> BackendError:
     elif isinstance(error, httpx2.TimeoutException):
         text = "the API did not answer in time"
     elif isinstance(error, httpx2.RequestError):
-        text = f"no connection to the API ({text})"
+        text = f"reflector could not connect to the API ({text})"
     text = text.replace(key, "[redacted:key]")
     return BackendError(text, stage=stage, attempts=attempts, retry_after=_rest_in(error))
 

@@ -165,7 +165,9 @@ def read_template(
         # An editor's mark at the beginning is not part of the prompt.
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise TemplateError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+        raise TemplateError(
+            f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8"
+        ) from None
     wanted = known or PLACEHOLDERS[name]
     used: list[str] = []
     for match in _PART.finditer(text):

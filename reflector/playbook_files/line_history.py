@@ -223,7 +223,7 @@ class _Git:
     def _ask(self, *arguments: str, given: Iterable[bytes] = ()) -> bytes:
         answer = ask_git(self._top, *arguments, given=b"".join(line + b"\n" for line in given))
         if answer is None:
-            raise GitUnavailable(f"git did not answer `git {arguments[0]}`")
+            raise GitUnavailable(f"the command `git {arguments[0]}` did not answer")
         return answer
 
     def digest(self, texts: Iterable[str]) -> str:

@@ -331,7 +331,7 @@ class _Asking:
         Raises: Unanswered.
         """
         if self.ended is not None:
-            raise Unanswered("it was not asked")
+            raise Unanswered("reflector did not ask this question")
         event_of = partial(
             events_of.answer_event,
             self.recorded,

@@ -547,8 +547,8 @@ class Pipeline:
             )
         for problem in synced.problems[:20]:
             self.note(
-                f"{self.project.playbook_json}, {problem}. The file is unchanged, and "
-                "counting continues"
+                f"{self.project.playbook_json}, {problem}. reflector does not change "
+                "the file, and continues to count"
             )
 
     def note(self, *texts: str) -> None:

@@ -166,8 +166,8 @@ def render_injection(
     choice = choose(bullets, standing or Standing(), room, _cost_of)
     if not choice.bullets:
         raise ValueError(
-            f"the playbook template is too long to show a rule within {LIMIT} characters: "
-            f"shorten it"
+            f"the playbook template is so long that no rule fits into {LIMIT:,} characters; "
+            "shorten the template"
         )
     shown = sum(not isinstance(bullet, LessonBullet) for bullet in choice.bullets)
     blocks = _blocks(choice.bullets)

@@ -98,7 +98,7 @@ def why_none(folder: Path) -> str:
     except OSError as error:
         if error.errno in NO_LOCKS:
             return (
-                f"files in {folder} cannot be locked ({os.strerror(error.errno)}), so "
+                f"the file system cannot lock files in {folder} ({os.strerror(error.errno)}), so "
                 "reflector cannot write the ledger there"
             )
     return ""

@@ -154,7 +154,7 @@ def test_projects_template_wins_over_the_users(
     [
         ("nothing", "is missing"),
         ('{{"context": "{key_points}"}}', "JSON"),
-        ("x" * LIMIT + "{key_points}", "too long to show a rule"),
+        ("x" * LIMIT + "{key_points}", "so long that no rule fits"),
     ],
 )
 def test_broken_template_is_an_error_without_output(

@@ -181,7 +181,9 @@ ROWS: dict[str, Row] = {
         f"cut off at {at}": Row([WHOLE.cut(at), WHOLE.cut(at), WHOLE], "", 3, "whole", TWICE)
         for at in (0, 40)
     },
-    "always cut off": Row([WHOLE.cut(20)] * 3, "transport", 3, "no connection to the API (", TWICE),
+    "always cut off": Row(
+        [WHOLE.cut(20)] * 3, "transport", 3, "reflector could not connect to the API (", TWICE
+    ),
     **{
         f"the body {body!r}": Row([odd(body)], "answer", 1, NO_JSON)
         for body in (b"<html>gateway</html>", b"\xff\xfe{", b"", b'{"content": [')
@@ -244,7 +246,7 @@ def test_waits_have_a_jitter_of_a_quarter(api: Api, jitter: float, waits: list[f
         1,
         [
             ({"request_seconds": 0.2}, "the API did not answer in time"),
-            ({"base_url": "http://127.0.0.1:9"}, "no connection to the API"),
+            ({"base_url": "http://127.0.0.1:9"}, "reflector could not connect to the API"),
         ],
     ),
 )

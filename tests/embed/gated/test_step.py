@@ -301,7 +301,7 @@ def refuse(_: str) -> str:
         ),
         (None, 1, None, "ValueError", "needs an adapter, or t3.llm.fixtures.enabled: true"),
         (None, 1, "", "FixtureMissingError", "does not contain a completion for the prompt"),
-        (None, 1, "{}", "FixtureMissingError", "line 1 is not a fixture"),
+        (None, 1, "{}", "FixtureMissingError", "line 1: not a recorded answer"),
     ],
 )
 def test_any_error_is_reported_in_result_and_log(
