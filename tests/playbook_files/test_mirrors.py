@@ -214,7 +214,7 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
                 r"\1=======\n\1",
                 "AGENTS.md: line 7: a second copy of the playbook begins",
             ),
-            (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}it is empty"),
+            (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}the copy is empty"),
             (
                 r"(?=<!-- reflector:end)",
                 "\nBe brief.\n",

@@ -339,7 +339,7 @@ def test_line_counts_sessions_that_grew_once(old: Agent) -> None:
     old.sent(80, "judge", "allow", "anthropic", "--yes")
     drain(old)
     line = json.loads(started(old))["systemMessage"]
-    assert "1 session read: oth-001 not followed in 1 (" in line
+    assert "1 session read: oth-001 not followed in 1 session (" in line
 
 
 @pytest.mark.slow
