@@ -85,7 +85,8 @@ def test_page_has_the_figures_of_the_benchmark() -> None:
     page = " ".join(PAGE.split())
     right = found["right"]
     precision = (
-        f"All {right} pairs that it proposed were duplicates (precision {found['precision']})"
+        f"All {right} pairs that `review find` proposed were duplicates (precision "
+        f"{found['precision']})"
     )
     assert found["proposed"] == right
     assert precision in page
