@@ -440,7 +440,9 @@ def _read_record(path: Path) -> dict[str, Any]:
     if version != 1 or not isinstance(record.get("payload"), dict):
         raise ValueError(f"reflector's hook did not write {path}")
     if not is_sealed(raw):
-        raise _Foreign("it lacks the seal of your hooks, so a repository may have brought it")
+        raise _Foreign(
+            "this report lacks the seal of your hooks, so it may have come with a repository"
+        )
     return dict(record)
 
 
