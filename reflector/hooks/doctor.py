@@ -168,7 +168,7 @@ def _files(project: Project) -> Iterator[Check]:
     for lock in (project.ledger_file.with_name("ledger.db.lock"), state / "drain.lock"):
         if lock.exists() and not lock.is_file():
             text = f"{lock} is not a file, so reflector cannot record anything"
-            yield Check("locks", text, "move it away; reflector makes a new lock", is_error=True)
+            yield Check("locks", text, f"rename {lock}; reflector makes a new lock", is_error=True)
     free = shutil.disk_usage(state).free
     mend = (
         "free some space, because reflector cannot count a session that it cannot store"
