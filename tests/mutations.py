@@ -448,7 +448,7 @@ MUTATIONS = [
     Mutation(AUTHORSHIP, "and MERGED not in event.meta", "", ("tests/memory/test_machines.py",)),
     Mutation(
         "reflector/curator/listening.py",
-        "chain(waiting, in_files())",
+        "chain(texts, in_files())",
         "in_files()",
         ("tests/curator/test_proposing.py",),
     ),

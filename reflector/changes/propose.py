@@ -5,6 +5,10 @@ approval appends the events of its change after itself. A rejection has a reason
 with the reason, if it cannot be applied any more or if too many others wait, and it waits again
 when it can be applied.
 
+If the change of an approval is undone, the approval no longer decides: the proposal waits again, or
+has the rejection that it also got. To approve it again makes its change again, by an undo of that
+undo, because a proposal has at most one approval.
+
 If the same change is proposed again, it gets the earlier decision, so you are not asked twice. A
 text that a bullet has or had is refused, so the playbook never learns its own advice.
 """
@@ -21,7 +25,7 @@ from itertools import combinations
 from typing import Any, Final, Literal
 
 from reflector.changes.apply import BulletRefused, Step, apply_changes, fault
-from reflector.changes.undo import undone
+from reflector.changes.undo import undoing, undone_among
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.folds import fold_ledger
@@ -30,7 +34,7 @@ from reflector.events.state import REDACTED
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import same_words
-from reflector.playbook.change import Change, why_not_live
+from reflector.playbook.change import CHANGE_EVENTS, Change, why_not_live
 from reflector.text.secrets import quote
 
 State = Literal["waiting", "approved", "rejected", "kept", "stale", "expired"]
@@ -50,9 +54,10 @@ _MAX_REMOVAL_REASON = 200
 #: The actor that ends a proposal without a user's decision.
 _ACTOR = "reflector"
 _TYPES = (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED)
-_DECISIONS = (ev.CHANGE_APPROVED, ev.CHANGE_REJECTED)
 #: The decisions on a proposal of an earlier version, if there is no other one.
 _EARLIER_DECISIONS = (ev.BULLET_ADDED, ev.EVIDENCE_RETRACTED)
+#: The types of events that an approval makes, and that undo them.
+_MADE = (ev.CHANGE_APPROVED, *sorted(CHANGE_EVENTS))
 #: The states in which a proposal answers the same change proposed again.
 _DECIDED_STATES = ("waiting", "rejected", "kept")
 
@@ -88,7 +93,7 @@ class Proposal:
     approval   the id of the approval
     why        the reason why the proposal was rejected or no longer applies
     edited     whether you approved the proposal with another text
-    undone_at  the position at which the change was undone, if the caller looked for this position
+    undone_at  the position at which the approved change was undone, so the proposal waits again
     """
 
     id: str
@@ -157,7 +162,7 @@ def propose(
     with suppress(Conflict):  # the same change, proposed for another reason a moment ago
         ledger.append([*first, event, *(_expiry(proposal) for proposal in surplus)])
     recorded = ledger.event(event.event_id)
-    proposal = _read_proposal(recorded, None) if recorded is not None else None
+    proposal = _read_proposal(recorded) if recorded is not None else None
     if proposal is None:
         raise ProposalRefused(
             "this change was proposed before, and its text was later erased from the ledger"
@@ -199,35 +204,54 @@ def read_proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
 class ProposalFold:
     """All proposals, oldest first, without those whose text was erased."""
 
-    types: Final = (*_TYPES, *_DECISIONS, *_EARLIER_DECISIONS)
+    types: Final = (*_TYPES, ev.CHANGE_REJECTED, ev.EVIDENCE_RETRACTED, *_MADE)
 
     def __init__(self) -> None:
         self._proposed: list[Event] = []
-        self._decisions: dict[str | None, Event] = {}
+        self._approvals: dict[str | None, Event] = {}
+        self._rejections: dict[str | None, Event] = {}
         self._earlier_decisions: dict[str | None, Event] = {}
+        self._made: list[Event] = []
 
     def apply(self, event: Event) -> None:
         if event.type in _TYPES:
             self._proposed.append(event)
+        elif event.type == ev.CHANGE_APPROVED:
+            self._approvals[event.target_id] = event
+        elif event.type == ev.CHANGE_REJECTED:
+            self._rejections[event.target_id] = event
         elif event.type in _EARLIER_DECISIONS:
             self._earlier_decisions.setdefault(event.target_id, event)
-        elif event.type in _DECISIONS:
-            # Two machines may have decided on one proposal. The result of an approval is in the
-            # playbook of both, so the approval stays.
-            decision = self._decisions.get(event.target_id)
-            is_approved = decision is not None and decision.type == ev.CHANGE_APPROVED
-            if not is_approved or event.type == ev.CHANGE_APPROVED:
-                self._decisions[event.target_id] = event
+        if event.type in _MADE:
+            self._made.append(event)
 
     def answer(self) -> list[Proposal]:
-        proposals = [_read_proposal(event, self._decision_on(event)) for event in self._proposed]
+        undone_at = undone_among(self._made) if self._made else {}
+        proposals = (self._read(event, undone_at) for event in self._proposed)
         return [proposal for proposal in proposals if proposal is not None]
 
-    def _decision_on(self, proposed: Event) -> Event | None:
-        decision = self._decisions.get(proposed.event_id)
-        if decision is None and proposed.type == ev.BULLET_PROPOSED:
-            decision = self._earlier_decisions.get(proposed.event_id)
-        return decision
+    def _read(self, proposed: Event, undone_at: Mapping[str, int]) -> Proposal | None:
+        """Return a proposal in its present state; None if its text was erased.
+
+        Two machines may have decided on one proposal. The result of an approval is in the playbook
+        of both, so the approval decides until it is undone.
+        """
+        proposal = _read_proposal(proposed)
+        if proposal is None:
+            return None
+        approval = self._approvals.get(proposed.event_id)
+        rejection = self._rejections.get(proposed.event_id)
+        if not (approval or rejection) and proposed.type == ev.BULLET_PROPOSED:
+            earlier = self._earlier_decisions.get(proposed.event_id)
+            if earlier is not None and earlier.type == ev.BULLET_ADDED:
+                approval = earlier
+            else:
+                rejection = earlier
+        if approval is not None:
+            proposal = _approved(proposal, approval, undone_at.get(approval.event_id))
+        if rejection is not None and proposal.state != "approved":
+            proposal = _rejected(proposal, rejection)
+        return proposal
 
 
 def find_proposal(ledger: Ledger, beginning: str) -> Proposal:
@@ -258,7 +282,8 @@ def approve_proposal(
 ) -> Step:
     """Make the proposed change, and return its step. The playbook's lock must be held.
 
-    You may change your mind: a proposal that was rejected, or that expired, can be approved.
+    You may change your mind: a proposal that was rejected, that expired, or whose approval you
+    undid, can be approved.
 
     text   another text than the proposed one
     first  the lowest number of a new name
@@ -266,7 +291,7 @@ def approve_proposal(
     Raises: BulletRefused, LedgerError; ProposalRefused for a proposal that cannot be applied, after
     this was recorded.
     """
-    _check_is_not_approved(ledger, proposal)
+    _check_is_not_approved(proposal)
     staleness = _staleness(ledger.rows(), proposal)
     if text is not None and proposal.change.text is None:
         raise ProposalRefused(
@@ -278,6 +303,8 @@ def approve_proposal(
             ledger.append([_ending(proposal, "stale", staleness)])
         raise ProposalRefused(f"proposal {proposal.id[:8]} no longer applies: {staleness}")
     change = proposal.change if text is None else proposal.change._replace(text=text)
+    if proposal.undone_at is not None:
+        return _approve_again(ledger, proposal, change, actor, first)
 
     def approval(steps: Sequence[Step]) -> Sequence[NewEvent]:
         data = {"change": steps[0].change.to_data(), "edited": change != proposal.change}
@@ -297,6 +324,32 @@ def approve_proposal(
     return steps[0]
 
 
+def _approve_again(
+    ledger: Ledger, proposal: Proposal, change: Change, actor: str, first: int
+) -> Step:
+    """Make the change of an undone approval again, and return its last step.
+
+    change  the change, with the text to approve now
+    """
+    if refusal := fault(ledger.rows(), change):
+        raise ProposalRefused(f"{refusal}; nothing was changed")
+    back = undoing(ledger, ledger.at([proposal.undone_at or 0]))
+    changes = [*back.changes]
+    approved_text = _made_change(ledger.having([proposal.approval or ""])[0]).get("text")
+    if change.text != approved_text:
+        changes.append(Change("revise", text=change.text))
+    steps = apply_changes(
+        ledger,
+        changes,
+        actor=actor,
+        first=first,
+        again=True,
+        target=back.targets,
+        baselines=back.baselines,
+    )
+    return steps[-1]
+
+
 def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bool = False) -> None:
     """Reject a proposal. The playbook's lock must be held.
 
@@ -304,7 +357,7 @@ def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bo
 
     Raises: ProposalRefused, LedgerError.
     """
-    _check_waits(ledger, proposal)
+    _check_waits(proposal)
     if keep and proposal.change.kind != "merge":
         raise ProposalRefused(
             f"proposal {proposal.id[:8]} is not a merge, so `review keep` does not apply; reject "
@@ -437,21 +490,16 @@ def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
     return fault(rows, proposal.change)
 
 
-def _check_is_not_approved(ledger: Ledger, proposal: Proposal) -> None:
-    if proposal.state != "approved":
-        return
-    decision = f"proposal {proposal.id[:8]} about {proposal.name} was already approved"
-    undone_at = undone(ledger).get(proposal.approval or "")
-    if undone_at is None:
-        raise ProposalRefused(f"{decision}; see `reflector show {proposal.name}`")
-    raise ProposalRefused(
-        f"{decision}, and undone at position {undone_at}; to make the change again, run "
-        f"`reflector undo {undone_at}`"
-    )
+def _check_is_not_approved(proposal: Proposal) -> None:
+    if proposal.state == "approved":
+        raise ProposalRefused(
+            f"proposal {proposal.id[:8]} about {proposal.name} was already approved; see "
+            f"`reflector show {proposal.name}`"
+        )
 
 
-def _check_waits(ledger: Ledger, proposal: Proposal) -> None:
-    _check_is_not_approved(ledger, proposal)
+def _check_waits(proposal: Proposal) -> None:
+    _check_is_not_approved(proposal)
     if proposal.state != "waiting":
         endings = {"stale": "no longer applies", "expired": "expired"}
         ending = endings.get(proposal.state, "was rejected already")
@@ -470,8 +518,8 @@ def _ending(
     return NewEvent(ev.CHANGE_REJECTED, event_id, data, actor, target_id=proposal.id)
 
 
-def _read_proposal(event: Event, decision: Event | None) -> Proposal | None:
-    """Return the proposal of an event; None if its text was erased."""
+def _read_proposal(event: Event) -> Proposal | None:
+    """Return the proposal of an event, without a decision; None if its text was erased."""
     if event.data is None:
         return None
     is_old = event.type == ev.BULLET_PROPOSED
@@ -479,7 +527,7 @@ def _read_proposal(event: Event, decision: Event | None) -> Proposal | None:
     change = Change.from_data(data["change"])
     if change.text == REDACTED:
         return None
-    proposal = Proposal(
+    return Proposal(
         event.event_id,
         event.position,
         event.recorded_at,
@@ -492,7 +540,6 @@ def _read_proposal(event: Event, decision: Event | None) -> Proposal | None:
         {basis["name"]: basis["digest"] for basis in data.get("basis", ())},
         event.target_id,
     )
-    return proposal if decision is None else replace(proposal, **_decision_fields(decision))
 
 
 def _data_of_today(event: Event) -> dict[str, Any]:
@@ -508,19 +555,30 @@ def _data_of_today(event: Event) -> dict[str, Any]:
     }
 
 
-def _decision_fields(event: Event) -> dict[str, Any]:
-    """Return the fields that the decision on a proposal sets."""
-    data = event.facts
-    fields: dict[str, Any] = {"decided_at": event.recorded_at}
-    if event.type not in (ev.CHANGE_APPROVED, ev.BULLET_ADDED):
-        return fields | {"state": data.get("how", "rejected"), "why": data.get("reason")}
-    change = data.get("change", data)
-    return fields | {
-        "state": "approved",
-        "name": change.get("name"),
-        "approval": event.event_id,
-        "edited": data.get("edited", False),
-    }
+def _approved(proposal: Proposal, approval: Event, undone_at: int | None) -> Proposal:
+    """Return a proposal with its approval, which decides on it unless it was undone."""
+    proposal = replace(proposal, approval=approval.event_id, undone_at=undone_at)
+    if undone_at is not None:
+        return proposal
+    return replace(
+        proposal,
+        state="approved",
+        decided_at=approval.recorded_at,
+        name=_made_change(approval).get("name"),
+        edited=approval.facts.get("edited", False),
+    )
+
+
+def _made_change(approval: Event) -> Mapping[str, Any]:
+    """Return the data of the change that an approval made, also if it is of an earlier version."""
+    change: Mapping[str, Any] = approval.facts.get("change", approval.facts)
+    return change
+
+
+def _rejected(proposal: Proposal, rejection: Event) -> Proposal:
+    how = rejection.facts.get("how", "rejected")
+    why = rejection.facts.get("reason")
+    return replace(proposal, state=how, decided_at=rejection.recorded_at, why=why)
 
 
 def _quote_of(data: Mapping[str, Any]) -> Quote:

@@ -65,7 +65,12 @@ def undone(ledger: Ledger) -> dict[str, int]:
     """
     types = {*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.CHANGE_APPROVED}
     types.add(ev.RULES_MOVED)
-    events = {event.event_id: event for event in ledger.events(types=types)}
+    return undone_among(ledger.events(types=types))
+
+
+def undone_among(history: Iterable[Event]) -> dict[str, int]:
+    """Return the answer of `undone` for some events of a ledger, in order."""
+    events = {event.event_id: event for event in history}
     positions: dict[str, int] = {}
     # By the change that one append undid: a merge that was made again, for example, is undone as
     # one.

@@ -184,10 +184,11 @@ class _Tools:
                 "why": proposal.why,
             }
             # With the right setting, advice is added without a question. Only the user changes
-            # existing advice.
+            # existing advice, or advice that the user undid.
             accepts = (
                 kind == "add"
                 and proposal.state == "waiting"
+                and proposal.undone_at is None
                 and pipeline.project.config.proposals == "accept"
             )
             if accepts and may_accept(pipeline.ledger):

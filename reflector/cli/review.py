@@ -23,7 +23,6 @@ from reflector.changes import propose as proposing
 from reflector.changes.apply import BulletRefused, plan_changes
 from reflector.changes.propose import Proposal, ProposalRefused
 from reflector.changes.pruning import Pruned, prune
-from reflector.changes.undo import undone
 from reflector.cli.app import Place
 from reflector.cli.changes import alike_to, edited
 from reflector.cli.memory import (
@@ -172,11 +171,7 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Ite
         if session is not None:
             yield _Waiting(cited, [], [])
             return
-        undone_at = undone(ledger) if decided else {}
-        proposals = [
-            replace(proposal, undone_at=undone_at.get(proposal.approval or ""))
-            for proposal in proposing.read_proposals(ledger, waiting=not decided)
-        ]
+        proposals = proposing.read_proposals(ledger, waiting=not decided)
         changed = memory_waiting(place) if place.project().config.memory == "tell" else []
         yield _Waiting(cited, proposals, changed)
 
@@ -231,7 +226,7 @@ def _print_proposals(proposals: Sequence[Proposal]) -> None:
         (
             short_id(proposal.id),
             short_time(proposal.proposed_at),
-            "undone" if proposal.undone_at else proposal.state,
+            proposal.state,
             proposal.origin,
             f"{proposal.change.line} ({proposal.why or proposal.reason})",
         )

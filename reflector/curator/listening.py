@@ -159,8 +159,10 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
     live = [row.bullet for row in rows if row.status == "live"]
     is_standing = event.data["kind"] == "standing"
     before = [] if is_standing else _said_before(ledger, event)
-    waiting = (proposal.change.text or "" for proposal in read_proposals(ledger))
-    if not (is_standing or before) or _is_covered(event.data, live, chain(waiting, in_files())):
+    waiting = read_proposals(ledger)
+    live += [_bullet_of(proposal) for proposal in waiting if proposal.undone_at is not None]
+    texts = (proposal.change.text or "" for proposal in waiting)
+    if not (is_standing or before) or _is_covered(event.data, live, chain(texts, in_files())):
         return False
     said = [*(earlier.data or {} for earlier in before), event.data]
     wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
@@ -185,6 +187,10 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
         )
         return proposal.state == "waiting"
     return False
+
+
+def _bullet_of(proposal: Proposal) -> Bullet:
+    return Bullet("", proposal.change.section or "", proposal.change.text or "")
 
 
 def _removed_before(rows: Iterable[BulletRow], text: str) -> BulletRow | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reflector.changes.apply import apply_changes
+from reflector.changes.apply import Step, apply_changes
 from reflector.changes.propose import (
     MOST_PROPOSED,
     MOST_WAITING,
@@ -21,6 +21,7 @@ from reflector.changes.propose import (
     reject_proposal,
     sweep_proposals,
 )
+from reflector.changes.takeback import act_of, take_back_act
 from reflector.embed.lessons.book import lesson_book
 from reflector.embed.lessons.recording import record_lesson
 from reflector.events import event as ev
@@ -193,6 +194,60 @@ def test_decided_proposal_can_be_approved_after_all(
     proposal = find_proposal(told, decided(told).id)
     assert proposal.state == state
     approve_proposal(told, proposal)
+    assert texts(told)["pat-003"] == "Sleep."
+    assert find_proposal(told, proposal.id).state == "approved"
+
+
+def undo(ledger: Ledger, applied: Step) -> None:
+    (event,) = ledger.at([applied.position or 0])
+    take_back_act(ledger, act_of(ledger, [event]))
+
+
+_CHANGES = [
+    new("Log in first."),
+    Change("revise", "pat-001", text="Read the whole error."),
+    Change("move", "mis-001", section="oth"),
+    Change("remove", "mis-001"),
+    Change("recount", "mis-001", helpful=4, harmful=0),
+    Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read and run."),
+]
+
+
+@pytest.mark.parametrize("change", _CHANGES, ids=lambda change: change.kind)
+def test_undone_approval_waits_until_approved_again(told: Ledger, change: Change) -> None:
+    id = proposed(told, change).id
+    before, states = texts(told), []
+    results = []
+    for _ in range(2):
+        applied = approve_proposal(told, find_proposal(told, id))
+        results.append(sorted(texts(told).values()))
+        states.append(find_proposal(told, id).state)
+        undo(told, applied)
+        states.append(find_proposal(told, id).state)
+        assert texts(told) == before
+    assert states == ["approved", "waiting"] * 2
+    assert results[0] == results[1]
+    assert list(verify(told)) == []
+
+
+@pytest.mark.parametrize("change", [_CHANGES[0], _CHANGES[1], _CHANGES[5]], ids=lambda c: c.kind)
+def test_undone_approval_is_approved_with_other_words(told: Ledger, change: Change) -> None:
+    id = proposed(told, change).id
+    undo(told, approve_proposal(told, find_proposal(told, id)))
+    before = texts(told)
+    applied = approve_proposal(told, find_proposal(told, id), text="Use the logs.")
+    assert texts(told)[applied.name] == "Use the logs."
+    undo(told, applied)
+    assert texts(told) == before
+
+
+def test_undone_approval_can_be_rejected(told: Ledger) -> None:
+    proposal = proposed(told, new("Sleep."))
+    undo(told, approve_proposal(told, proposal))
+    reject_proposal(told, find_proposal(told, proposal.id), "too slow")
+    rejected = find_proposal(told, proposal.id)
+    assert (rejected.state, rejected.why) == ("rejected", "too slow")
+    approve_proposal(told, rejected)
     assert texts(told)["pat-003"] == "Sleep."
     assert find_proposal(told, proposal.id).state == "approved"
 

@@ -230,3 +230,11 @@ def test_changed_setting_applies_to_the_next_call(agent: Agent) -> None:
     (added,) = agent.json("log", "--type", "bullet.added")
     assert (added["actor"], added["data"]["origin"]) == ("agent", "proposal")
     assert ask(agent, "propose_change", "--user", **ADVICE)["name"] == "pat-9001"
+
+
+def test_agent_does_not_renew_an_undone_rule(agent: Agent) -> None:
+    agent.call("config", "set", "--global", "proposals", "accept")
+    assert ask(agent, "propose_change", **ADVICE)["state"] == "approved"
+    (added,) = agent.events("bullet.added")
+    agent.call("undo", str(added["position"]))
+    assert ask(agent, "propose_change", **ADVICE)["state"] == "waiting"

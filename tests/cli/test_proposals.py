@@ -203,12 +203,12 @@ def test_key_decides_on_a_proposal_at_once(agent: Agent) -> None:
 
 
 def test_key_u_undoes_an_approval(agent: Agent) -> None:
-    proposed(agent, Change("add", section="oth", text="Advice."))
+    (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
     (removal,) = proposed(agent, Change("remove", "pat-002"))
     ran = agent.call("review", keys="auq")
     assert "oth-001" not in agent.counters()
-    assert [ran.out.count(number) for number in ("1 of 2", "2 of 2")] == [1, 2]
-    assert [one["id"] for one in waiting(agent)] == [removal.id]
+    assert [ran.out.count(number) for number in ("1 of 2", "2 of 2")] == [2, 1]
+    assert [one["id"] for one in waiting(agent)] == [add.id, removal.id]
     assert "0 decisions recorded; 2 still to decide." in ran.err
 
 
@@ -251,20 +251,29 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     agent.call("review", "edit", ids[2], "Better advice.")
     agent.call("review", "reject", ids[3], "--why", "it is wrong")
     agent.call("review", "keep", ids[4])
-    states = ["undone" if one["undone_at"] else one["state"] for one in waiting(agent, "list")]
-    assert states == ["undone", "approved", "approved", "rejected", "kept"]
-    assert "undone    agent" in agent.call("review", "list").out
+    states = [one["state"] for one in waiting(agent, "list")]
+    assert states == ["waiting", "approved", "approved", "rejected", "kept"]
     assert "was already approved" in agent.call("review", "reject", ids[1], code=1).err
 
 
-def test_undone_approval_names_the_way_back(agent: Agent) -> None:
+def test_undone_approval_waits_in_review_and_status(agent: Agent) -> None:
     (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
     agent.call("review", "approve", add.id)
     agent.call("undo")
-    refused = agent.call("review", "approve", add.id, code=1).err
-    (position,) = re.findall(r"`reflector undo (\d+)`", refused)
-    agent.call("undo", position)
-    assert "Advice." in agent.call("show", "oth-001").out
+    assert [one["id"] for one in waiting(agent)] == [add.id]
+    assert "1 proposal: reflector review" in agent.call("status").out
+
+
+def test_undone_approval_keeps_its_rule_when_repeated(agent: Agent) -> None:
+    (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
+    for _ in range(2):
+        approved = agent.call("review", "approve", add.id)
+        assert "[oth-001] helpful=0 harmful=0 :: Advice." in approved.out
+        (undo,) = re.findall(r"Undo: reflector (undo \d+)", approved.err)
+        agent.call(*undo.split())
+    agent.call("review", "approve", add.id)
+    agent.call("undo")
+    assert [one["id"] for one in waiting(agent)] == [add.id]
 
 
 def test_keep_refuses_a_proposal_without_a_merge(agent: Agent) -> None:

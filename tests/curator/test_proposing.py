@@ -169,12 +169,22 @@ def test_wish_for_a_removed_bullet_proposes_its_return(
     take(agent, Session("s-1").user(WISH).agent("Done."))
     (proposal,) = agent.json("review")["proposals"]
     agent.call("review", "approve", proposal["id"])
-    agent.call("undo")
+    agent.call("remove", "pat-003")
     take(agent, Session("s-2").user(WISH).agent("Done."))
     (proposal,) = agent.json("review")["proposals"]
     assert (proposal["change"]["kind"], proposal["change"]["name"]) == ("restore", "pat-003")
     agent.call("review", "approve", proposal["id"])
     assert agent.counters()["pat-003"] == (0, 0)
+
+
+@pytest.mark.parametrize("wish", [WISH, "Remember that the parrot lives in parrots.py."])
+def test_repeated_wish_keeps_its_undone_proposal(agent: Agent, wish: str) -> None:
+    take(agent, Session("s-1").user(wish).agent("Done."))
+    (proposal,) = agent.json("review")["proposals"]
+    agent.call("review", "approve", proposal["id"])
+    agent.call("undo")
+    take(agent, Session("s-2").user(wish).agent("Done."))
+    assert [one["id"] for one in agent.json("review")["proposals"]] == [proposal["id"]]
 
 
 @pytest.fixture
