@@ -58,6 +58,7 @@ from reflector.memory.places import scopes_of
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
+    has_only_undos_since,
     newest_of,
     plan_undo,
     read_watched,
@@ -75,6 +76,8 @@ _MOST_BYTES = 1 << 20
 _SCOPES: tuple[Scope, ...] = ("project", "user")
 #: The most earlier lines in the place of a line that are shown.
 _MOST_FORMER = 3
+#: The most later changes that a refused undo names.
+_MOST_LATER = 5
 
 
 @dataclass
@@ -597,18 +600,22 @@ def undo_memory(
     with opened(place, changes=True) as stores:
         is_place = POSITION.fullmatch(text) is not None
         changes = changes_in(stores, None if is_place else _root(place))
+        only_lines = yes
         if session:
             chosen = _of_session(place, changes, text)
         elif is_place:
             chosen = [_needed(place, stores, text)]
         else:
-            chosen = [_newest(place, changes, text)]
+            named = _needed_of_file(place, changes, text)
+            chosen = [_newest(place, named)]
+            only_lines = yes or has_only_undos_since(named, chosen[0])
         words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
         try:
-            planned = plan_undo(chosen, command, only_lines=yes)
+            planned = plan_undo(chosen, command, only_lines=only_lines)
         except UndoRefused as error:
-            raise UndoRefused("\n".join([str(error), *_by_hand(place, chosen)])) from error
+            more = _by_hand(place, chosen) or _since(place, changes, chosen)
+            raise UndoRefused("\n".join([str(error), *more])) from error
         restored = planned if dry_run else restore(planned)
     if as_json:
         print_json([_restored_json(place, one) for one in restored])
@@ -627,6 +634,20 @@ def _by_hand(place: Place, chosen: Sequence[Change]) -> list[str]:
     if others or change.undone_at or not change.before or _way_back(place, change)[0]:
         return []
     return list(difference_of(change))
+
+
+def _since(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) -> list[str]:
+    """Return the places of the later changes of a file that is not written because of them."""
+    (change, *others) = chosen
+    if others or change.undone_at:
+        return []
+    of_file = [one for one in changes if one.file == change.file]
+    later = [one.place for one in of_file[of_file.index(change) + 1 :]]
+    if not later:
+        return []
+    shown = ", ".join(later[-_MOST_LATER:])
+    see = place.command("show", later[-1])
+    return [f"{change.shown} was changed later, by change {shown}. To see the last one: {see}"]
 
 
 def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Change]:
@@ -652,16 +673,30 @@ def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Chan
     )
 
 
-def _newest(place: Place, changes: Sequence[Change], text: str) -> Change:
-    """Return the change of a file to undo; the last change if none can be undone."""
+def _needed_of_file(place: Place, changes: Sequence[Change], text: str) -> list[Change]:
     named = _of_file(place, changes, text)
     if not named:
         raise click.UsageError(
             f"reflector did not record a change of {safe(text)}. To list the changes of other "
             f"files: {place.command('log', '--memory')}"
         )
-    undone = [one for one in named if one.undone_at and one.fact("source") != UNDO]
-    return newest_of(named) or (undone or named)[-1]
+    return named
+
+
+def _newest(place: Place, changes: Sequence[Change]) -> Change:
+    """Return the change of a file to undo; the last change if none can be undone.
+
+    Raises: UndoRefused if all changes are undone.
+    """
+    change = newest_of(changes)
+    undone = [one for one in changes if one.undone_at and one.fact("source") != UNDO]
+    if change is None and undone:
+        last = max(undone, key=lambda one: int(one.undone_at.lstrip("u")))
+        raise UndoRefused(
+            f"no change of {last.shown} is left to undo; change {last.place} is already undone, by "
+            f"change {last.undone_at}. To make it again: {place.command('undo', last.undone_at)}"
+        )
+    return change or changes[-1]
 
 
 @dataclass

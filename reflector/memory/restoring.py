@@ -8,9 +8,10 @@ records those that were written.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from shlex import quote
 
 from reflector.events.event import NewEvent
@@ -81,12 +82,12 @@ class Restored:
 def newest_of(changes: Sequence[Change]) -> Change | None:
     """Return the change of a file that `undo FILE` undoes; None if no change can be undone.
 
-    It is the newest change that led to the present content, but not a commit of that change. A
-    commit that added the file cannot be undone.
+    It is the newest change that led to the present content, but not a commit of a recorded change.
+    A commit that added the file cannot be undone.
     """
     open_changes = [
         change
-        for change in changes
+        for change in _without_commits(changes)
         if not change.undone_at
         and change.fact("source") != UNDO
         and (change.fact("source") != GIT or change.before)
@@ -97,6 +98,27 @@ def newest_of(changes: Sequence[Change]) -> Change | None:
     by_hand = [change for change in open_changes if change.fact("source") != GIT]
     leading = [one for one in by_hand if one.store.versions.is_version(one.after, now)]
     return (leading or by_hand or open_changes)[-1]
+
+
+def has_only_undos_since(changes: Sequence[Change], change: Change) -> bool:
+    """Return whether all later changes of the file of a change are undos.
+
+    changes  those of the file, in order
+    """
+    newest_first = reversed(list(_without_commits(changes)))
+    later = takewhile(lambda each: each is not change, newest_first)
+    return all(each.fact("source") == UNDO for each in later)
+
+
+def _without_commits(changes: Sequence[Change]) -> Iterator[Change]:
+    """Yield the changes of a file without the commits of a recorded change."""
+    made: set[str] = set()
+    for change in changes:
+        if change.fact("source") != GIT:
+            made.add(change.after)
+        elif change.after in made:
+            continue
+        yield change
 
 
 def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> list[Restored]:

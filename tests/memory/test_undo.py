@@ -100,6 +100,20 @@ def test_later_change_keeps_undo_from_writing(agent: Agent) -> None:
     assert f"reflector undo {place} --yes" in refused.err
 
 
+def test_refused_undo_names_the_later_changes(agent: Agent) -> None:
+    _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n", AFTER + b"\n- Mine.\n- More.\n")
+    newest, later, place, *_ = _places(agent)
+    refused = agent.call("undo", place, code=1).err
+    assert f"changed later, by change {later}, {newest}. To see the last one" in refused
+
+
+def test_file_is_undone_after_an_older_undo(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n")
+    agent.call("undo", _places(agent)[1], "--yes")
+    agent.call("undo", "CLAUDE.md")
+    assert file.read_bytes() == BEFORE
+
+
 def test_only_the_lines_are_taken_back(agent: Agent) -> None:
     file = _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n")
     agent.call("undo", _places(agent)[1], "--yes")
@@ -411,6 +425,29 @@ def test_file_that_became_tracked_is_undone(agent: Agent) -> None:
             changes = changes_in([Store(project, ledger)])
             restore(plan_undo(changes, "", only_lines=False))
     assert not file.exists()
+
+
+def test_undone_file_names_the_last_undo(agent: Agent) -> None:
+    _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n")
+    agent.call("undo", _places(agent)[0])
+    agent.call("undo", _places(agent)[0])
+    agent.call("undo", "CLAUDE.md")
+    agent.call("undo", "CLAUDE.md")
+    refused = agent.call("undo", "CLAUDE.md", code=1).err
+    assert f"To make it again: reflector undo {_places(agent)[0]}" in refused
+
+
+def test_commit_of_an_undone_change_is_not_undone(world: World) -> None:
+    agent = Agent(world.root, world.home)
+    world.path("AGENTS.md").write_bytes(BEFORE)
+    world.git("add", "-A")
+    world.git("commit", "-qm", "before")
+    _changed(agent, BEFORE, AFTER, name="AGENTS.md")
+    place = _places(agent)[0]
+    world.git("commit", "-qam", "after")
+    agent.call("undo", "AGENTS.md")
+    refused = agent.call("undo", "AGENTS.md", code=1).err
+    assert f"change {place} is already undone" in refused
 
 
 def test_undone_file_names_its_change(agent: Agent) -> None:
