@@ -612,7 +612,7 @@ def undo_memory(
         words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
         try:
-            planned = plan_undo(chosen, command, only_lines=only_lines)
+            planned = plan_undo(chosen, command, only_lines=only_lines or dry_run)
         except UndoRefused as error:
             more = _by_hand(place, chosen) or _since(place, changes, chosen)
             raise UndoRefused("\n".join([str(error), *more])) from error
@@ -623,7 +623,11 @@ def undo_memory(
     for version in restored:
         _print_restored(place, version, dry_run=dry_run)
     if dry_run:
-        note("Nothing was changed. To make this change, run the command without --dry-run.")
+        is_partial = planned[0].left or not all(version.is_whole for version in planned)
+        how = "To make this change, run the command without --dry-run."
+        if is_partial and not only_lines:
+            how = f"To make only these changes: {command}"
+        note(f"Nothing was changed. {how}")
 
 
 def _by_hand(place: Place, chosen: Sequence[Change]) -> list[str]:

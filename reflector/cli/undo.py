@@ -68,8 +68,8 @@ def undo(
     A memory file is a file that agents load, such as CLAUDE.md. To undo the newest change of such a
     file that is not undone yet, name the file. To undo another change, give the number of the
     change in `reflector log --memory`. If the file has changed again since the named change, `undo`
-    writes nothing. With --yes, `undo` then takes back only the lines of the named change. --memory
-    SESSION undoes all changes that a session made to memory files.
+    writes nothing. With --yes, `undo` then takes back only the lines of the named change, which
+    --dry-run shows. --memory SESSION undoes all changes that a session made to memory files.
     """
     if memory and what is None:
         raise click.UsageError(

@@ -101,13 +101,13 @@ def newest_of(changes: Sequence[Change]) -> Change | None:
 
 
 def has_only_undos_since(changes: Sequence[Change], change: Change) -> bool:
-    """Return whether all later changes of the file of a change are undos.
+    """Return whether all later changes of the file of a change are undos, or are undone.
 
     changes  those of the file, in order
     """
     newest_first = reversed(list(_without_commits(changes)))
     later = takewhile(lambda each: each is not change, newest_first)
-    return all(each.fact("source") == UNDO for each in later)
+    return all(each.undone_at or each.fact("source") == UNDO for each in later)
 
 
 def _without_commits(changes: Sequence[Change]) -> Iterator[Change]:

@@ -108,8 +108,10 @@ def test_refused_undo_names_the_later_changes(agent: Agent) -> None:
 
 
 def test_file_is_undone_after_an_older_undo(agent: Agent) -> None:
-    file = _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n")
-    agent.call("undo", _places(agent)[1], "--yes")
+    mine = AFTER + b"\n- Mine.\n"
+    file = _changed(agent, BEFORE, AFTER, mine, mine + b"- More.\n")
+    agent.call("undo", _places(agent)[2], "--yes")
+    agent.call("undo", "CLAUDE.md")
     agent.call("undo", "CLAUDE.md")
     assert file.read_bytes() == BEFORE
 
@@ -169,6 +171,18 @@ def test_dry_run_writes_nothing(agent: Agent) -> None:
     file = _changed(agent, BEFORE, AFTER)
     agent.call("undo", "CLAUDE.md", "--dry-run")
     assert file.read_bytes() == AFTER
+
+
+def test_dry_run_shows_the_command_for_lines(agent: Agent) -> None:
+    file = _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n")
+    place = _places(agent)[1]
+    ran = agent.call("undo", place, "--dry-run")
+    assert "-- Test last.\n+- Test first.\n" in ran.out
+    assert (
+        ran.err
+        == f"Nothing was changed. To make only these changes: reflector undo {place} --yes\n"
+    )
+    assert file.read_bytes() == AFTER + b"\n- Mine.\n"
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
