@@ -420,6 +420,9 @@ def _renamed(error: click.ClickException) -> click.UsageError | None:
     if meant := SYNONYMS.get(typed):
         words = f"`{path}` is not a command; use `reflector {meant}`"
         return click.UsageError(words, context)
+    if subcommands := _subcommands(typed):
+        words = f"`{path}` is not a command; use {' or '.join(subcommands)}"
+        return click.UsageError(words, context)
     if word in ("--user", "--project"):
         rest = context.command_path.removeprefix("reflector ")
         value = " DIRECTORY" if word == "--project" else ""
@@ -427,6 +430,18 @@ def _renamed(error: click.ClickException) -> click.UsageError | None:
             f"put {word} before the command: `reflector {word}{value} {rest}`", context
         )
     return None
+
+
+def _subcommands(word: str) -> list[str]:
+    """Return the commands whose examples begin with a word, such as `reflector ledger head`."""
+    if not word.isalpha():
+        return []
+    names = [
+        name
+        for name, entry in COMMANDS.items()
+        if any(example.partition(" ")[0] == word for example in entry.examples)
+    ]
+    return [f"`reflector {name} {word}`" for name in names]
 
 
 class _ReaderGone(Exception):

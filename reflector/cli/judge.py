@@ -5,6 +5,7 @@ Invariant: `judge` alone changes nothing and sends nothing.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -42,26 +43,33 @@ _DOLLARS = 3
 
 
 class _Judge(click.Group):
-    """The group. It recognises a verdict from the time when `judge` recorded verdicts."""
+    """The group. It recognises a session's id, a judge's name, and a verdict from the time when
+    `judge` recorded verdicts.
+    """
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand, or raise a usage error that names the intended command."""
-        if args[0] in self.commands or args[0].startswith("-"):
-            return super().resolve_command(ctx, args)
+        word = args[0]
         match args:
+            case _ if word in self.commands or word.startswith("-"):
+                return super().resolve_command(ctx, args)
             case [session, name, verdict, *options] if verdict in _VERDICTS:
                 words = ["review", name, verdict, "--session", session, *options]
                 hint = (
                     "`judge` does not record verdicts; to record your verdict: reflector "
                     f"{shlex.join(words)}"
                 )
-            case _:
+            case _ if word in judge_names():
+                hint = f"to allow this judge: reflector judge allow {word}"
+            case _ if re.search(r"\d", word):
                 hint = (
-                    f"{args[0]!r} is not a command of `judge`; to judge a session: reflector "
-                    f"reflect {shlex.quote(args[0])}"
+                    f"{word!r} is not a command of `judge`; to judge a session: reflector reflect "
+                    f"{shlex.quote(word)}"
                 )
+            case _:
+                return super().resolve_command(ctx, args)
         raise click.UsageError(hint, ctx)
 
 

@@ -153,7 +153,7 @@ def test_the_version_is_shown(agent: Agent) -> None:
 def test_a_synonym_names_the_command(
     capsys: pytest.CaptureFixture[str], word: str, meant: str
 ) -> None:
-    assert run([word, "x"]) == 2
+    assert run([*word.split(), "x"]) == 2
     assert f"use `reflector {meant}`" in capsys.readouterr().err
 
 
@@ -182,6 +182,11 @@ def test_a_synonym_names_the_command(
         (["ledger", "assert", "pat-001", "7"], "such as 7/2"),
         (["edit", "pat-022", "New."], "Did you mean pat-002?"),
         (["edit", "pat-002"], "use `reflector edit pat-002 TEXT`"),
+        (["reject", "5f2a91c0"], "use `reflector review reject`"),
+        (["restore"], "use `reflector ledger restore`"),
+        (["judge", "5f2a91c0"], "to judge a session: reflector reflect 5f2a91c0"),
+        (["judge", "claude"], "to allow this judge: reflector judge allow claude"),
+        (["judge", "alow"], "Did you mean 'allow'?"),
     ],
 )
 def test_usage_error_exits_2_with_a_correction(
