@@ -356,7 +356,7 @@ def _print_difference(found: Difference) -> None:
         sides = (side for side in (changed.before, changed.after) if side is not None)
         totals = " → ".join(f"{side.helpful}/{side.harmful}" for side in sides)
         by_hand = ", set by hand" if changed.recounted else ""
-        click.secho(f"{changed.name}  {changed.change}  {totals}{by_hand}", bold=True)
+        say(f"{changed.name}  {changed.change}  {totals}{by_hand}", bold=True)
         for line in chain(_texts(changed), _moves(changed)):
             say(f"  {line}")
 

@@ -35,7 +35,7 @@ def help_(words: tuple[str, ...], every: bool) -> None:
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:
-        click.echo(every_command() if every else first_screen())
+        say(every_command() if every else first_screen())
         return
     words = tuple(" ".join(words).split())
     wanted = [re.compile(rf"(?<![a-z]){re.escape(word)}", re.IGNORECASE) for word in words]

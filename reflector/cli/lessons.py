@@ -210,5 +210,5 @@ def print_changed(lessons: Iterable[Mapping[str, Any]]) -> None:
             if before is not None and before[name] != after[name]
         )
         how = ", ".join(moves) or "learned"
-        click.secho(f"lesson {short_id(changed['id'])}  {how}", bold=True)
+        say(f"lesson {short_id(changed['id'])}  {how}", bold=True)
         say(f"  {' '.join(changed['text'].split())}")

@@ -1,8 +1,8 @@
 """Output of commands: tables for users, JSON for programs.
 
 Invariant: no text from outside reaches a terminal with its control characters. Tables are cut to
-the terminal's width, and a pipe gets every character. JSON is one document for each command, and
-escapes characters that control a terminal.
+the terminal's width, other lines are broken between words, and a pipe gets every character. JSON is
+one document for each command, and escapes characters that control a terminal.
 """
 
 from __future__ import annotations
@@ -65,9 +65,26 @@ def safe(text: str) -> str:
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
 
 
-def say(text: str = "") -> None:
-    """Print text of several lines."""
-    click.echo(safe(text))
+def say(text: str = "", *, bold: bool = False) -> None:
+    """Print text of several lines, on a terminal in lines that fit."""
+    for line in _fitting(text, _room()):
+        click.echo(click.style(line, bold=True) if bold else line)
+
+
+def _fitting(text: str, room: int) -> Iterator[str]:
+    """Yield the lines of a text, safe and of at most `room` columns (0: of any width).
+
+    A longer line is broken between words, with its indentation. A path or a command without a space
+    stays whole, because the terminal breaks it in a way that you can copy.
+    """
+    for line in safe(text).split("\n"):
+        if not 0 < room < width(line):
+            yield line
+            continue
+        words = line.lstrip(" ")
+        indent = line[: len(line) - len(words)]
+        for part in broken(words, max(room - len(indent), _LAST), words=False):
+            yield indent + part
 
 
 def json_of(value: Any) -> Any:
@@ -173,10 +190,10 @@ def table(
       them first. A note names them. Empty extra columns are always omitted.
     - If the rest still does not fit, all columns are cut.
 
-    `whole` breaks the last column into lines instead of cutting it. If not all columns fit, the
-    column `below` is printed below each row in lines. It is before the second line of the last
-    column if it fits there. The note of a row is the last line below it, unless it is "". A column
-    of numbers is aligned to the right.
+    `whole` breaks the last column into lines instead of cutting it. They are below each row if the
+    other columns take the whole width. If not all columns fit, the column `below` is printed below
+    each row in lines. It is before the second line of the last column if it fits there. The note of
+    a row is the last line below it, unless it is "". A column of numbers is aligned to the right.
     """
     columns_of = _columns_of(columns, rows)
     number = len(columns_of[0].cells)
@@ -198,10 +215,16 @@ def table(
         click.secho(cut(line, max(room, _LAST)) if room else line, bold=bold or None)
 
     lead = sum(column.width + 2 for column in columns_of[:-1])
+    last_width = columns_of[-1].width
+    is_below = whole and 0 < room < lead + last_width
+    if is_below:  # no column has room beside the others
+        lead, last_width = 2, max(room - 2, _LAST)
     print_line((column.name for column in columns_of), bold=True)
     parts = [*(column.cells for column in columns_of), texts, notes or repeat("", number)]
     for *row, text, row_note in zip(*parts, strict=True):
-        first, *others = broken(row[-1], columns_of[-1].width) if whole else row[-1:]
+        first, *others = broken(row[-1], last_width) if whole else row[-1:]
+        if is_below:
+            first, others = "", [first, *others]
         print_line([*row[:-1], first])
         for line in (*_below(others, text, lead, room), *_note_line(row_note, room)):
             click.echo(line)
@@ -390,10 +413,8 @@ def print_difference(lines: Iterable[str]) -> None:
 
 def note(text: str) -> None:
     """Print a sentence to stderr, on a terminal in lines that fit."""
-    room = _room(sys.stderr)
-    for line in text.split("\n"):
-        for part in broken(line, room, words=False) if 0 < room < len(line) else [line]:
-            click.echo(safe(part), err=True)
+    for line in _fitting(text, _room(sys.stderr)):
+        click.echo(line, err=True)
 
 
 def warn(text: str) -> None:

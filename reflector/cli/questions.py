@@ -176,7 +176,7 @@ def _show_session(asked: Question, session_id: str) -> None:
     states = [f"{window.state} (position {window.position})" for window in story.windows]
     say(f"{counted(len(states), 'part')}: {', '.join(states)}")
     if story.tokens:
-        click.echo(_cost(story))
+        say(_cost(story))
     for window in story.windows:
         say()
         _show_window(window)

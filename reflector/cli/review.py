@@ -342,7 +342,7 @@ class _CitationCase:
             self.windows = windows_from(ledger, citation)
         session = f"{citation.name}, session {short_id(citation.session_id)}"
         when = short_time(citation.occurred_at)
-        click.secho(f"\n{number}  citation without a verdict  {session}, {when}", bold=True)
+        say(f"\n{number}  citation without a verdict  {session}, {when}", bold=True)
         print_facts([("rule", text), *self._facts()], 7)
         return True
 
@@ -371,7 +371,7 @@ class _CitationCase:
         try:
             for cites, message in evidence(self.windows, self.citation.name):
                 for line in _lines(message):
-                    click.secho(line, bold=cites or message.origin == "human")
+                    say(line, bold=cites or message.origin == "human")
         except (OSError, UnknownTranscript) as error:
             say(f"  reflector cannot show the evidence: {safe(str(error))}")
 
@@ -436,7 +436,7 @@ class _ProposalCase:
             alike = alike_to(change, ledger.bullets())
         title = "a new rule?" if change.kind == "add" else f"{change.kind} {' '.join(change.about)}"
         when = short_time(proposal.proposed_at)
-        click.secho(f"\n{number}  {title}  from {proposal.origin}, {when}", bold=True)
+        say(f"\n{number}  {title}  from {proposal.origin}, {when}", bold=True)
         for line in (proposal.reason, *step.lines, *alike):
             say(line)
         for words in proposal.evidence:
@@ -491,7 +491,7 @@ class _MemoryCase:
 
     def show(self, place: Place, number: str) -> bool:
         """Print it with its lines, and your words before it."""
-        click.secho(f"\n{number}  your agent changed a memory file", bold=True)
+        say(f"\n{number}  your agent changed a memory file", bold=True)
         print_change(place, self.change.place, as_json=False)
         return True
 
@@ -709,7 +709,7 @@ def _move(place: Place, first: Bullet, second: Bullet) -> str | None:
 
 def _print_found(found: FoundJson) -> None:
     for pair in found.duplicates:
-        click.secho(f"{pair.kind}: {safe(pair.why)}", bold=True)
+        say(f"{pair.kind}: {pair.why}", bold=True)
         for bullet in pair.bullets:
             say(f"  {bullet.line}")
         if pair.move:

@@ -13,7 +13,7 @@ WIDTH = 80
 _PROMISE = "See which rules help your coding agent, which it breaks, and why."
 _OPTIONS = (
     ("--project DIRECTORY", "Work on the playbook of another folder."),
-    ("--user", "Work on your own playbook, which applies in every project."),
+    ("--user", "Work on your own playbook, which applies everywhere."),
     ("--version", "Show the version."),
     ("-h, --help", "Explain a command, as in reflector list --help."),
 )

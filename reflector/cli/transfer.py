@@ -29,6 +29,7 @@ from reflector.cli.options import (
 from reflector.cli.output import (
     note,
     print_csv,
+    print_difference,
     print_json,
     print_lines,
     progress,
@@ -259,7 +260,8 @@ def _tokens_of(root: Path, ledger: Ledger, move: Move) -> tuple[int, int]:
 
 
 def _print_move(place: Place, result: AdoptedJson) -> None:
-    for line in (*result.diff, *result.notes):
+    print_difference(result.diff)
+    for line in result.notes:
         say(line)
     if not result.bullets:
         say("No rules to move.")

@@ -45,7 +45,7 @@ def around(text: str, word: str, columns: int) -> str:
 
 def broken(text: str, columns: int, *, words: bool = True) -> list[str]:
     """Return lines of at most `columns` columns, broken between words if possible. Without `words`,
-    a longer word stays whole, so that it can be copied.
+    a longer word stays whole, so that it can be copied, unless it has letters of two columns.
     """
     lines = [""]
     for word in text.split(" "):
@@ -54,7 +54,7 @@ def broken(text: str, columns: int, *, words: bool = True) -> list[str]:
             continue
         if lines[-1]:
             lines.append("")
-        for letter in word if words else (word,):
+        for letter in word if words or width(word) > len(word) else (word,):
             if lines[-1] and width(lines[-1] + letter) > columns:
                 lines.append("")
             lines[-1] += letter

@@ -211,6 +211,24 @@ def test_list_wraps_a_long_rule(lived_in: Agent) -> None:
     assert not [line for line in wrapped if "…" in line]
 
 
+LONG = (
+    f"Look at https://example.com/{'a/long/path/' * 8}index.html before you change the address. "
+    "注释必须适合终端的宽度，" * 6
+)
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize(
+    "command",
+    ["list", "log", "show oth-001", "blame oth-001", "diff 1..", "review", "help --all", "list zz"],
+)
+def test_only_a_word_is_wider_than_the_terminal(agent: Agent, command: str, columns: int) -> None:
+    agent.call("add", "oth", LONG)
+    agent.call("edit", "oth-001", f"{LONG} Then stop.")
+    lines = on_terminal(agent, columns, *command.split())
+    assert [line for line in lines if width(line) > columns and " " in line.strip()] == []
+
+
 def test_footer_counts_removed_rules_by_themselves(agent: Agent) -> None:
     agent.call("remove", "pat-002")
     *_, footer = on_terminal(agent, 80, "list", "--removed")
