@@ -29,6 +29,7 @@ from reflector.playbook_files.watching import Advice, advice_of
 from reflector.project import Project, project_of
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript, every_transcript
+from reflector.text.bounds import clean
 from reflector.text.phrases import counted
 from reflector.text.width import cut, filled, width
 
@@ -161,9 +162,10 @@ def _file_words(facts: PageFacts) -> str:
 
 
 def _home_words(path: Path) -> str:
-    """Return a path as you type it."""
+    """Return a path as you type it, on one line."""
     home = Path("~").expanduser()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    words = f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    return clean(words, len(words))
 
 
 def _shell_words(path: Path) -> str:

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -347,6 +347,7 @@ def run(arguments: list[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         # A rule may contain characters that are not in the locale's encoding.
         sys.stdout.reconfigure(errors="backslashreplace")
+    _hide_breaks(sys.argv[1:] if arguments is None else arguments)
     place = Place()
     ledgers.tell = lambda text: place.note([text])
     try:
@@ -383,6 +384,18 @@ def run(arguments: list[str] | None = None) -> int:
         code, words = explanation
         _print_error(named(place.here(words)))
         return code
+
+
+def _hide_breaks(arguments: Iterable[str]) -> None:
+    """Let no screen show a line break in the name of a folder or file that the command is about."""
+    paths = [os.environ.get(name, "") for name in ("HOME", "CLAUDE_PROJECT_DIR")]
+    with suppress(OSError):
+        paths.append(str(Path.cwd()))
+    paths += (re.sub(r":\d+$", "", argument) for argument in arguments)
+    if with_breaks := [path for path in paths if "\n" in path]:
+        from reflector.cli.output import hide_breaks
+
+        hide_breaks(with_breaks)
 
 
 def _colour(environ: Mapping[str, str]) -> bool | None:

@@ -60,8 +60,22 @@ NONE = "-"
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
+#: The names of folders and files that have a line break, each with the name that is shown.
+_shown_names: dict[str, str] = {}
+
+
+def hide_breaks(paths: Iterable[str]) -> None:
+    """Show the names in these paths on one line in each text from now on."""
+    names = {name for path in paths for name in path.split("/") if "\n" in name}
+    for name in names:
+        # click removes the colours of an error before it is shown.
+        _shown_names[name] = _shown_names[click.unstyle(name)] = clean(name, len(name))
+
+
 def safe(text: str) -> str:
     """Return a text of several lines that is safe for a terminal, with its indentation."""
+    for name, shown in _shown_names.items():
+        text = text.replace(name, shown)
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
 
 
@@ -378,7 +392,7 @@ def _room(stream: TextIO | None = None) -> int:
 def print_facts(
     rows: Iterable[tuple[str, str]], name_width: int, indent: int = 0, *, begun: bool = False
 ) -> None:
-    """Print names of at most `name_width` characters, each with its value.
+    """Print names of at most `name_width` characters, each with its value on one line.
 
     A terminal gets long values broken into lines.
 
@@ -386,7 +400,7 @@ def print_facts(
     """
     room = _room() - indent - name_width - 1
     for name, value in rows:
-        shown = safe(value)
+        shown = safe(value).replace("\n", " ")
         for line in broken(shown, room, words=False) if room >= _LAST else [shown]:
             click.echo(f"{'' if begun else ' ' * indent}{name:<{name_width}} {line}".rstrip())
             name, begun = "", False

@@ -22,7 +22,7 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import note, safe, shaped
+from reflector.cli.output import hide_breaks, note, safe, shaped
 from reflector.events.event import POLICY_ADOPTED
 from reflector.playbook.names import is_name
 from reflector.playbook_files.moving import take_back
@@ -130,6 +130,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         taken = take_back(ledger, place.project(), act, why=why)
         is_evidence = not taken.steps and bool(taken.positions)
         lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
+    hide_breaks(taken.files)
     for file in taken.files:
         note(f"{file} contains the former text again.")
     position = taken.positions[0] if taken.positions else None

@@ -211,6 +211,56 @@ def test_list_wraps_a_long_rule(lived_in: Agent) -> None:
     assert not [line for line in wrapped if "…" in line]
 
 
+BROKEN = "sh\nop\x1b[31m"
+FILE = ".claude/rules/na\nme.md"
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Agent:
+    """A project and a file whose names have a line break."""
+    agent = Agent.bare(tmp_path / BROKEN)
+    file = agent.project / FILE
+    file.parent.mkdir(parents=True)
+    file.write_text("- Run `make test` before you commit.\n")
+    agent.call("add", "oth", "Seed it.")
+    return agent
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status",),
+        ("doctor",),
+        ("install", "--scope", "project"),
+        ("team",),
+        ("off",),
+        ("ledger", "forget", "../gone"),
+        ("blame", f"{FILE}:1"),
+        ("undo", f"gone/{FILE}"),
+    ],
+    ids=" ".join,
+)
+def test_line_break_in_a_path_is_hidden(broken: Agent, arguments: tuple[str, ...]) -> None:
+    ran = broken.call(*arguments, code=None)
+    shown = ran.out + ran.err
+    assert not OBEYED.search(shown)
+    assert not re.search("^(op|me)", shown, re.MULTILINE)
+
+
+def test_projects_with_a_line_break_have_one_row(broken: Agent) -> None:
+    broken.call("status", "--projects")
+    session = Session("s-1").cites("oth-001")
+    folder = re.sub("[^A-Za-z0-9]", "-", str(broken.project))
+    for record in session.records:
+        record["cwd"] = str(broken.project)
+    session.write(broken.home / ".claude/projects" / folder / "s-1.jsonl")
+    elsewhere = Agent(broken.home, broken.home)
+    elsewhere.environ = {"CLAUDE_PROJECT_DIR": "/"}
+    for arguments in (["status", "--projects"], ["--project", str(broken.home), "check"]):
+        shown = elsewhere.call(*arguments, code=None)
+        assert not re.search("^op", shown.out + shown.err, re.MULTILINE)
+
+
 LONG = (
     f"Look at https://example.com/{'a/long/path/' * 8}index.html before you change the address. "
     "注释必须适合终端的宽度，" * 6
