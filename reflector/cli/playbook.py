@@ -223,7 +223,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.command("list")
 @click.argument("words", nargs=-1)
 @click.option("--section", type=SECTION, help="List only rules of this section.")
-@click.option("--since", type=DAY, help="List rules that no session cited since this day.")
+@click.option("--since", type=DAY, help="Omit rules that a session cited since this day.")
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
@@ -252,7 +252,8 @@ def list_(
     If a rule is in a file, `list` shows the file and the line.
 
     With WORDS, `list` shows only rules that contain at least one of the words, best match first.
-    With --by model, `list` shows the votes on each rule for each model that your agent used.
+    With --since, `list` shows only rules that no session cited since that day, so that you can
+    remove them. With --by model, `list` shows the votes on each rule for each model that your agent used.
 
     \b
     CITED     Sessions that cited the rule.

@@ -57,7 +57,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "playbook",
             "list_",
             "List rules and their counts",
-            ("", "flaky tests", "--removed --by last-cited", "--by model"),
+            ("", "flaky tests", "--since '60 days ago'", "--by model"),
         ),
         "show": Entry(
             "questions", "show", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")

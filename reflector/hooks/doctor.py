@@ -111,7 +111,8 @@ def _copies(project: Project) -> Iterator[Check]:
     if project.config.ledger_url:
         return
     try:
-        handover.open_own(str(project.root))
+        if project.has_ledger():
+            handover.open_own(str(project.root))
     except OSError as error:
         what = f"reflector could not copy the ledger: {files.error_words(error)}"
         yield Check("copy", what, "check that you can write to ~/.local/share")

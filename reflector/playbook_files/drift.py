@@ -78,10 +78,10 @@ def drift_of(project: Project) -> list[DriftJson]:
 
     def differing(of: str, text: str, updated_at: str | None, cause: Cause) -> list[DriftJson]:
         """Return the drift of a text from the events; [] for a file that differs only in its form,
-        and for a missing one of an empty playbook.
+        and for a missing one of a playbook without rules.
         """
         expected = dump_for(project, bullets, updated_at).decode()
-        if text == expected or not (text or playbook.entries):
+        if text == expected or not (text or bullets):
             return []
         found = load(text)
         form_counts = cause == "tables"
