@@ -84,6 +84,10 @@ def user_state() -> str:
     return "" if base == "/.local/state" else f"{base}/reflector"  # the root is not a home
 
 
+#: A folder that replaces `person_folder` while a question must not leave files; "" for none.
+stand_in = ""
+
+
 def person_folder() -> str:
     """Return the folder of our facts about the user's ledgers, `~/.local/share/reflector/ledgers`;
     "" for a user without a home.
@@ -92,6 +96,8 @@ def person_folder() -> str:
     `sudo`, or not set, the system's table of users decides. $XDG_DATA_HOME is not used, because it
     differs between a terminal, an editor and cron, but the ledgers are the same.
     """
+    if stand_in:
+        return stand_in
     home = home_folder()
     if home.startswith("/") and not _kind(home):
         return ""

@@ -7,8 +7,8 @@ Invariant: a question records changes that were not recorded yet, and writes no 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
 from shlex import quote
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import POSITION, last_time
+from reflector.cli.options import POSITION
 from reflector.cli.output import (
     day_words,
     note,
@@ -30,11 +30,11 @@ from reflector.cli.output import (
     short_time,
     table,
 )
+from reflector.cli.watched import opened
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event, time_of
 from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.files import read_bounded
 from reflector.git import git_says
-from reflector.ledger.errors import LedgerError
 from reflector.memory.answers import (
     Line,
     difference_of,
@@ -54,7 +54,6 @@ from reflector.memory.changes import (
     file_named,
 )
 from reflector.memory.files import Scope, Table, shown_name
-from reflector.memory.places import scopes_of
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
@@ -65,7 +64,6 @@ from reflector.memory.restoring import (
     restore,
     words_of_undo,
 )
-from reflector.project import Project
 from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
@@ -143,58 +141,6 @@ class ShownMemoryJson(MemoryJson):
 
     words: str
     difference: list[str]
-
-
-@contextmanager
-def opened(
-    place: Place, *, changes: bool = False, moment: str | None = None
-) -> Iterator[list[Store]]:
-    """Yield the updated ledgers of a project's watched files: its own, and the user's if it exists.
-
-    changes  whether to hold the locks of the ledgers
-    moment   omits later changes
-    """
-    project = place.project()
-    with ExitStack() as closing:
-        is_plain = not (place.user or place.dataset is not None or project.is_only_read)
-        trouble = _bring_up_to_date(place) if is_plain else ""
-        places = [place] if place.user else [place, Place(user=True)]
-        stores = []
-        for each in places:
-            if each.is_untouched:
-                continue
-            opening = each.changing() if changes else each.reading()
-            stores.append(Store(each.project(), closing.enter_context(opening)))
-        until = last_time(stores[0].ledger, moment) if moment is not None and stores else None
-        if trouble:
-            place.note([f"reflector could not record changes to memory files yet: {trouble}"])
-        yield [replace(store, until=until) for store in stores]
-
-
-def _bring_up_to_date(place: Place) -> str:
-    """Record the new changes; return the reason why that failed, or ""."""
-    from reflector.sessions.memory_drain import bring_up_to_date
-
-    project = place.project()
-    is_begun = not project.has_ledger()
-    if project.config.memory == "off" or (is_begun and not _may_have_changes(project)):
-        return ""
-    try:
-        with place.changing(begins=True) as ledger:
-            place.note(bring_up_to_date(project, ledger))
-        if is_begun:
-            started = "reflector created a ledger for changes of memory files"
-            place.note([f"{started}: {project.ledger_file}"])
-    except (OSError, LedgerError) as error:
-        return str(error)
-    return ""
-
-
-def _may_have_changes(project: Project) -> bool:
-    """Return whether a project without a ledger may have a change of a watched file to record."""
-    root = project.root
-    is_users_watched = "user" in scopes_of(project)
-    return is_users_watched or (root / ".git").exists() or bool(Table(root, "project").files)
 
 
 def _root(place: Place) -> Path | None:
@@ -330,8 +276,8 @@ def is_memory(place: Place, text: str) -> bool:
     if match is None or match[1]:
         return match is not None
     if not (events := _at(place, text)):
-        with opened(place):
-            events = _at(place, text)
+        with opened(place) as stores:
+            return change_named(stores, text) is not None
     return bool(events) and events[0].type == MEMORY_CHANGED
 
 
@@ -597,7 +543,7 @@ def undo_memory(
     place: Place, text: str, *, session: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Undo a change, the newest change of a file, or all changes of a session."""
-    with opened(place, changes=True) as stores:
+    with opened(place, changes=not dry_run) as stores:
         is_place = POSITION.fullmatch(text) is not None
         changes = changes_in(stores, None if is_place else _root(place))
         only_lines = yes
@@ -749,7 +695,7 @@ def memory_waiting(place: Place) -> list[MemoryJson]:
 
 def keep_memory(place: Place, text: str) -> None:
     """Record that you keep a change."""
-    with opened(place) as stores:
+    with opened(place, changes=True) as stores:
         keep_change(place.project(), _needed(place, stores, text))
     note("Kept.")
 

@@ -253,7 +253,8 @@ def list_(
 
     With WORDS, `list` shows only rules that contain at least one of the words, best match first.
     With --since, `list` shows only rules that no session cited since that day, so that you can
-    remove them. With --by model, `list` shows the votes on each rule for each model that your agent used.
+    remove them. With --by model, `list` shows the votes on each rule for each model that your
+    agent used.
 
     \b
     CITED     Sessions that cited the rule.

@@ -27,11 +27,34 @@ def test_log_is_filled_at_the_first_question(old: Agent) -> None:
     assert authors == ["commit", "agent", "commit"]
 
 
-def test_first_question_names_a_new_ledger_file(old: Agent, ledger_url: str) -> None:
-    started = f"reflector created a ledger for changes of memory files: {old.project}"
-    is_file = ledger_url.startswith("sqlite")
-    assert (started in old.call("blame", "CLAUDE.md").err) is is_file
-    assert started not in old.call("blame", "CLAUDE.md").err
+@pytest.mark.parametrize(
+    "question",
+    [
+        "log --memory",
+        "blame CLAUDE.md",
+        "blame CLAUDE.md:4",
+        "show 2",
+        "undo CLAUDE.md --dry-run",
+        "undo 2 --dry-run",
+        *("list", "log", "status", "stats", "check", "doctor", "review", "lessons", "trial plan"),
+        *("history --dry-run", "adopt CLAUDE.md --dry-run", "config list", "judge", "show 9"),
+    ],
+)
+def test_question_leaves_no_file(old: Agent, ledger_url: str, question: str) -> None:
+    if not ledger_url.startswith("sqlite"):
+        pytest.skip("a configured ledger is always there")
+    before = _files(old)
+    old.call(*question.split(), code=None)
+    assert _files(old) == before
+
+
+def _files(agent: Agent) -> set[str]:
+    return {
+        str(path)
+        for folder in (agent.project, agent.home)
+        for path in folder.rglob("*")
+        if ".git" not in path.parts
+    }
 
 
 def test_blame_shows_session_commit_and_words(old: Agent) -> None:
@@ -79,6 +102,7 @@ def test_end_of_a_long_file_has_a_commit(committed: Agent) -> None:
 def test_words_after_a_change_are_not_shown(world: World) -> None:
     """The call of a command is not in the transcript yet when the change is seen."""
     agent = Agent(world.root, world.home)
+    agent.open_ledger().close()
     agent.call("log", "--memory")
     session = world.begins()
     session.says("Write it down.")
@@ -94,6 +118,7 @@ def test_words_after_a_change_are_not_shown(world: World) -> None:
 @pytest.mark.parametrize("name", first_fast(1, ["{id}-notes", "x{id}", "agent-{id}"]))
 def test_words_of_another_session_are_not_shown(world: World, name: str) -> None:
     agent = Agent(world.root, world.home)
+    agent.open_ledger().close()
     agent.call("log", "--memory")
     session = world.begins()
     session.edits("CLAUDE.md", "make test", "make check")

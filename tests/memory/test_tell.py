@@ -16,6 +16,7 @@ def told(world: World) -> Agent:
     """A project in which a session changed two memory files since the first look."""
     agent = Agent(world.root, world.home)
     agent.call("config", "set", "memory", "tell")
+    agent.open_ledger().close()
     agent.call("log", "--memory")
     session = world.begins()
     session.edits("CLAUDE.md", "make test", "make check")

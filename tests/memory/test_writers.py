@@ -15,6 +15,7 @@ _LINE = "- By agent."
 def written(world: World) -> Agent:
     """A project in which an agent added a line, which a look saw."""
     agent = Agent(world.root, world.home)
+    agent.open_ledger().close()
     agent.call("log", "--memory")
     path = world.path("CLAUDE.md")
     world.begins().writes("CLAUDE.md", path.read_text() + _LINE + "\n")
@@ -134,6 +135,7 @@ def test_repeated_lines_keep_their_authors(world: World, above: int) -> None:
     path.write_text(old)
     world.git("commit", "-qam", "old")
     agent = Agent(world.root, world.home)
+    agent.open_ledger().close()
     _look(agent)
     world.begins().writes("CLAUDE.md", f"- Top.\n{_SECTION}{old}")
     authors = _authors(agent)["```"]

@@ -117,7 +117,7 @@ def test_install_reads_the_last_ten_sessions(old: Agent, api: Api) -> None:
     screen = answer(old, "install")
     assert (
         "The judge now reads your last 10 sessions and checks the 2 rules of CLAUDE.md. This takes"
-        in screen
+        in screen.replace("\n", " ")
     )
     assert not api.asked
     drain(old)
@@ -175,7 +175,8 @@ def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     old.call("add", "oth", _MOCK)
     screen = answer(old, "install")
     assert (
-        "The judge now reads your last 10 sessions and checks the 1 rule of the playbook." in screen
+        "The judge now reads your last 10 sessions and checks the 1 rule of the playbook."
+        in screen.replace("\n", " ")
     )
     drain(old)
     assert len(api.asked) == 10
